@@ -1,0 +1,118 @@
+//! What an object is called: its namespace and name, and the uid that outlives neither.
+
+use std::{fmt, sync::Arc};
+
+use kube::Resource;
+
+/// The namespace and the name of an object, unique among the objects of a kind that live
+/// at the same time.
+///
+/// Cloning one costs two reference counts and no allocation.
+///
+/// Prints as `namespace/name`, or as `name` where the kind has no namespaces, which is the
+/// form that client-go's tools and logs use.
+///
+/// # Example
+///
+/// ```
+/// use windlass_informer::ObjectKey;
+///
+/// assert_eq!(ObjectKey::new("web").within("shop").to_string(), "shop/web");
+/// assert_eq!(ObjectKey::new("node-1").to_string(), "node-1");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    namespace: Option<Arc<str>>,
+    name: Arc<str>,
+}
+
+/// The identity of one object for the time of its life: a recreated object of the same name
+/// has another.
+///
+/// # Example
+///
+/// ```
+/// use windlass_informer::Uid;
+///
+/// assert_eq!(Uid::from("a-b").as_str(), "a-b");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(Arc<str>);
+
+// === impl ObjectKey ===
+
+impl ObjectKey {
+    /// Names an object of a kind without namespaces; [`within`](Self::within) adds one.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: None,
+            name: name.into(),
+        }
+    }
+
+    /// The same name, in `namespace`.
+    #[must_use]
+    pub fn within(self, namespace: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: Some(namespace.into()),
+            ..self
+        }
+    }
+
+    /// The key of `object`; an object without a name has the empty name.
+    pub fn of<K: Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        Self {
+            namespace: meta.namespace.as_deref().map(Arc::from),
+            name: Arc::from(meta.name.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// The namespace, unless the kind has none.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+// === impl Uid ===
+
+impl Uid {
+    /// The uid of `object`, if the API server has given it one.
+    pub fn of<K: Resource>(object: &K) -> Option<Self> {
+        object.meta().uid.as_deref().map(Self::from)
+    }
+
+    /// The uid as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Uid {
+    fn from(uid: &str) -> Self {
+        Self(Arc::from(uid))
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

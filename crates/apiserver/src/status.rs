@@ -1,0 +1,467 @@
+//! What the server says when it says no: the `Status` object and the field errors in it.
+//!
+//! The wording is that of Kubernetes, because clients and people read it.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+mod field;
+
+pub use field::{FieldError, FieldErrorKind};
+
+/// An answer that is not an object: usually a refusal.
+///
+/// It becomes the `Status` object of `meta/v1`, with its code as the code of the HTTP
+/// response.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    code: StatusCode,
+    reason: Cow<'static, str>,
+    message: String,
+    details: Option<Map<String, Value>>,
+    continue_token: Option<String>,
+}
+
+/// The resource a refusal is about, as messages name it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct About<'a> {
+    /// The API group; empty for the core group.
+    pub(crate) group: &'a str,
+    /// The plural name of the resource.
+    pub(crate) resource: &'a str,
+    /// The kind of its objects.
+    pub(crate) kind: &'a str,
+    /// The name of the object, or nothing.
+    pub(crate) name: &'a str,
+}
+
+// === impl About ===
+
+impl About<'_> {
+    /// `widgets.ex.io`, or `pods` in the core group.
+    pub(crate) fn qualified_resource(&self) -> String {
+        qualified(self.resource, self.group)
+    }
+
+    /// `Widget.ex.io`, or `Pod` in the core group.
+    fn qualified_kind(&self) -> String {
+        qualified(self.kind, self.group)
+    }
+
+    fn details(&self, kind: &str) -> Map<String, Value> {
+        let mut details = Map::new();
+        for (key, value) in [("name", self.name), ("group", self.group), ("kind", kind)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), value.into());
+            }
+        }
+        details
+    }
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}.{group}")
+    }
+}
+
+// === impl Status ===
+
+impl Status {
+    /// The code of the HTTP response.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        self.code.as_u16()
+    }
+
+    /// One word for a program, such as `NotFound`; empty where Kubernetes gives none.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// A sentence for a person.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The `Status` object, as it goes over the wire.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let mut metadata = Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".to_owned(), token.as_str().into());
+        }
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": if self.code.is_success() { "Success" } else { "Failure" },
+            "code": self.code.as_u16(),
+        });
+        if !self.message.is_empty() {
+            status["message"] = self.message.as_str().into();
+        }
+        if !self.reason.is_empty() {
+            status["reason"] = (*self.reason).into();
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone().into();
+        }
+        status
+    }
+
+    /// A refusal of any kind, without details.
+    #[must_use]
+    pub fn failure(
+        code: StatusCode,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
+    }
+
+    /// After how many seconds the client may try again.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        self.detail("retryAfterSeconds", seconds.into())
+    }
+
+    /// How long the client was told to wait, if it was.
+    pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+
+    fn detail(mut self, key: &str, value: Value) -> Self {
+        self.details
+            .get_or_insert_default()
+            .insert(key.to_owned(), value);
+        self
+    }
+
+    fn about(code: StatusCode, reason: &'static str, message: String, about: &About<'_>) -> Self {
+        Self {
+            details: Some(about.details(about.resource)),
+            ..Self::failure(code, reason, message)
+        }
+    }
+
+    fn cause(self, reason: &str, message: &str, field: &str) -> Self {
+        let mut cause = json!({ "reason": reason, "message": message });
+        if !field.is_empty() {
+            cause["field"] = field.into();
+        }
+        self.detail("causes", json!([cause]))
+    }
+
+    /// 404: there is no such object.
+    pub(crate) fn not_found(about: &About<'_>) -> Self {
+        let message = format!("{} {:?} not found", about.qualified_resource(), about.name);
+        Self::about(StatusCode::NOT_FOUND, "NotFound", message, about)
+    }
+
+    /// 409: there is an object of this name.
+    pub(crate) fn already_exists(about: &About<'_>, terminating: bool) -> Self {
+        let prefix = if terminating {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!(
+            "{prefix}{} {:?} already exists",
+            about.qualified_resource(),
+            about.name
+        );
+        Self::about(StatusCode::CONFLICT, "AlreadyExists", message, about)
+    }
+
+    /// 409: no free name was found under the base in `generateName`.
+    pub(crate) fn no_unique_name(about: &About<'_>) -> Self {
+        let message = format!(
+            "{} {:?} already exists, the server was not able to generate a unique name for the object",
+            about.qualified_resource(),
+            about.name
+        );
+        Self::about(StatusCode::CONFLICT, "AlreadyExists", message, about).retry_after(1)
+    }
+
+    /// 409: the write is not allowed on what is there.
+    pub(crate) fn conflict(about: &About<'_>, detail: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {:?}: {detail}",
+            about.qualified_resource(),
+            about.name
+        );
+        Self::about(StatusCode::CONFLICT, "Conflict", message, about)
+    }
+
+    /// 409: somebody else wrote first.
+    pub(crate) fn modified(about: &About<'_>) -> Self {
+        Self::conflict(
+            about,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 422: the object breaks the rules of its kind.
+    pub(crate) fn invalid(about: &About<'_>, errors: &[FieldError]) -> Self {
+        let message = match errors {
+            [] => format!("{} {:?} is invalid", about.qualified_kind(), about.name),
+            errors => format!(
+                "{} {:?} is invalid: {}",
+                about.qualified_kind(),
+                about.name,
+                field::sentence(errors)
+            ),
+        };
+        let mut details = about.details(about.kind);
+        if !errors.is_empty() {
+            details.insert(
+                "causes".to_owned(),
+                errors.iter().map(FieldError::cause).collect(),
+            );
+        }
+        Self {
+            details: Some(details),
+            ..Self::failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+        }
+    }
+
+    /// 422: the options of a request break their rules; `kind` is such as `ListOptions`.
+    pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
+        let about = About {
+            group: "meta.k8s.io",
+            resource: "",
+            kind,
+            name: "",
+        };
+        Self::invalid(&about, errors)
+    }
+
+    /// 400: the request makes no sense.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 401: nobody knows who asks.
+    #[expect(
+        dead_code,
+        reason = "authentication comes with the second half of the server"
+    )]
+    pub(crate) fn unauthorized() -> Self {
+        Self::failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403: not allowed, for the reason in `detail`.
+    pub(crate) fn forbidden(about: &About<'_>, detail: &str) -> Self {
+        let resource = about.qualified_resource();
+        let message = match (resource.as_str(), about.name) {
+            ("", _) => format!("forbidden: {detail}"),
+            (_, "") => format!("{resource} is forbidden: {detail}"),
+            (_, name) => format!("{resource} {name:?} is forbidden: {detail}"),
+        };
+        Self::about(StatusCode::FORBIDDEN, "Forbidden", message, about)
+    }
+
+    /// 403: the namespace is going away.
+    pub(crate) fn namespace_terminating(about: &About<'_>, namespace: &str) -> Self {
+        let detail = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        Self::forbidden(about, &detail).cause(
+            "NamespaceTerminating",
+            &format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        )
+    }
+
+    /// 405: the resource doesn't do this.
+    pub(crate) fn method_not_allowed(about: &About<'_>, verb: &str) -> Self {
+        let message = format!(
+            "{verb} is not supported on resources of kind {:?}",
+            about.qualified_resource()
+        );
+        Self::about(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            message,
+            about,
+        )
+    }
+
+    /// 406: nothing that the client accepts can be sent.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json";
+        Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// 415: the body is in a format that the server doesn't read here.
+    pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::failure(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            message,
+        )
+    }
+
+    /// 413: the body is larger than any object may be.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::failure(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            message,
+        )
+    }
+
+    /// 500: the server can't, and it isn't the client's doing.
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// 500 without a reason, as Kubernetes answers errors that have no type.
+    pub(crate) fn untyped(message: impl Into<String>) -> Self {
+        Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    /// 504: the version asked for lies in the future.
+    pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        Self::failure(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+            .cause("ResourceVersionTooLarge", "Too large resource version", "")
+            .retry_after(1)
+    }
+
+    /// 410: the history needed is no longer there.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::failure(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 410 to a list that goes on too late; `token` goes on from the newest state.
+    pub(crate) fn continue_expired(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list \
+                       result. You can start a new list without the continue parameter, or use \
+                       the continue token in this response to retrieve the remainder of the \
+                       results. Continuing with the provided token results in an inconsistent \
+                       list - objects that were created, modified, or deleted between the time \
+                       the first chunk was returned and now may show up in the list.";
+        Self {
+            continue_token: Some(token),
+            ..Self::expired(message)
+        }
+    }
+
+    /// 503: the server is stopping.
+    pub(crate) fn shutting_down() -> Self {
+        Self::failure(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            "the server is shutting down",
+        )
+        .retry_after(1)
+    }
+
+    /// 200: the object is gone.
+    pub(crate) fn deleted(about: &About<'_>, uid: &str) -> Self {
+        let mut status = Self::about(StatusCode::OK, "", String::new(), about);
+        if !uid.is_empty() {
+            status = status.detail("uid", uid.into());
+        }
+        status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{About, FieldError, Status};
+
+    const WIDGET: About<'_> = About {
+        group: "ex.io",
+        resource: "widgets",
+        kind: "Widget",
+        name: "w1",
+    };
+    const POD: About<'_> = About {
+        group: "",
+        resource: "pods",
+        kind: "Pod",
+        name: "x",
+    };
+
+    #[test]
+    fn messages_are_worded_as_kubernetes_words_them() {
+        let required = FieldError::required("spec.size", "");
+        for (status, message) in [
+            (
+                Status::not_found(&WIDGET),
+                r#"widgets.ex.io "w1" not found"#,
+            ),
+            (Status::not_found(&POD), r#"pods "x" not found"#),
+            (
+                Status::already_exists(&POD, false),
+                r#"pods "x" already exists"#,
+            ),
+            (
+                Status::already_exists(&POD, true),
+                r#"object is being deleted: pods "x" already exists"#,
+            ),
+            (
+                Status::modified(&WIDGET),
+                r#"Operation cannot be fulfilled on widgets.ex.io "w1": the object has been modified; please apply your changes to the latest version and try again"#,
+            ),
+            (
+                Status::invalid(&WIDGET, std::slice::from_ref(&required)),
+                r#"Widget.ex.io "w1" is invalid: spec.size: Required value"#,
+            ),
+            (
+                Status::invalid(
+                    &POD,
+                    &[required.clone(), FieldError::forbidden("spec", "no")],
+                ),
+                r#"Pod "x" is invalid: [spec.size: Required value, spec: Forbidden: no]"#,
+            ),
+            (
+                Status::forbidden(&POD, "no"),
+                r#"pods "x" is forbidden: no"#,
+            ),
+        ] {
+            assert_eq!(status.message(), message);
+        }
+    }
+
+    #[test]
+    fn details_name_the_resource_and_those_of_an_invalid_object_its_kind() {
+        assert_eq!(
+            Status::not_found(&WIDGET).to_value()["details"]["kind"],
+            "widgets"
+        );
+        let invalid = Status::invalid(&WIDGET, &[FieldError::required("spec.size", "")]);
+        let invalid = invalid.to_value();
+        assert_eq!(invalid["details"]["kind"], "Widget");
+        assert_eq!(
+            invalid["details"]["causes"],
+            serde_json::json!([{
+                "reason": "FieldValueRequired",
+                "message": "Required value",
+                "field": "spec.size",
+            }])
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! What is wrong with one field of an object.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// What is wrong with one field of an object, in the words of Kubernetes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FieldError {
+    /// Where: `spec.ports[0].name`.
+    pub path: String,
+    /// In which way it is wrong.
+    pub kind: FieldErrorKind,
+    /// What to do about it, or nothing.
+    pub detail: String,
+}
+
+/// In which way a field is wrong.
+///
+/// A `value` is written as Kubernetes writes it: strings in quotes, numbers and booleans
+/// plain, everything else as JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldErrorKind {
+    /// The field names something that isn't there.
+    NotFound {
+        /// What the field holds.
+        value: String,
+    },
+    /// The field must be there and isn't.
+    Required,
+    /// The value must be unique and isn't.
+    Duplicate {
+        /// What the field holds.
+        value: String,
+    },
+    /// The value breaks a rule.
+    Invalid {
+        /// What the field holds.
+        value: String,
+    },
+    /// The value is none of those that are known.
+    NotSupported {
+        /// What the field holds.
+        value: String,
+    },
+    /// The field may not be there, or not now.
+    Forbidden,
+    /// The value has too many characters.
+    TooLong,
+    /// The list has too many items.
+    TooMany {
+        /// How many items there are.
+        value: String,
+    },
+    /// The value is of another type.
+    TypeInvalid {
+        /// What the field holds.
+        value: String,
+    },
+    /// The server failed, not the value.
+    Internal,
+}
+
+// === impl FieldError ===
+
+impl FieldError {
+    fn new(path: impl Into<String>, kind: FieldErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            kind,
+            detail: detail.into(),
+        }
+    }
+
+    /// The field names something that isn't there.
+    #[must_use]
+    pub fn not_found(path: impl Into<String>, value: &Value) -> Self {
+        Self::new(
+            path,
+            FieldErrorKind::NotFound {
+                value: rendered(value),
+            },
+            "",
+        )
+    }
+
+    /// The field must be there and isn't.
+    #[must_use]
+    pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(path, FieldErrorKind::Required, detail)
+    }
+
+    /// The value must be unique and isn't.
+    #[must_use]
+    pub fn duplicate(path: impl Into<String>, value: &Value) -> Self {
+        Self::new(
+            path,
+            FieldErrorKind::Duplicate {
+                value: rendered(value),
+            },
+            "",
+        )
+    }
+
+    /// The value breaks a rule.
+    #[must_use]
+    pub fn invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        Self::new(
+            path,
+            FieldErrorKind::Invalid {
+                value: rendered(value),
+            },
+            detail,
+        )
+    }
+
+    /// The value is none of those that are `supported`.
+    #[must_use]
+    pub fn not_supported<S: AsRef<str>>(
+        path: impl Into<String>,
+        value: &Value,
+        supported: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let supported: Vec<_> = supported
+            .into_iter()
+            .map(|value| format!("{:?}", value.as_ref()))
+            .collect();
+        let detail = match supported.as_slice() {
+            [] => String::new(),
+            supported => format!("supported values: {}", supported.join(", ")),
+        };
+        Self::new(
+            path,
+            FieldErrorKind::NotSupported {
+                value: rendered(value),
+            },
+            detail,
+        )
+    }
+
+    /// The field may not be there, or not now.
+    #[must_use]
+    pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(path, FieldErrorKind::Forbidden, detail)
+    }
+
+    /// The value has more than `limit` bytes.
+    #[must_use]
+    pub fn too_long(path: impl Into<String>, limit: usize) -> Self {
+        let unit = if limit == 1 { "byte" } else { "bytes" };
+        Self::new(
+            path,
+            FieldErrorKind::TooLong,
+            format!("may not be more than {limit} {unit}"),
+        )
+    }
+
+    /// The list has `actual` items, more than `limit`.
+    #[must_use]
+    pub fn too_many(path: impl Into<String>, actual: usize, limit: usize) -> Self {
+        let unit = if limit == 1 { "item" } else { "items" };
+        Self::new(
+            path,
+            FieldErrorKind::TooMany {
+                value: actual.to_string(),
+            },
+            format!("must have at most {limit} {unit}"),
+        )
+    }
+
+    /// The value is of another type.
+    #[must_use]
+    pub fn type_invalid(path: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        Self::new(
+            path,
+            FieldErrorKind::TypeInvalid {
+                value: rendered(value),
+            },
+            detail,
+        )
+    }
+
+    /// One word for a program: the `reason` of a cause, such as `FieldValueRequired`.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self.kind {
+            FieldErrorKind::NotFound { .. } => "FieldValueNotFound",
+            FieldErrorKind::Required => "FieldValueRequired",
+            FieldErrorKind::Duplicate { .. } => "FieldValueDuplicate",
+            FieldErrorKind::Invalid { .. } => "FieldValueInvalid",
+            FieldErrorKind::NotSupported { .. } => "FieldValueNotSupported",
+            FieldErrorKind::Forbidden => "FieldValueForbidden",
+            FieldErrorKind::TooLong => "FieldValueTooLong",
+            FieldErrorKind::TooMany { .. } => "FieldValueTooMany",
+            FieldErrorKind::TypeInvalid { .. } => "FieldValueTypeInvalid",
+            FieldErrorKind::Internal => "InternalError",
+        }
+    }
+
+    /// The error without its path.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let (name, value) = match &self.kind {
+            FieldErrorKind::NotFound { value } => ("Not found", Some(value)),
+            FieldErrorKind::Required => ("Required value", None),
+            FieldErrorKind::Duplicate { value } => ("Duplicate value", Some(value)),
+            FieldErrorKind::Invalid { value } | FieldErrorKind::TypeInvalid { value } => {
+                ("Invalid value", Some(value))
+            }
+            FieldErrorKind::NotSupported { value } => ("Unsupported value", Some(value)),
+            FieldErrorKind::Forbidden => ("Forbidden", None),
+            FieldErrorKind::TooLong => ("Too long", None),
+            FieldErrorKind::TooMany { value } => ("Too many", Some(value)),
+            FieldErrorKind::Internal => ("Internal error", None),
+        };
+        let mut body = name.to_owned();
+        for part in [value.map_or("", String::as_str), &self.detail] {
+            if !part.is_empty() {
+                body.push_str(": ");
+                body.push_str(part);
+            }
+        }
+        body
+    }
+
+    pub(super) fn cause(&self) -> Value {
+        let mut cause = json!({ "reason": self.reason(), "message": self.body() });
+        if !self.path.is_empty() {
+            cause["field"] = self.path.as_str().into();
+        }
+        cause
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+fn rendered(value: &Value) -> String {
+    // Go quotes a string as JSON does, for all that names and texts contain.
+    value.to_string()
+}
+
+/// All errors in one sentence: plain if there is one, in brackets if there are more.
+pub(super) fn sentence(errors: &[FieldError]) -> String {
+    match errors {
+        [error] => error.to_string(),
+        errors => {
+            // A message said twice is said once, as Kubernetes aggregates it.
+            let mut said = Vec::new();
+            for error in errors.iter().map(ToString::to_string) {
+                if !said.contains(&error) {
+                    said.push(error);
+                }
+            }
+            if said.len() == 1 {
+                said.remove(0)
+            } else {
+                format!("[{}]", said.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::FieldError;
+
+    #[test]
+    fn a_field_error_reads_as_kubernetes_writes_it() {
+        for (error, text) in [
+            (FieldError::required("spec.x", ""), "spec.x: Required value"),
+            (
+                FieldError::required("metadata.name", "name or generateName is required"),
+                "metadata.name: Required value: name or generateName is required",
+            ),
+            (
+                FieldError::invalid("spec.x", &json!("y"), "no"),
+                r#"spec.x: Invalid value: "y": no"#,
+            ),
+            (
+                FieldError::invalid("spec.x", &json!(3), "no"),
+                "spec.x: Invalid value: 3: no",
+            ),
+            (
+                FieldError::not_supported("a", &json!("c"), ["a", "b"]),
+                r#"a: Unsupported value: "c": supported values: "a", "b""#,
+            ),
+            (
+                FieldError::too_long("a", 5),
+                "a: Too long: may not be more than 5 bytes",
+            ),
+            (
+                FieldError::too_many("a", 3, 2),
+                "a: Too many: 3: must have at most 2 items",
+            ),
+            (
+                FieldError::duplicate("a[1]", &json!("x")),
+                r#"a[1]: Duplicate value: "x""#,
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

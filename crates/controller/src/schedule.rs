@@ -1,0 +1,333 @@
+//! The schedule: what is owed to every object, and whose turn it is.
+//!
+//! The part of the engine that can be wrong, so it is kept apart from whatever makes that
+//! hard to see: it has no clock, no lock, no randomness and no `async`, and it never calls
+//! anybody's code. The engine of [`InformerController`](crate::InformerController) adds the
+//! lock and the waiting.
+//!
+//! # Contract
+//!
+//! - **One hand.** A lane is taken by one worker at a time.
+//! - **In order.** The events of an object are taken in the order in which they were offered.
+//! - **Nothing lost, nothing doubled.** What was offered is taken once; what was taken and
+//!   given back is taken again.
+//! - **One slot.** For each object, handler and action at most one failed call is pending,
+//!   and for each object and handler at most one requeue.
+//! - **Fair.** Whatever is ready is taken within a bounded number of turns.
+//! - **Bounded.** A lane to which nothing is owed does not exist.
+
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
+};
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::{Action, HandlerId};
+
+mod agenda;
+mod groups;
+mod lane;
+mod ready;
+
+#[cfg(test)]
+mod script;
+
+use self::{
+    agenda::Agenda,
+    groups::Groups,
+    lane::{Lane, Phase},
+    ready::Ready,
+};
+pub(crate) use self::{
+    agenda::Moment,
+    lane::{LaneKey, Offer, Pending, Reason},
+    ready::{Class, LaneId},
+};
+
+/// What is owed to every object: events of type `E`, and pending calls of type `P`.
+#[derive(Debug)]
+pub(crate) struct Schedule<E, P> {
+    lanes: Slab<Lane<E, P>>,
+    /// The lanes by their key, which is kept in the lane alone.
+    index: HashTable<LaneId>,
+    hasher: RandomState,
+    groups: Groups,
+
+    ready: Ready,
+    agenda: Agenda,
+
+    /// Who may be owed a call.
+    handlers: HashSet<HandlerId>,
+
+    held: usize,
+    pending: usize,
+}
+
+/// One lane in a worker's hands, and what to do for it.
+///
+/// It must be given back with [`Schedule::finish`] or [`Schedule::give_back`].
+#[derive(Debug)]
+pub(crate) struct Turn<E, P> {
+    pub(crate) lane: LaneId,
+    pub(crate) key: LaneKey,
+    pub(crate) work: Work<E, P>,
+}
+
+/// What to do for a lane.
+#[derive(Debug)]
+pub(crate) enum Work<E, P> {
+    /// Tell this to all handlers; but first ask of each pending call whether it is still
+    /// wanted.
+    Event {
+        offer: Offer<E>,
+        pendings: Vec<Pending<P>>,
+        /// How many calls were pending for an earlier object of the same name, and went
+        /// with it.
+        outlived: usize,
+    },
+
+    /// Make this call.
+    Retry(Pending<P>),
+}
+
+/// What became of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// It will be told.
+    Queued,
+    /// Another event, not told yet, tells it too.
+    Folded,
+}
+
+// === impl Schedule ===
+
+impl<E, P> Default for Schedule<E, P> {
+    fn default() -> Self {
+        Self {
+            lanes: Slab::new(),
+            index: HashTable::new(),
+            hasher: RandomState::new(),
+            groups: Groups::default(),
+            ready: Ready::default(),
+            agenda: Agenda::default(),
+            handlers: HashSet::new(),
+            held: 0,
+            pending: 0,
+        }
+    }
+}
+
+impl<E, P> Schedule<E, P> {
+    /// Notes that something happened to the object of `key`.
+    ///
+    /// Where the newest event that was not told yet is about the same object (of the same
+    /// uid), `fold` may make one of the two, or give the newer one back.
+    pub(crate) fn offer(
+        &mut self,
+        key: LaneKey,
+        offer: Offer<E>,
+        fold: impl FnOnce(&mut E, E) -> Option<E>,
+    ) -> Offered {
+        let id = self.lane(key);
+        let lane = &mut self.lanes[id as usize];
+        let offered = match lane.fold(offer, fold) {
+            Some(offer) => {
+                lane.push(offer);
+                Offered::Queued
+            }
+            None => Offered::Folded,
+        };
+        self.settle(id);
+        offered
+    }
+
+    /// Takes the lane whose turn it is, with what is to be done for it.
+    ///
+    /// Events come before retries, because they may make them needless. A retry that was due
+    /// when an event went first, and is still wanted, comes before the next event.
+    pub(crate) fn take(&mut self, now: Moment) -> Option<Turn<E, P>> {
+        self.advance(now);
+        let id = self.ready.pop()?;
+        let lane = &mut self.lanes[id as usize];
+        lane.phase = Phase::Held;
+        self.held += 1;
+
+        let work = if let Some(pending) = lane.take_due(true) {
+            self.pending -= 1;
+            Work::Retry(pending)
+        } else if let Some(offer) = lane.pop() {
+            let mut pendings = lane.take_pendings(&mut self.agenda);
+            self.pending -= pendings.len();
+            let before = pendings.len();
+            // What an earlier object of this name was owed goes with it, but for the news of
+            // its end: whoever could not take that must be asked.
+            pendings.retain(|it| it.uid == offer.uid || it.action == Action::Deleted);
+            for pending in &mut pendings {
+                pending.overtaken = pending.due <= now;
+            }
+            Work::Event {
+                outlived: before - pendings.len(),
+                offer,
+                pendings,
+            }
+        } else {
+            let pending = lane
+                .take_due(false)
+                .expect("a ready lane is owed something");
+            self.pending -= 1;
+            Work::Retry(pending)
+        };
+        Some(Turn {
+            lane: id,
+            key: lane.key.clone(),
+            work,
+        })
+    }
+
+    /// Gives a lane back whose turn is over. `owed` are the calls that are to be made later.
+    pub(crate) fn finish(&mut self, lane: LaneId, owed: impl IntoIterator<Item = Pending<P>>) {
+        for pending in owed {
+            self.set(lane, pending);
+        }
+        self.release(lane);
+    }
+
+    /// Gives a lane back whose turn broke off: what was to be done is owed again, and what
+    /// is `owed` already too.
+    pub(crate) fn give_back(
+        &mut self,
+        turn: Turn<E, P>,
+        owed: impl IntoIterator<Item = Pending<P>>,
+    ) {
+        let lane = turn.lane;
+        match turn.work {
+            Work::Event {
+                offer, pendings, ..
+            } => {
+                self.lanes[lane as usize].push_front(offer);
+                for pending in pendings {
+                    self.set(lane, pending);
+                }
+            }
+            Work::Retry(pending) => self.set(lane, pending),
+        }
+        self.finish(lane, owed);
+    }
+
+    /// Makes ready what has come due.
+    pub(crate) fn advance(&mut self, now: Moment) {
+        while let Some((appointment, id)) = self.agenda.take_due(now) {
+            self.lanes[id as usize].come_due(appointment);
+            self.settle(id);
+        }
+    }
+
+    /// Lets `handler` be owed calls.
+    pub(crate) fn admit(&mut self, handler: HandlerId) {
+        self.handlers.insert(handler);
+    }
+
+    /// Forgets whatever `handler` is owed, now and by turns that are not over. Looks at every
+    /// lane. Returns how many pending calls were forgotten.
+    pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
+        self.handlers.remove(&handler);
+        let ids: Vec<_> = (self.lanes.iter())
+            .filter(|(_, lane)| lane.pendings() > 0)
+            .map(|(id, _)| id)
+            .collect();
+        let mut gone = 0;
+        for id in ids {
+            gone += self.lanes[id].cancel(handler, &mut self.agenda);
+            self.settle(narrow(id));
+        }
+        self.pending -= gone;
+        gone
+    }
+
+    /// When the next pending call is due.
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        self.agenda.next_due()
+    }
+
+    /// How many objects wait for a worker.
+    pub(crate) const fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// How many calls are pending.
+    pub(crate) const fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// How many objects something is owed to.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The lane of `key`, made if nothing was owed to it.
+    fn lane(&mut self, key: LaneKey) -> LaneId {
+        let hash = self.hasher.hash_one(&key);
+        let known = (self.index).find(hash, |&id| self.lanes[id as usize].key == key);
+        if let Some(&id) = known {
+            return id;
+        }
+        let group = self.groups.join(&key);
+        let id = narrow(self.lanes.insert(Lane::new(key, group)));
+        self.index.insert_unique(hash, id, |&id| {
+            self.hasher.hash_one(&self.lanes[id as usize].key)
+        });
+        id
+    }
+
+    /// Makes `pending` pending, unless its handler is gone.
+    fn set(&mut self, lane: LaneId, pending: Pending<P>) {
+        if self.handlers.contains(&pending.handler) {
+            let owed = &mut self.lanes[lane as usize];
+            self.pending -= owed.pendings();
+            owed.set(pending, &mut self.agenda, lane);
+            self.pending += owed.pendings();
+        }
+    }
+
+    fn release(&mut self, id: LaneId) {
+        let lane = &mut self.lanes[id as usize];
+        debug_assert_eq!(lane.phase, Phase::Held, "released a lane that nobody holds");
+        lane.phase = Phase::Idle;
+        self.held -= 1;
+        self.settle(id);
+    }
+
+    /// Puts a lane where it belongs, after what is owed to it changed.
+    fn settle(&mut self, id: LaneId) {
+        let lane = &mut self.lanes[id as usize];
+        let phase = match (lane.phase, lane.urgency()) {
+            (Phase::Held, _) => Phase::Held,
+            (_, Some(class)) => Phase::Ready(class),
+            (_, None) => Phase::Idle,
+        };
+        if phase != lane.phase {
+            if let Phase::Ready(_) = lane.phase {
+                self.ready.remove(id);
+            }
+            if let Phase::Ready(class) = phase {
+                self.ready.push(id, class, lane.group);
+            }
+            lane.phase = phase;
+        }
+        if phase == Phase::Idle && lane.is_empty() {
+            let lane = self.lanes.remove(id as usize);
+            self.groups.leave(lane.group);
+            let hash = self.hasher.hash_one(&lane.key);
+            if let Ok(entry) = self.index.find_entry(hash, |&it| it == id) {
+                entry.remove();
+            }
+        }
+    }
+}
+
+/// The number of a lane as it is kept, in half the space of an index.
+fn narrow(id: usize) -> LaneId {
+    LaneId::try_from(id).expect("fewer than four thousand million objects are owed something")
+}

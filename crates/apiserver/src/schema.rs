@@ -1,0 +1,129 @@
+//! The schema of a custom resource: what is unknown goes, what is missing comes, what is
+//! wrong is told.
+//!
+//! A CRD's `openAPIV3Schema` is compiled once, when the CRD is registered, into a tree of
+//! nodes with their patterns and formats ready; each write then walks the tree and the
+//! object side by side. An object takes three steps, in the order in which a real API
+//! server takes them:
+//!
+//! | step | does | in |
+//! |--|--|--|
+//! | [`prune`](Schema::prune) | drops unknown fields, and says which | `schema/prune` |
+//! | [`default`](Schema::default) | drops stray nulls, fills in defaults | `schema/defaults` |
+//! | [`validate`](Schema::validate) | tells every fault, worded as Kubernetes words it | `schema/validate`, `schema/lists`, `schema/embedded` |
+//!
+//! What a schema itself may say is in `schema/vocabulary` and `schema/structural`.
+//!
+//! # Not yet
+//!
+//! The CEL rules of `x-kubernetes-validations` are kept in the compiled schema, and not
+//! evaluated: an object that only breaks such a rule is taken. Unchanged invalid values
+//! are not tolerated on update ("ratcheting"), as Kubernetes has done since 1.30.
+
+use serde_json::Value;
+
+use crate::status::FieldError;
+
+mod compile;
+mod defaults;
+mod embedded;
+mod format;
+mod keywords;
+mod lists;
+mod node;
+mod number;
+mod pattern;
+mod place;
+mod prune;
+mod structural;
+mod validate;
+mod vocabulary;
+
+#[cfg(test)]
+mod tests;
+
+/// A compiled structural schema.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema {
+    root: node::Node,
+}
+
+// === impl Schema ===
+
+impl Schema {
+    /// Where a schema stands in the faults of a CRD whose versions all have the same one.
+    const PLACE: &str = "spec.validation.openAPIV3Schema";
+
+    /// Compiles the schema of one version of a CRD.
+    ///
+    /// Keywords that nobody knows are tolerated, as when Kubernetes decodes a CRD; those
+    /// that JSON Schema has and Kubernetes forbids, such as `$ref`, are refused.
+    ///
+    /// # Errors
+    ///
+    /// Everything for which Kubernetes refuses the schema, sorted, at paths such as
+    /// `spec.validation.openAPIV3Schema.properties[spec].type`: it is not structural, a
+    /// pattern does not compile, a default breaks the schema it stands in.
+    pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
+        Ok(Self {
+            root: compile::compile(openapi_v3_schema, Self::PLACE)?,
+        })
+    }
+
+    /// Drops every field of `object` that the schema does not know.
+    ///
+    /// `apiVersion`, `kind` and `metadata` of the object, and of those embedded in it,
+    /// stay as they are. Pruning twice does no more than pruning once.
+    ///
+    /// Returns the paths of the dropped fields, such as `spec.rules[0].colour`, sorted:
+    /// what `fieldValidation` `Strict` and `Warn` have to tell.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        prune::prune_object(&self.root, object)
+    }
+
+    /// Fills in the defaults that `object` lacks.
+    ///
+    /// A field is lacking if it is absent, or `null` without being `nullable`. Defaults
+    /// inside of an object are filled in if that object is there, or is itself a default.
+    /// A `null` that is neither allowed nor replaced by a default is dropped.
+    pub(crate) fn default(&self, object: &mut Value) {
+        defaults::drop_nulls(&self.root, object);
+        defaults::fill(&self.root, object);
+    }
+
+    /// Tells everything in `object` that the schema does not allow.
+    ///
+    /// The faults stand in the order of the fields. Faults of `anyOf`, `oneOf`, `allOf`,
+    /// `not` and of number ranges have the path `<nil>`: that is how Kubernetes tells them.
+    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
+        let mut faults = validate::validate(&self.root, object, "");
+        self.check_shapes(object, &mut faults);
+        faults
+    }
+
+    /// Tells everything in the `status` of `object` that the schema does not allow.
+    ///
+    /// This is what a write to the `status` subresource has to satisfy: the rest of the
+    /// object is not looked at.
+    pub(crate) fn validate_status(&self, object: &Value) -> Vec<FieldError> {
+        let (Some(status), Some(node)) = (object.get("status"), self.root.field("status")) else {
+            return Vec::new();
+        };
+        let mut faults = validate::validate(node, status, "status");
+        let root = place::Place::root("status");
+        embedded::check(node, status, &root, &mut faults);
+        lists::check(node, status, &root, &mut faults);
+        faults
+    }
+
+    /// How many CEL rules the schema has; they are kept, and not yet evaluated.
+    pub(crate) fn expressions(&self) -> usize {
+        self.root.expressions()
+    }
+
+    fn check_shapes(&self, object: &Value, faults: &mut Vec<FieldError>) {
+        let root = place::Place::root("");
+        embedded::check(&self.root, object, &root, faults);
+        lists::check(&self.root, object, &root, faults);
+    }
+}

@@ -1,0 +1,105 @@
+//! Defaults: filled in where a field is missing, and checked when a schema is compiled.
+//!
+//! Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`, Kubernetes 1.36.
+
+use serde_json::Value;
+
+use super::{
+    node::{Additional, Node},
+    place::Place,
+    prune, validate,
+};
+use crate::status::FieldError;
+
+/// Removes each `null` that the schema does not allow and that no default replaces.
+pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, value| {
+                let Some(field) = node.field(name) else {
+                    return true;
+                };
+                drop_nulls(field, value);
+                !value.is_null() || field.nullable || field.default.is_some()
+            });
+        }
+        Value::Array(elements) => {
+            if let Some(items) = &node.items {
+                for element in elements {
+                    drop_nulls(items, element);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Fills in what is missing in `value`, and in what it contains.
+pub(super) fn fill(node: &Node, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in &node.properties {
+                let Some(default) = &field.default else {
+                    continue;
+                };
+                let missing = match fields.get(name) {
+                    None => true,
+                    Some(value) => value.is_null() && !field.nullable,
+                };
+                if missing {
+                    fields.insert(name.clone(), default.clone());
+                }
+            }
+            for (name, value) in fields {
+                let field = match (node.properties.get(name), &node.additional) {
+                    (Some(field), _) => field,
+                    (None, Additional::Each(each)) => {
+                        replace_null(each, value);
+                        each
+                    }
+                    (None, _) => continue,
+                };
+                fill(field, value);
+            }
+        }
+        Value::Array(elements) => {
+            if let Some(items) = &node.items {
+                for element in elements {
+                    replace_null(items, element);
+                    fill(items, element);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn replace_null(node: &Node, value: &mut Value) {
+    if let (Value::Null, false, Some(default)) = (&*value, node.nullable, &node.default) {
+        *value = default.clone();
+    }
+}
+
+/// Checks that every default in and below `node` is a value that the schema allows.
+pub(super) fn check(node: &Node, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+    if let Some(default) = &node.default {
+        let at = at.child("default").to_string();
+        let mut pruned = default.clone();
+        prune::prune(node, &mut pruned);
+        if pruned != *default {
+            let why = "must not have unknown fields";
+            faults.push(FieldError::invalid(at.clone(), default, why));
+        }
+        faults.extend(validate::validate(node, default, &at));
+    }
+    let all = at.child("properties");
+    for (name, field) in &node.properties {
+        check(field, &all.key(name), faults);
+    }
+    if let Additional::Each(each) = &node.additional {
+        check(each, &at.child("additionalProperties"), faults);
+    }
+    if let Some(items) = &node.items {
+        check(items, &at.child("items"), faults);
+    }
+}

@@ -1,0 +1,62 @@
+//! Whole objects inside of objects: they say what they are.
+//!
+//! Not checked, although Kubernetes does: the syntax of what is in their `metadata`.
+//!
+//! Source: apiextensions-apiserver `pkg/apiserver/schema/objectmeta`, Kubernetes 1.36.
+
+use serde_json::{Map, Value};
+
+use super::{node::Node, place::Place};
+use crate::status::FieldError;
+
+/// Notes every embedded object without a proper `apiVersion` and `kind`.
+pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(fields) => {
+            if node.embedded {
+                check_object(fields, at, faults);
+            }
+            for (name, value) in fields {
+                if let Some(field) = node.properties.get(name) {
+                    check(field, value, &at.child(name), faults);
+                } else if let Some(each) = node.field(name) {
+                    check(each, value, &at.key(name), faults);
+                }
+            }
+        }
+        Value::Array(elements) => {
+            if let Some(items) = &node.items {
+                for (i, element) in elements.iter().enumerate() {
+                    check(items, element, &at.index(i), faults);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn check_object(fields: &Map<String, Value>, at: &Place<'_>, faults: &mut Vec<FieldError>) {
+    for name in ["apiVersion", "kind"] {
+        let path = || at.child(name).to_string();
+        match fields.get(name) {
+            None => faults.push(FieldError::required(path(), "")),
+            Some(Value::String(text)) if !text.is_empty() => {}
+            Some(Value::String(text)) => {
+                let text = text.as_str().into();
+                faults.push(FieldError::invalid(path(), &text, "must not be empty"));
+            }
+            Some(other) => faults.push(FieldError::invalid(path(), other, "must be a string")),
+        }
+    }
+    if let Some(other) = fields
+        .get("metadata")
+        .filter(|metadata| !metadata.is_object())
+    {
+        let why = "must be an object";
+        faults.push(FieldError::invalid(
+            at.child("metadata").to_string(),
+            other,
+            why,
+        ));
+    }
+}

@@ -1,0 +1,117 @@
+//! The keywords of one schema object, read with their types checked.
+
+use serde_json::{Map, Value};
+
+use super::place::Place;
+use crate::status::FieldError;
+
+/// One object of a schema, and where it stands.
+///
+/// A keyword of the wrong type is a fault and otherwise treated as absent, and `null` is
+/// absent without a fault, as when Go decodes it. Keywords that nobody asks for are
+/// tolerated: Kubernetes drops them when it decodes a CRD.
+#[derive(Debug)]
+pub(super) struct Keywords<'a> {
+    map: &'a Map<String, Value>,
+    at: Place<'a>,
+}
+
+// === impl Keywords ===
+
+impl<'a> Keywords<'a> {
+    /// Reads `schema`, which stands `at`; `None`, with a fault, if it is no object.
+    pub(super) fn read(
+        schema: &'a Value,
+        at: &Place<'a>,
+        faults: &mut Vec<FieldError>,
+    ) -> Option<Self> {
+        if let Value::Object(map) = schema {
+            Some(Self { map, at: *at })
+        } else {
+            faults.push(FieldError::invalid(
+                at.to_string(),
+                schema,
+                "must be a schema object",
+            ));
+            None
+        }
+    }
+
+    /// The keyword as it stands, unless it is absent or `null`.
+    pub(super) fn raw(&self, keyword: &str) -> Option<&'a Value> {
+        self.map.get(keyword).filter(|value| !value.is_null())
+    }
+
+    /// A string that is not empty.
+    pub(super) fn text(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Option<&'a str> {
+        self.typed(keyword, "a string", faults, Value::as_str)
+            .filter(|text| !text.is_empty())
+    }
+
+    /// A boolean; absent is `false`.
+    pub(super) fn flag(&self, keyword: &str, faults: &mut Vec<FieldError>) -> bool {
+        self.typed(keyword, "a boolean", faults, Value::as_bool)
+            .unwrap_or_default()
+    }
+
+    /// A number.
+    pub(super) fn number(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Option<f64> {
+        self.typed(keyword, "a number", faults, Value::as_f64)
+    }
+
+    /// How many of something.
+    pub(super) fn count(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Option<u64> {
+        self.typed(keyword, "a non-negative integer", faults, Value::as_u64)
+    }
+
+    /// A list; absent is empty.
+    pub(super) fn list(&self, keyword: &str, faults: &mut Vec<FieldError>) -> &'a [Value] {
+        self.typed(keyword, "an array", faults, Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// A list of strings; absent is empty.
+    pub(super) fn texts(&self, keyword: &str, faults: &mut Vec<FieldError>) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (i, value) in self.list(keyword, faults).iter().enumerate() {
+            match value.as_str() {
+                Some(text) => texts.push(text.to_owned()),
+                None => faults.push(FieldError::invalid(
+                    self.at.child(keyword).index(i).to_string(),
+                    value,
+                    "must be a string",
+                )),
+            }
+        }
+        texts
+    }
+
+    /// Named things.
+    pub(super) fn entries(
+        &self,
+        keyword: &str,
+        faults: &mut Vec<FieldError>,
+    ) -> Option<&'a Map<String, Value>> {
+        self.typed(keyword, "an object", faults, Value::as_object)
+    }
+
+    fn typed<T>(
+        &self,
+        keyword: &str,
+        what: &str,
+        faults: &mut Vec<FieldError>,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.raw(keyword)?;
+        let read = read(value);
+        if read.is_none() {
+            let why = format!("must be {what}");
+            faults.push(FieldError::invalid(
+                self.at.child(keyword).to_string(),
+                value,
+                why,
+            ));
+        }
+        read
+    }
+}

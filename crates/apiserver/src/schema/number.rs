@@ -1,0 +1,85 @@
+//! Numbers as Go prints and compares them, because messages and limits are Go's.
+
+use serde_json::Number;
+
+/// A number as `%v` prints it.
+pub(super) fn text(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() => float_text(float),
+        _ => number.to_string(),
+    }
+}
+
+/// A float as `%v` prints it: the shortest form, with an exponent from `1e+21` on.
+pub(super) fn float_text(float: f64) -> String {
+    let size = float.abs();
+    if size == 0.0 || (1e-4..1e21).contains(&size) {
+        return float.to_string();
+    }
+    let text = format!("{float:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let (sign, power) = match exponent.strip_prefix('-') {
+                Some(power) => ('-', power),
+                None => ('+', exponent),
+            };
+            format!("{digits}e{sign}{power:0>2}")
+        }
+        None => text,
+    }
+}
+
+/// A limit of a schema, cut to an integer as Go's `int64(limit)` does.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an integer is compared with the integer part of a limit; out of range, the nearest"
+)]
+pub(super) fn cut(limit: f64) -> i64 {
+    limit as i64
+}
+
+/// Whether `float` is an integer that JSON carries without loss.
+///
+/// Source: go-openapi `swag`, `IsFloat64AJSONInteger`: within 2^53, and close enough to
+/// an integer for the rounding errors of a division.
+pub(super) fn is_integer(float: f64) -> bool {
+    /// 2^53 - 1, the largest integer that every JSON reader keeps.
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    /// What swag forgives.
+    const EPSILON: f64 = 1e-9;
+
+    if !float.is_finite() || float.abs() > LARGEST {
+        return false;
+    }
+    let distance = (float - float.trunc()).abs();
+    let nearest = (float - float.round()).abs();
+    distance == 0.0 || nearest < EPSILON * float.abs().max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{float_text, is_integer, text};
+
+    #[test]
+    fn numbers_are_printed_as_go_prints_them() {
+        let number = |value: serde_json::Value| match value {
+            serde_json::Value::Number(number) => text(&number),
+            other => other.to_string(),
+        };
+        assert_eq!(number(json!(3)), "3");
+        assert_eq!(number(json!(3.0)), "3");
+        assert_eq!(number(json!(1.5)), "1.5");
+        assert_eq!(float_text(1e21), "1e+21");
+        assert_eq!(float_text(1.5e-7), "1.5e-07");
+    }
+
+    #[test]
+    fn integers_survive_a_division() {
+        assert!(is_integer(3.0));
+        assert!(is_integer(0.3 / 0.1));
+        assert!(!is_integer(1.5));
+        assert!(!is_integer(1e300));
+    }
+}

@@ -1,0 +1,242 @@
+//! A `pattern`, written for Go's RE2 and compiled by the `regex` crate.
+//!
+//! The two are close: both run in linear time and have no backreferences and no
+//! look-around. Where they differ, the pattern is rewritten before it is compiled:
+//!
+//! | in Go | in `regex` | so |
+//! |--|--|--|
+//! | `\d`, `\s`, `\w` and `\b` are ASCII | they are Unicode | they are written out |
+//! | `{` is itself where no count follows | an error | `\{` |
+//! | in `[..]`, `[`, `&&`, `--`, `~~` are themselves | they nest and operate | escaped |
+//! | `\<` and `\>` are themselves | they begin and end words | `<`, `>` |
+//! | `\Q..\E` quotes | unknown | each character is escaped |
+//!
+//! Not accepted, although Go does: `\C` and octal escapes.
+//!
+//! Source: Go's `regexp/syntax`, for what its syntax means.
+
+use std::{iter::Peekable, str::Chars};
+
+use regex::RegexBuilder;
+
+use super::node::Pattern;
+
+/// A pattern that expands to more than this is refused rather than compiled.
+///
+/// Counted repetitions multiply; the names and paths of real CRDs need some 100 KB.
+const SIZE_LIMIT: usize = 64 << 20;
+
+// === impl Pattern ===
+
+impl Pattern {
+    /// Compiles `text`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the pattern, in one line.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let regex = RegexBuilder::new(&rewritten(text))
+            .size_limit(SIZE_LIMIT)
+            .build();
+        match regex {
+            Ok(regex) => Ok(Self {
+                text: text.to_owned(),
+                regex,
+            }),
+            Err(error) => {
+                // The crate draws the pattern with an arrow; the last line says it in words.
+                let error = error.to_string();
+                let line = error.lines().last().unwrap_or_default().trim();
+                Err(line.strip_prefix("error: ").unwrap_or(line).to_owned())
+            }
+        }
+    }
+
+    /// Whether `text` matches, anywhere.
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+fn rewritten(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let mut rest = pattern.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '[' => class(&mut rest, &mut out),
+            '\\' => escape(&mut rest, &mut out),
+            '{' if !is_count(&rest) => out.push_str("\\{"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Writes the class whose bracket was just read.
+fn class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
+    out.push('[');
+    if rest.next_if_eq(&'^').is_some() {
+        out.push('^');
+    }
+    let mut is_first = true;
+    while let Some(c) = rest.next() {
+        // A bracket that comes first is itself.
+        if c == ']' && !is_first {
+            out.push(']');
+            return;
+        }
+        is_first = false;
+        if !class_item(c, rest, out) {
+            continue;
+        }
+        // A dash makes a range, unless it comes last.
+        let mut ahead = rest.clone();
+        if ahead.next() == Some('-') && ahead.peek().is_some_and(|c| *c != ']') {
+            rest.next();
+            out.push('-');
+            if let Some(c) = rest.next() {
+                class_item(c, rest, out);
+            }
+        }
+    }
+}
+
+/// Writes one item of a class; whether it is a character, which may begin a range.
+fn class_item(c: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool {
+    match c {
+        '\\' => {
+            let Some(c) = rest.next() else {
+                out.push('\\');
+                return false;
+            };
+            if let Some(class) = perl_class(c) {
+                out.push_str(class);
+                return false;
+            }
+            if !matches!(c, '<' | '>') {
+                out.push('\\');
+            }
+            out.push(c);
+            !matches!(c, 'p' | 'P' | 'x')
+        }
+        '[' => match posix_class(rest) {
+            Some(class) => {
+                out.push_str(&class);
+                false
+            }
+            None => {
+                out.push_str("\\[");
+                true
+            }
+        },
+        c => {
+            if matches!(c, '-' | '&' | '~' | ']' | '^') {
+                out.push('\\');
+            }
+            out.push(c);
+            true
+        }
+    }
+}
+
+/// The ASCII class that Go means by `\d` and its like.
+fn perl_class(c: char) -> Option<&'static str> {
+    Some(match c {
+        'd' => "[0-9]",
+        'D' => "[^0-9]",
+        'w' => "[0-9A-Za-z_]",
+        'W' => "[^0-9A-Za-z_]",
+        's' => "[\\t\\n\\x0C\\r ]",
+        'S' => "[^\\t\\n\\x0C\\r ]",
+        _ => return None,
+    })
+}
+
+/// Writes the escape sequence whose backslash was just read, outside of a class.
+fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
+    match rest.next() {
+        None => out.push('\\'),
+        Some('b') => out.push_str("(?-u:\\b)"),
+        // Unlike `\b`, it may hold inside of a character of many bytes.
+        Some('B') => out.push_str("\\B"),
+        Some('Q') => quote(rest, out),
+        Some('E') => {}
+        Some(c @ ('<' | '>')) => out.push(c),
+        Some(c) => match perl_class(c) {
+            Some(class) => out.push_str(class),
+            None => {
+                out.push('\\');
+                out.push(c);
+            }
+        },
+    }
+}
+
+/// Writes what stands between `\Q` and `\E`.
+fn quote(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
+    while let Some(c) = rest.next() {
+        if c == '\\' && rest.next_if_eq(&'E').is_some() {
+            return;
+        }
+        out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+    }
+}
+
+/// The rest of `[:alpha:]`, if that is what follows the bracket.
+fn posix_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let name: String = rest.clone().take_while(|c| *c != ']').collect();
+    if !(name.starts_with(':') && name.len() > 2 && name.ends_with(':')) {
+        return None;
+    }
+    for _ in 0..=name.chars().count() {
+        rest.next();
+    }
+    Some(format!("[{name}]"))
+}
+
+/// Whether `3}`, `3,}` or `3,5}` follows.
+fn is_count(rest: &Peekable<Chars<'_>>) -> bool {
+    let body: String = rest.clone().take_while(|c| *c != '}').collect();
+    let closed = rest.clone().nth(body.chars().count()) == Some('}');
+    let (least, most) = body.split_once(',').unwrap_or((&body, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    closed && !least.is_empty() && digits(least) && digits(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_go() {
+        check(r"^\d+$", "12", "١٢");
+        check(r"^[\d-]+$", "1-2", "a");
+        check(r"^\w+\s\S$", "ab c", "é c");
+        check(r"^[^\d]$", "a", "1");
+        check(r"^a{2,3}$", "aaa", "a");
+        check(r"^{a}$", "{a}", "a");
+        check(r"^[a[]+$", "a[", "b");
+        check(r"^[[:alpha:]]+$", "ab", "1");
+        check(r"^[]a]+$", "]a", "b");
+        check(r"^[a&&b]+$", "a&b", "c");
+        check(r"^[--/]$", ".", "+");
+        check(r"^\<a\>$", "<a>", "a");
+        check(r"^\Qa.b\E$", "a.b", "axb");
+        check(r"^[+--/]$", ",", "*");
+        check(r"^/([a-z]+/)*\-?$", "/a/b/-", "a");
+    }
+
+    #[test]
+    fn a_pattern_that_does_not_compile_is_told_in_one_line() {
+        let error = Pattern::new("a(b").expect_err("the group is open");
+        assert_eq!(error, "unclosed group");
+        assert!(Pattern::new("(?=a)").is_err());
+    }
+
+    #[track_caller]
+    fn check(pattern: &str, good: &str, bad: &str) {
+        let compiled = Pattern::new(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+        assert!(compiled.is_match(good), "{pattern} matches {good}");
+        assert!(!compiled.is_match(bad), "{pattern} does not match {bad}");
+    }
+}

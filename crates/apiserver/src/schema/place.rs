@@ -1,0 +1,109 @@
+//! Where in a schema or an object we stand, kept on the stack and written only on error.
+
+use std::fmt;
+
+/// A path, one step per stack frame.
+///
+/// Walking a valid object allocates nothing for paths: a [`Place`] borrows its parent and
+/// is rendered when there is something to complain about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    parent: Option<&'a Place<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    /// The beginning, already in words; empty for an object's root.
+    Root(&'a str),
+
+    /// `.name`
+    Child(&'a str),
+
+    /// `[name]`
+    Key(&'a str),
+
+    /// `[3]`
+    Index(usize),
+}
+
+// === impl Place ===
+
+impl<'a> Place<'a> {
+    /// A path that begins with `words`.
+    pub(super) const fn root(words: &'a str) -> Self {
+        Self {
+            parent: None,
+            step: Step::Root(words),
+        }
+    }
+
+    /// The field `name` below here.
+    pub(super) const fn child(&'a self, name: &'a str) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Child(name),
+        }
+    }
+
+    /// The entry `name` of the map that stands here.
+    pub(super) const fn key(&'a self, name: &'a str) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Key(name),
+        }
+    }
+
+    /// The element `index` of the list that stands here.
+    pub(super) const fn index(&'a self, index: usize) -> Self {
+        Self {
+            parent: Some(self),
+            step: Step::Index(index),
+        }
+    }
+
+    /// Whether the path written so far has no words in it.
+    fn is_empty(&self) -> bool {
+        matches!(self.step, Step::Root(""))
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(parent) = self.parent else {
+            return match self.step {
+                Step::Root(words) => f.write_str(words),
+                // Only `root` makes a place without a parent.
+                Step::Child(_) | Step::Key(_) | Step::Index(_) => Ok(()),
+            };
+        };
+        parent.fmt(f)?;
+        match self.step {
+            Step::Root(_) => Ok(()),
+            Step::Child(name) if parent.is_empty() => f.write_str(name),
+            Step::Child(name) => write!(f, ".{name}"),
+            Step::Key(name) => write!(f, "[{name}]"),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn a_path_reads_like_kubernetes_writes_it() {
+        let root = Place::root("");
+        let spec = root.child("spec");
+        let list = spec.child("rules");
+        let rule = list.index(2);
+        assert_eq!(rule.child("path").to_string(), "spec.rules[2].path");
+        assert_eq!(spec.key("a.b/c").to_string(), "spec[a.b/c]");
+        assert_eq!(root.to_string(), "");
+        assert_eq!(
+            Place::root("spec.validation").child("type").to_string(),
+            "spec.validation.type"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Unknown fields, dropped.
+//!
+//! Source: apiextensions-apiserver `pkg/apiserver/schema/pruning`, Kubernetes 1.36.
+
+use serde_json::Value;
+
+use super::{
+    node::{Additional, Node},
+    place::Place,
+};
+
+/// Drops what `node`, which describes a whole object, does not know.
+///
+/// Returns the paths of what was dropped, sorted.
+pub(super) fn prune_object(node: &Node, object: &mut Value) -> Vec<String> {
+    let mut pruning = Pruning::default();
+    pruning.walk(
+        node,
+        Frame {
+            open: node.open,
+            whole: true,
+        },
+        object,
+        &Place::root(""),
+    );
+    pruning.dropped.sort();
+    pruning.dropped
+}
+
+/// Drops what `node`, which describes some value, does not know.
+pub(super) fn prune(node: &Node, value: &mut Value) {
+    Pruning::default().known(node, value, &Place::root(""));
+}
+
+/// The fields dropped so far.
+#[derive(Debug, Default)]
+struct Pruning {
+    dropped: Vec<String>,
+}
+
+/// What a value is, beside what its node says.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// Unknown fields stay.
+    open: bool,
+
+    /// An object with its own `metadata`.
+    whole: bool,
+}
+
+/// The fields of an embedded object that its schema need not name.
+fn is_meta(name: &str) -> bool {
+    matches!(name, "apiVersion" | "kind" | "metadata")
+}
+
+// === impl Pruning ===
+
+impl Pruning {
+    /// A value that `node` describes.
+    fn known(&mut self, node: &Node, value: &mut Value, at: &Place<'_>) {
+        self.walk(
+            node,
+            Frame {
+                open: node.open,
+                whole: node.embedded,
+            },
+            value,
+            at,
+        );
+    }
+
+    fn walk(&mut self, node: &Node, frame: Frame, value: &mut Value, at: &Place<'_>) {
+        match value {
+            Value::Object(fields) => fields.retain(|name, value| {
+                if frame.whole && is_meta(name) {
+                    return true;
+                }
+                let at = at.child(name);
+                match (node.properties.get(name), &node.additional) {
+                    (Some(field), _) => self.known(field, value, &at),
+                    (None, Additional::Each(each)) => self.known(each, value, &at),
+                    // The fields may stay, but nothing describes what is in them.
+                    (None, Additional::Anything | Additional::Refused) => self.unknown(value, &at),
+                    (None, Additional::Unsaid) if frame.open => {}
+                    (None, Additional::Unsaid) => {
+                        self.dropped.push(at.to_string());
+                        return false;
+                    }
+                }
+                true
+            }),
+            Value::Array(elements) => {
+                for (i, element) in elements.iter_mut().enumerate() {
+                    let at = at.index(i);
+                    match &node.items {
+                        // The elements of an open list are open too.
+                        Some(items) if frame.open => {
+                            let frame = Frame {
+                                open: true,
+                                whole: items.embedded,
+                            };
+                            self.walk(items, frame, element, &at);
+                        }
+                        Some(items) => self.known(items, element, &at),
+                        None if frame.open => {}
+                        None => self.unknown(element, &at),
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Drops every field of a value that no schema describes.
+    fn unknown(&mut self, value: &mut Value, at: &Place<'_>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, _) in std::mem::take(fields) {
+                    self.dropped.push(at.child(&name).to_string());
+                }
+            }
+            Value::Array(elements) => {
+                for (i, element) in elements.iter_mut().enumerate() {
+                    self.unknown(element, &at.index(i));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}

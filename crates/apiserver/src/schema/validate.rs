@@ -1,0 +1,485 @@
+//! Values, held against a node.
+//!
+//! Kubernetes validates with kube-openapi, and its messages show how that works: every
+//! check that applies to the *value's* type runs, whatever type the schema wants, and
+//! where no clause of an `anyOf` or `oneOf` holds, the faults of the clause with the most
+//! checks behind it are told. Both are reproduced, because clients read the messages.
+//!
+//! Source: kube-openapi `pkg/validation/validate` and apiextensions-apiserver
+//! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36, for the order of the checks
+//! and the wording.
+
+use serde_json::{Map, Number, Value};
+
+use super::{
+    format::{Check, Format},
+    node::{Additional, Node, Type, Types},
+    number,
+    place::Place,
+};
+use crate::status::FieldError;
+
+/// Everything in `value` that `node` does not allow.
+///
+/// `field` is the path at which the value stands, or empty for a whole object.
+pub(super) fn validate(node: &Node, value: &Value, field: &str) -> Vec<FieldError> {
+    Validation { field }
+        .value(node, value, &Place::root(""))
+        .faults
+}
+
+/// One validation, of one value and all that it contains.
+#[derive(Clone, Copy, Debug)]
+struct Validation<'a> {
+    field: &'a str,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+struct Report {
+    faults: Vec<FieldError>,
+
+    /// How many checks were made, by which clauses are compared.
+    checks: usize,
+}
+
+/// A number of a value, as Go decodes it.
+#[derive(Clone, Copy, Debug)]
+enum Numeric {
+    Integer(i64),
+    Float(f64),
+}
+
+// === impl Report ===
+
+impl Report {
+    /// Notes `fault`, once.
+    fn add(&mut self, fault: FieldError) {
+        if !self.faults.contains(&fault) {
+            self.faults.push(fault);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.checks += other.checks;
+        for fault in other.faults {
+            self.add(fault);
+        }
+    }
+
+    fn is_valid(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+// === impl Numeric ===
+
+impl From<&Number> for Numeric {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "what Go does with a number beyond int64"
+    )]
+    fn from(number: &Number) -> Self {
+        match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(integer), ..) => Self::Integer(integer),
+            (None, Some(large), _) => Self::Float(large as f64),
+            (None, None, float) => Self::Float(float.unwrap_or_default()),
+        }
+    }
+}
+
+// === impl Validation ===
+
+impl Validation<'_> {
+    /// The path of a fault: `name` below where the value stands.
+    fn path(self, name: &Place<'_>) -> String {
+        match (self.field, name.to_string()) {
+            ("", name) => name,
+            (field, name) if name.is_empty() => field.to_owned(),
+            (field, name) => format!("{field}.{name}"),
+        }
+    }
+
+    fn invalid(self, at: &Place<'_>, value: &Value, rule: impl std::fmt::Display) -> FieldError {
+        FieldError::invalid(self.path(at), value, format!("{at} in body {rule}"))
+    }
+
+    fn value(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
+        let mut report = Report::default();
+        self.types(node, value, at, &mut report);
+        if value.is_null() {
+            self.one_of_values(node, value, at, &mut report);
+            return report;
+        }
+        report.merge(self.clauses(node, value, at));
+        report.checks += 1;
+        match value {
+            Value::String(text) => self.string(node, text, value, at, &mut report),
+            Value::Number(number) => self.number(node, number, value, at, &mut report),
+            Value::Array(elements) => self.array(node, elements, at, &mut report),
+            Value::Null | Value::Bool(_) | Value::Object(_) => {}
+        }
+        self.one_of_values(node, value, at, &mut report);
+        report.checks += 1;
+        if let Value::Object(fields) = value {
+            self.object(node, fields, at, &mut report);
+        }
+        report.checks += 1;
+        report
+    }
+
+    fn types(self, node: &Node, value: &Value, at: &Place<'_>, report: &mut Report) {
+        let format = node.rules.format.as_ref();
+        if node.types == Types::Any && format.is_none() {
+            return;
+        }
+        let wrong = wrong_type(node, format, value);
+        report.checks += usize::from(wrong.is_none());
+        report.checks += usize::from(!value.is_null());
+        if let Some((wanted, found)) = wrong {
+            let why = format!("{at} in body must be of type {wanted}: \"{found}\"");
+            report.add(FieldError::type_invalid(self.path(at), &found.into(), why));
+        }
+    }
+
+    fn string(self, node: &Node, text: &str, value: &Value, at: &Place<'_>, report: &mut Report) {
+        report.checks += 1;
+        let rules = &node.rules;
+        // Each of the three is told only if those before it hold.
+        let length = || u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
+        let pattern = rules
+            .pattern
+            .as_ref()
+            .filter(|pattern| !pattern.is_match(text));
+        if let Some(most) = rules.length.most.filter(|most| length() > *most) {
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            report.add(FieldError::too_long(self.path(at), most));
+        } else if let Some(least) = rules.length.least.filter(|least| length() < *least) {
+            let rule = format_args!("should be at least {least} chars long");
+            report.add(self.invalid(at, value, rule));
+        } else if let Some(pattern) = pattern {
+            let rule = format_args!("should match '{}'", pattern.text);
+            report.add(self.invalid(at, value, rule));
+        }
+        if let Some(Format {
+            name,
+            check: Check::Text(is_right),
+        }) = &rules.format
+        {
+            report.checks += 1;
+            if !is_right(text) {
+                let why = format!("{at} in body must be of type {name}: {value}");
+                report.add(FieldError::type_invalid(self.path(at), value, why));
+            }
+        }
+    }
+
+    fn number(
+        self,
+        node: &Node,
+        number: &Number,
+        value: &Value,
+        at: &Place<'_>,
+        report: &mut Report,
+    ) {
+        report.checks += 2;
+        let rules = &node.rules;
+        let numeric = Numeric::from(number);
+        if let Some(kind) = out_of_range(node, numeric) {
+            report.add(untyped(&format!(
+                "Checked value must be of type {kind} in {at}"
+            )));
+        }
+        if let Some(factor) = rules.multiple_of
+            && let Some(rule) = not_multiple(numeric, factor)
+        {
+            report.add(self.invalid(at, value, rule));
+        }
+        for (bound, is_least) in [(rules.minimum, true), (rules.maximum, false)] {
+            let Some(bound) = bound else { continue };
+            let (order, limit) = match numeric {
+                Numeric::Integer(integer) => {
+                    let limit = number::cut(bound.value);
+                    (integer.partial_cmp(&limit), limit.to_string())
+                }
+                Numeric::Float(float) => (
+                    float.partial_cmp(&bound.value),
+                    number::float_text(bound.value),
+                ),
+            };
+            let within = order.is_none_or(|order| match (is_least, bound.exclusive) {
+                (true, false) => order.is_ge(),
+                (true, true) => order.is_gt(),
+                (false, false) => order.is_le(),
+                (false, true) => order.is_lt(),
+            });
+            if !within {
+                let side = if is_least { "greater" } else { "less" };
+                let or_equal = if bound.exclusive { "" } else { " or equal to" };
+                let rule = format_args!("should be {side} than{or_equal} {limit}");
+                report.add(self.invalid(at, value, rule));
+            }
+        }
+    }
+
+    fn array(self, node: &Node, elements: &[Value], at: &Place<'_>, report: &mut Report) {
+        report.checks += 2;
+        if let Some(items) = &node.items {
+            for (i, element) in elements.iter().enumerate() {
+                report.merge(self.value(items, element, &at.index(i)));
+            }
+        }
+        let rules = &node.rules;
+        let count = elements.len();
+        if let Some(least) = rules.items.least.filter(|least| fewer(count, *least)) {
+            let rule = format_args!("should have at least {least} items");
+            report.add(self.invalid(at, &count.into(), rule));
+        }
+        if let Some(most) = rules.items.most.and_then(|most| exceeded(count, most)) {
+            report.add(FieldError::too_many(self.path(at), count, most));
+        }
+        let repeats = |i: usize| elements[..i].contains(&elements[i]);
+        if rules.unique && (1..count).any(repeats) {
+            report.add(self.invalid(at, &"".into(), "shouldn't contain duplicates"));
+        }
+    }
+
+    fn one_of_values(self, node: &Node, value: &Value, at: &Place<'_>, report: &mut Report) {
+        let allowed = &node.rules.one_of_values;
+        // Kubernetes compares no `null`, not even with itself.
+        let is_same = |allowed: &Value| match (allowed, value) {
+            (Value::Null, _) | (_, Value::Null) => false,
+            (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+            (allowed, value) => allowed == value,
+        };
+        if allowed.is_empty() || allowed.iter().any(is_same) {
+            return;
+        }
+        let texts = allowed.iter().map(|value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        report.add(FieldError::not_supported(self.path(at), value, texts));
+    }
+
+    fn object(self, node: &Node, fields: &Map<String, Value>, at: &Place<'_>, report: &mut Report) {
+        report.checks += 1;
+        let rules = &node.rules;
+        let count = fields.len();
+        if let Some(least) = rules.properties.least.filter(|least| fewer(count, *least)) {
+            let rule = format_args!("should have at least {least} properties");
+            report.add(self.invalid(at, &count.into(), rule));
+        }
+        if let Some(most) = rules.properties.most.and_then(|most| exceeded(count, most)) {
+            report.add(FieldError::too_many(self.path(at), count, most));
+        }
+        for (name, value) in fields {
+            let at_field = at.child(name);
+            match (node.properties.get(name), &node.additional) {
+                (Some(field), _) => report.merge(self.value(field, value, &at_field)),
+                (None, Additional::Each(each)) => {
+                    report.merge(self.value(each, value, &at_field));
+                }
+                (None, Additional::Refused) => {
+                    let why = format!("{at_field} in body is a forbidden property");
+                    let name = Value::from(name.as_str());
+                    report.add(FieldError::invalid(self.path(at), &name, why));
+                }
+                (None, Additional::Anything | Additional::Unsaid) => {}
+            }
+        }
+        for name in &rules.required {
+            if !fields.contains_key(name) {
+                report.add(FieldError::required(self.path(&at.child(name)), ""));
+            }
+        }
+    }
+
+    /// `anyOf`, `oneOf`, `allOf` and `not`.
+    fn clauses(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
+        let mut report = Report {
+            checks: 1,
+            ..Report::default()
+        };
+        let rules = &node.rules;
+        if !rules.any_of.is_empty() {
+            let (valid, told) = self.choose(&rules.any_of, value, at, true);
+            if valid == 0 {
+                let rule = "must validate at least one schema (anyOf)";
+                report.add(untyped(&format!("\"{at}\" {rule}")));
+            }
+            report.merge(told);
+        }
+        if !rules.one_of.is_empty() {
+            let (valid, told) = self.choose(&rules.one_of, value, at, false);
+            if valid != 1 {
+                let found = match valid {
+                    0 => "Found none valid".to_owned(),
+                    many => format!("Found {many} valid alternatives"),
+                };
+                let rule = "must validate one and only one schema (oneOf).";
+                report.add(untyped(&format!("\"{at}\" {rule} {found}")));
+            }
+            if valid <= 1 {
+                report.merge(told);
+            }
+        }
+        let mut valid = 0;
+        for clause in &rules.all_of {
+            let clause = self.value(clause, value, at);
+            valid += usize::from(clause.is_valid());
+            report.merge(clause);
+        }
+        if valid != rules.all_of.len() {
+            let none = if valid == 0 { ". None validated" } else { "" };
+            report.add(untyped(&format!(
+                "\"{at}\" must validate all the schemas (allOf){none}"
+            )));
+        }
+        if let Some(not) = &rules.not
+            && self.value(not, value, at).is_valid()
+        {
+            report.add(untyped(&format!(
+                "\"{at}\" must not validate the schema (not)"
+            )));
+        }
+        report
+    }
+
+    /// How many of `clauses` hold, and what to tell: the first that holds, or else the one
+    /// that failed after the most checks.
+    fn choose(
+        self,
+        clauses: &[Node],
+        value: &Value,
+        at: &Place<'_>,
+        first_is_enough: bool,
+    ) -> (usize, Report) {
+        let mut valid = 0;
+        let mut told: Option<Report> = None;
+        for clause in clauses {
+            let report = self.value(clause, value, at);
+            if report.is_valid() {
+                valid += 1;
+                if valid == 1 {
+                    told = Some(report);
+                }
+                if first_is_enough {
+                    break;
+                }
+            } else if valid == 0 && told.as_ref().is_none_or(|best| report.checks > best.checks) {
+                told = Some(report);
+            }
+        }
+        (valid, told.unwrap_or_default())
+    }
+}
+
+/// A fault that Kubernetes reports without saying where, except in its words.
+fn untyped(why: &str) -> FieldError {
+    FieldError::invalid("<nil>", &"".into(), why)
+}
+
+/// The type that was wanted and the one that was found, if they differ.
+fn wrong_type<'a>(
+    node: &'a Node,
+    format: Option<&'a Format>,
+    value: &Value,
+) -> Option<(&'a str, &'static str)> {
+    let types = node.types;
+    let Some(found) = Type::of(value) else {
+        let allowed = types == Types::Any || node.nullable;
+        return (!allowed).then(|| (types.name(), "null"));
+    };
+    let is_integer_after_all =
+        || types.contains(Type::Integer) && value.as_f64().is_some_and(number::is_integer);
+    let fits = types.contains(found)
+        || (found == Type::Number && is_integer_after_all())
+        || (found == Type::Integer && types.contains(Type::Number));
+    let is_text_like = matches!(found, Type::String | Type::Array);
+    match format {
+        // Kubernetes names the format here, and what it calls the value's.
+        Some(format) if !is_text_like && !fits => {
+            let found = match found {
+                Type::Integer => "int64",
+                Type::Number => "float64",
+                Type::Array | Type::Boolean | Type::Object | Type::String => "",
+            };
+            (found != format.name).then_some((format.name.as_str(), found))
+        }
+        // The format decides about a string, and nothing about a list.
+        Some(_)
+            if is_text_like && !types.contains(Type::Integer) && !types.contains(Type::Number) =>
+        {
+            None
+        }
+        _ if fits => None,
+        _ => Some((types.name(), found.name())),
+    }
+}
+
+/// What a number had to be, if it does not fit the type and format of its node.
+fn out_of_range(node: &Node, numeric: Numeric) -> Option<&'static str> {
+    let check = node.rules.format.as_ref().map(|format| format.check);
+    match (node.types, check) {
+        (Types::One(Type::Integer), check) => {
+            let is_64 = match numeric {
+                Numeric::Integer(_) => true,
+                Numeric::Float(float) => number::is_integer(float) && float.fract() == 0.0,
+            };
+            let is_32 = match numeric {
+                Numeric::Integer(integer) => i32::try_from(integer).is_ok(),
+                Numeric::Float(float) => {
+                    is_64 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&float)
+                }
+            };
+            match check {
+                Some(Check::Int32) => (!is_32).then_some("integer with format int32"),
+                Some(Check::Int64) => (!is_64).then_some("integer with format int64"),
+                _ => (!is_64).then_some("integer (default format)"),
+            }
+        }
+        (Types::One(Type::Number), Some(Check::Float)) => match numeric {
+            Numeric::Float(float) if float.abs() > f64::from(f32::MAX) => {
+                Some("number with format float")
+            }
+            Numeric::Float(_) | Numeric::Integer(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The rule that a number breaks by not being a multiple of `factor`.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what Go does when the factor is no integer"
+)]
+fn not_multiple(numeric: Numeric, factor: f64) -> Option<String> {
+    let told = || format!("should be a multiple of {}", number::float_text(factor));
+    if factor <= 0.0 {
+        return Some(told());
+    }
+    let float = match numeric {
+        Numeric::Integer(integer) if factor.fract() == 0.0 => {
+            let rest = integer.checked_rem(number::cut(factor)).unwrap_or_default();
+            return (rest != 0).then(told);
+        }
+        Numeric::Integer(integer) => integer as f64,
+        Numeric::Float(float) => float,
+    };
+    let times = if factor < 1.0 {
+        1.0 / factor * float
+    } else {
+        float / factor
+    };
+    (!number::is_integer(times)).then(told)
+}
+
+fn fewer(count: usize, least: u64) -> bool {
+    u64::try_from(count).is_ok_and(|count| count < least)
+}
+
+/// `most`, if there are more.
+fn exceeded(count: usize, most: u64) -> Option<usize> {
+    usize::try_from(most).ok().filter(|most| count > *most)
+}

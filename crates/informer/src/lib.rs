@@ -3,14 +3,52 @@
 //! An [`Informer`] lists and watches through a [`Source`], keeps what it hears in a
 //! [`Store`], and tells every [`Subscription`] what happened, in order. The modules below
 //! stand in the order in which an object passes them.
+//!
+//! # Not supported
+//!
+//! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
+//! - Stores other than typed ones: an object is kept decoded, less what [`Trim`] drops.
 
 // What an object is called, everywhere.
 mod key;
 
-// 5. What happened.
-mod event;
+// 1. Where changes come from.
+mod source;
 
+// 2. From bytes to objects.
+mod decode;
+
+// 3. A watch that survives.
+mod watch;
+
+// 4. What is.
+mod store;
+
+// 5. What happened, and who is told.
+mod event;
+mod subscription;
+
+// The five in one.
+mod informer;
+
+// 10. What one sees.
+mod health;
+mod metrics;
+mod problem;
+mod trace;
+
+#[cfg(feature = "kube-runtime")]
+pub use crate::source::WatcherStream;
 pub use crate::{
+    decode::{DecodeError, Identity, Trim},
     event::Event,
+    health::{Health, HealthState},
+    informer::{Informer, InformerBuilder, InformerError, InformerId},
     key::{ObjectKey, Uid},
+    metrics::InformerMetrics,
+    problem::Problem,
+    source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
+    store::{Index, Store, UndeclaredIndex},
+    subscription::Subscription,
+    watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

@@ -1,0 +1,174 @@
+//! Lines cut out of chunks, however the chunks were cut. *(pure)*
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Splits a body that arrives in chunks into lines.
+///
+/// A line that came within one chunk is a slice of it, not a copy. Works on bytes, so a
+/// character cut in half by a chunk is whole again in its line.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    /// What came after the last newline.
+    rest: BytesMut,
+
+    /// Whole lines that were not asked for yet, with their newlines.
+    chunk: Bytes,
+
+    longest: usize,
+}
+
+/// A line is longer than anything the API server would send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a line of more than {limit} bytes")]
+pub(crate) struct LineTooLong {
+    pub(crate) limit: usize,
+}
+
+// === impl Lines ===
+
+impl Lines {
+    pub(crate) fn new(longest: usize) -> Self {
+        Self {
+            rest: BytesMut::new(),
+            chunk: Bytes::new(),
+            longest,
+        }
+    }
+
+    /// Takes the next chunk. Every line of the one before must have been taken.
+    ///
+    /// # Errors
+    ///
+    /// [`LineTooLong`] if a line has passed the limit before its end came; what came so far
+    /// is dropped, so memory stays bounded.
+    pub(crate) fn push(&mut self, chunk: Bytes) -> Result<(), LineTooLong> {
+        debug_assert!(self.chunk.is_empty(), "lines of the last chunk were left");
+        if self.rest.is_empty() {
+            self.chunk = chunk;
+        } else if let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+            self.rest.extend_from_slice(&chunk[..=end]);
+            let head = self.rest.split().freeze();
+            // Two pieces only where a line spans chunks: the spanning line is handed out
+            // first, and the others follow from the chunk they came in.
+            self.chunk = if end + 1 == chunk.len() {
+                head
+            } else {
+                let mut joined = BytesMut::with_capacity(head.len() + chunk.len() - end - 1);
+                joined.extend_from_slice(&head);
+                joined.extend_from_slice(&chunk[end + 1..]);
+                joined.freeze()
+            };
+        } else {
+            self.rest.extend_from_slice(&chunk);
+        }
+        if self.rest.len() > self.longest {
+            self.rest = BytesMut::new();
+            return Err(LineTooLong {
+                limit: self.longest,
+            });
+        }
+        Ok(())
+    }
+
+    /// The next whole line, without its newline; empty lines are passed over.
+    pub(crate) fn next(&mut self) -> Option<Result<Bytes, LineTooLong>> {
+        loop {
+            if self.chunk.is_empty() {
+                return None;
+            }
+            let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') else {
+                self.rest.extend_from_slice(&self.chunk);
+                self.chunk = Bytes::new();
+                if self.rest.len() > self.longest {
+                    self.rest = BytesMut::new();
+                    return Some(Err(LineTooLong {
+                        limit: self.longest,
+                    }));
+                }
+                return None;
+            };
+            let line = self.chunk.split_to(end);
+            self.chunk.advance(1);
+            if line.len() > self.longest {
+                return Some(Err(LineTooLong {
+                    limit: self.longest,
+                }));
+            }
+            if !line.is_empty() {
+                return Some(Ok(line));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::{LineTooLong, Lines};
+
+    #[test]
+    fn lines_are_whole_however_they_were_cut() {
+        check(&["ab\ncd\n"], &["ab", "cd"]);
+        check(&["a", "b\nc", "d\n"], &["ab", "cd"]);
+        check(&["ab", "\n", "\n\ncd\n"], &["ab", "cd"]);
+        check(&["\u{e9}\n"], &["\u{e9}"]);
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_a_line() {
+        check(&["ab\ncd"], &["ab"]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_an_error_and_not_a_memory_leak() {
+        let mut lines = Lines::new(4);
+        lines.push(Bytes::from_static(b"abc")).expect("short");
+        assert_eq!(lines.next(), None);
+        assert_eq!(
+            lines.push(Bytes::from_static(b"def")),
+            Err(LineTooLong { limit: 4 })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_the_same_lines(text in "[ab\n]{0,40}", cuts in prop::collection::vec(1usize..5, 0..40)) {
+            let mut chunks = Vec::new();
+            let mut rest = text.as_str();
+            for cut in cuts {
+                let cut = cut.min(rest.len());
+                let (head, tail) = rest.split_at(cut);
+                chunks.push(head);
+                rest = tail;
+            }
+            chunks.push(rest);
+            let whole: Vec<&str> = match text.rsplit_once('\n') {
+                Some((ended, _)) => ended.split('\n').filter(|line| !line.is_empty()).collect(),
+                None => Vec::new(),
+            };
+            prop_assert_eq!(run(&chunks), whole);
+        }
+    }
+
+    #[track_caller]
+    fn check(chunks: &[&str], expected: &[&str]) {
+        assert_eq!(run(chunks), expected, "{chunks:?}");
+    }
+
+    fn run(chunks: &[&str]) -> Vec<String> {
+        let mut lines = Lines::new(1024);
+        let mut all = Vec::new();
+        for chunk in chunks {
+            lines
+                .push(Bytes::copy_from_slice(chunk.as_bytes()))
+                .expect("short lines");
+            while let Some(line) = lines.next() {
+                let line = line.expect("short lines").to_vec();
+                all.push(String::from_utf8(line).expect("text"));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,288 @@
+//! The life of an informer: from the source into the store, and on to the subscribers.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use kube::Resource;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{InformerError, Shared, resync::Round};
+use crate::{
+    Event, ObjectKey, Problem, Source, WatchError,
+    health::HealthState,
+    source::{Change, Changes},
+    store::Writer,
+    trace,
+};
+
+/// A [`Source`] of whatever type.
+pub(super) trait ErasedSource<K: Resource>: Send {
+    fn run(
+        self: Box<Self>,
+        changes: Changes<K>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send>>
+    where
+        K: 'static;
+}
+
+/// How many changes the source may be ahead. Decoding and storing take turns on one task,
+/// so this only saves turns.
+const AHEAD: usize = 64;
+
+struct Run<'i, K: Resource> {
+    shared: &'i Shared<K>,
+    writer: Writer<K>,
+    stop: CancellationToken,
+}
+
+/// The informer is to stop.
+struct Stop;
+
+pub(super) async fn run<K: Resource + Send + Sync + 'static>(
+    shared: &Shared<K>,
+    source: Box<dyn ErasedSource<K>>,
+    stop: CancellationToken,
+) -> Result<(), InformerError> {
+    /// Whoever waits must learn of the end, however it comes.
+    struct Ended<'i, K: Resource>(&'i Shared<K>);
+
+    impl<K: Resource> Drop for Ended<'_, K> {
+        fn drop(&mut self) {
+            self.0.subscribers.close();
+            self.0
+                .pulse
+                .send_modify(|pulse| pulse.state = HealthState::Stopped);
+        }
+    }
+
+    let ended = Ended(shared);
+    let run = Run {
+        shared,
+        writer: Writer::new(shared.store.clone()),
+        stop,
+    };
+    let span = trace::informer(&shared.resource);
+    let outcome = tracing::Instrument::instrument(run.follow(source), span).await;
+    drop(ended);
+    outcome.map_err(|source| InformerError::Source {
+        resource: Arc::clone(&shared.resource),
+        source,
+    })
+}
+
+// === impl Run ===
+
+impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
+    async fn follow(mut self, source: Box<dyn ErasedSource<K>>) -> Result<(), WatchError> {
+        self.shared
+            .pulse
+            .send_modify(|pulse| pulse.state = HealthState::Listing);
+        let (sender, mut changes) = mpsc::channel(AHEAD);
+        let mut source = source.run(Changes::new(sender, self.shared.store.clone()));
+        let mut source_ended = false;
+        let mut round = None;
+        let stop = self.stop.clone();
+        loop {
+            let next_resync = round.as_ref().map(Round::next);
+            let step = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                () = self.shared.subscribers.arrival() => self.welcome().await,
+                Some(change) = changes.recv() => {
+                    let step = self.change(change).await;
+                    if round.is_none() && self.shared.pulse.borrow().synced {
+                        round = self.begin_round();
+                    }
+                    step
+                }
+                () = until(next_resync) => self.resync(&mut round).await,
+                outcome = &mut source, if !source_ended => {
+                    source_ended = true;
+                    // What it told before it ended is still to be taken.
+                    outcome.map(|()| Ok(()))?
+                }
+            };
+            if let Err(Stop) = step {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn change(&mut self, change: Change<K>) -> Result<(), Stop> {
+        let shared = self.shared;
+        match change {
+            Change::ListStarted => {
+                self.writer.begin();
+                shared.pulse.send_modify(|pulse| {
+                    pulse.state = HealthState::Listing;
+                    pulse.undecodable.clear();
+                });
+                Ok(())
+            }
+            Change::ListEnded { resource_version } => self.listed(resource_version).await,
+            Change::Applied(object) => {
+                let key = ObjectKey::of(&*object);
+                shared.pulse.send_if_modified(|pulse| {
+                    pulse.moved(object.meta().resource_version.as_deref());
+                    pulse.undecodable.remove(&key)
+                });
+                let told = self.writer.apply(object);
+                self.tell_all(told).await
+            }
+            Change::Unchanged(identity) => {
+                let told = self.writer.keep(&identity);
+                self.tell_all(told).await
+            }
+            Change::Deleted { identity, last } => {
+                shared.pulse.send_if_modified(|pulse| {
+                    pulse.moved(identity.resource_version.as_deref());
+                    pulse.undecodable.remove(&identity.key)
+                });
+                let told = self.writer.delete(&identity, last);
+                self.tell_all(told).await
+            }
+            Change::Undecodable { identity, error } => {
+                shared
+                    .pulse
+                    .send_modify(|pulse| _ = pulse.undecodable.insert(identity.key.clone()));
+                shared.instruments.undecodable();
+                self.report(&Problem::Object {
+                    resource: &shared.resource,
+                    key: &identity.key,
+                    error: &error,
+                });
+                let told = self.writer.keep(&identity);
+                self.tell_all(told).await
+            }
+            Change::Progress { resource_version } => {
+                shared.pulse.send_if_modified(|pulse| {
+                    pulse.moved(Some(&resource_version));
+                    false
+                });
+                Ok(())
+            }
+            Change::Connected => {
+                shared
+                    .pulse
+                    .send_modify(|pulse| pulse.state = HealthState::Watching);
+                Ok(())
+            }
+            Change::Ended => {
+                shared.instruments.restarted("ended");
+                Ok(())
+            }
+            Change::Interrupted { error, retry_in } => {
+                shared.instruments.restarted(error.reason());
+                self.report(&Problem::Watch {
+                    resource: &shared.resource,
+                    error: &error,
+                    retry_in,
+                });
+                shared.pulse.send_modify(|pulse| {
+                    pulse.state = HealthState::Down {
+                        error: Arc::new(error),
+                    };
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// A picture is whole: whatever it did not show is gone.
+    async fn listed(&mut self, resource_version: Option<String>) -> Result<(), Stop> {
+        for key in self.writer.unmarked() {
+            let told = self.writer.sweep(&key);
+            self.tell_all(told).await?;
+        }
+        let first = !self.shared.pulse.borrow().synced;
+        self.shared.pulse.send_modify(|pulse| {
+            pulse.synced = true;
+            pulse.state = HealthState::Watching;
+            if let Some(version) = resource_version {
+                pulse.resource_version = Some(version);
+            }
+        });
+        self.shared.instruments.listed();
+        if first {
+            self.tell(Event::Synced).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells new subscribers what is there already.
+    async fn welcome(&mut self) -> Result<(), Stop> {
+        while let Some(mut subscriber) = self.shared.subscribers.next_arrival() {
+            let synced = self.shared.pulse.borrow().synced;
+            let there = self.shared.store.list().into_iter().map(Event::Added);
+            for event in there.chain(synced.then_some(Event::Synced)) {
+                tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => return Err(Stop),
+                    () = subscriber.tell(event) => {}
+                }
+            }
+            self.shared.subscribers.admit(subscriber);
+        }
+        Ok(())
+    }
+
+    async fn tell_all(&mut self, told: impl Iterator<Item = Event<K>>) -> Result<(), Stop> {
+        for event in told {
+            self.tell(event).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, event: Event<K>) -> Result<(), Stop> {
+        self.shared.instruments.told(&event);
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Stop),
+            () = self.shared.subscribers.tell(event) => Ok(()),
+        }
+    }
+
+    fn begin_round(&self) -> Option<Round<Instant>> {
+        let period = self.shared.settings.resync?;
+        Some(Round::new(self.shared.store.keys(), period, Instant::now()))
+    }
+
+    async fn resync(&mut self, round: &mut Option<Round<Instant>>) -> Result<(), Stop> {
+        match round.as_mut().and_then(Round::take) {
+            None => *round = self.begin_round(),
+            Some(key) => {
+                if let Some(object) = self.shared.store.get(&key) {
+                    self.tell(Event::Resynced(object)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, problem: &Problem<'_>) {
+        (self.shared.settings.on_error)(problem);
+    }
+}
+
+impl<K: Resource, S: Source<K>> ErasedSource<K> for S {
+    fn run(
+        self: Box<Self>,
+        changes: Changes<K>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send>>
+    where
+        K: 'static,
+    {
+        Box::pin(Source::run(*self, changes))
+    }
+}
+
+/// Waits until `due`, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,169 @@
+//! Where changes come from.
+//!
+//! A [`Source`] tells what it sees as [`Change`]s; everything behind it (store, events,
+//! handlers) is the same for all of them. [`ListWatch`] is the one that talks to an API
+//! server, and an [`Api`](kube::Api) alone is a `ListWatch` with its defaults;
+//! [`Scripted`] is for tests.
+
+mod list_watch;
+mod request;
+#[cfg(feature = "kube-runtime")]
+mod runtime;
+mod scripted;
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use kube::Resource;
+use tokio::sync::mpsc;
+
+#[cfg(feature = "kube-runtime")]
+pub use self::runtime::WatcherStream;
+pub use self::{
+    list_watch::{InvalidListWatch, ListWatch},
+    scripted::{Script, Scripted},
+};
+use crate::{DecodeError, Identity, Store, WatchError};
+
+/// Tells what happens to the objects of a kind.
+///
+/// # Contract
+///
+/// - A whole picture is told as [`ListStarted`](Change::ListStarted), each object, and
+///   [`ListEnded`](Change::ListEnded). A picture that breaks off is begun again.
+/// - Between pictures, changes of one object are told in order.
+/// - What heals by itself is told as [`Interrupted`](Change::Interrupted) and retried by the
+///   source, after a wait. Only what no waiting mends is returned as an error.
+/// - It may be dropped at any `await`.
+pub trait Source<K: Resource>: Send + 'static {
+    /// What it is a source of, for people: `websites.example.io`.
+    fn resource(&self) -> String;
+
+    /// Tells `changes` what happens, until it has nothing more to tell.
+    ///
+    /// # Errors
+    ///
+    /// What no waiting mends; it ends the informer.
+    fn run(self, changes: Changes<K>) -> impl Future<Output = Result<(), WatchError>> + Send;
+}
+
+/// One thing that a [`Source`] saw.
+#[non_exhaustive]
+pub enum Change<K> {
+    /// A whole picture begins.
+    ListStarted,
+
+    /// The picture is whole, as of this version: whatever was not told since it began is
+    /// gone.
+    ListEnded {
+        /// The version of the list, if there is one.
+        resource_version: Option<String>,
+    },
+
+    /// An object is there, in this state.
+    Applied(Arc<K>),
+
+    /// An object is there, in the state that the store has already.
+    Unchanged(Identity),
+
+    /// An object is gone.
+    Deleted {
+        /// Which.
+        identity: Identity,
+        /// Its last state, unless that does not decode.
+        last: Option<Arc<K>>,
+    },
+
+    /// An object is there, and does not decode. It is set aside; the source looks at it
+    /// again by itself.
+    Undecodable {
+        /// Which.
+        identity: Identity,
+        /// Why not.
+        error: DecodeError,
+    },
+
+    /// Nothing was missed up to this version.
+    Progress {
+        /// The version.
+        resource_version: String,
+    },
+
+    /// The watch stands.
+    Connected,
+
+    /// The source broke off, and goes on after a wait.
+    Interrupted {
+        /// Why.
+        error: WatchError,
+        /// When it goes on.
+        retry_in: Duration,
+    },
+
+    /// The watch ended as watches do, and goes on.
+    Ended,
+}
+
+/// Where a source tells what it sees. Bounded: telling waits while the informer is behind.
+pub struct Changes<K> {
+    sender: mpsc::Sender<Change<K>>,
+    store: Store<K>,
+}
+
+/// The informer has stopped, and nobody hears the source any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the informer has stopped")]
+pub struct Stopped;
+
+// === impl Changes ===
+
+impl<K: Resource> Changes<K> {
+    pub(crate) fn new(sender: mpsc::Sender<Change<K>>, store: Store<K>) -> Self {
+        Self { sender, store }
+    }
+
+    /// Tells `change`.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer has stopped; the source should return.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready tells nothing.
+    pub async fn send(&self, change: Change<K>) -> Result<(), Stopped> {
+        self.sender.send(change).await.map_err(|_| Stopped)
+    }
+
+    /// Whether the store holds exactly this state of this object, so that decoding it again
+    /// would be for nothing.
+    #[must_use]
+    pub fn has(&self, identity: &Identity) -> bool {
+        self.store.has(identity)
+    }
+}
+
+impl<K> fmt::Debug for Changes<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").finish_non_exhaustive()
+    }
+}
+
+// === impl Change ===
+
+/// Shows what happened to whom, and never the object's content, which may be secret.
+impl<K: Resource> fmt::Debug for Change<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ListStarted => f.write_str("ListStarted"),
+            Self::ListEnded { .. } => f.write_str("ListEnded"),
+            Self::Applied(object) => write!(f, "Applied {}", crate::ObjectKey::of(&**object)),
+            Self::Unchanged(identity) => write!(f, "Unchanged {}", identity.key),
+            Self::Deleted { identity, .. } => write!(f, "Deleted {}", identity.key),
+            Self::Undecodable { identity, .. } => write!(f, "Undecodable {}", identity.key),
+            Self::Progress { resource_version } => write!(f, "Progress {resource_version}"),
+            Self::Connected => f.write_str("Connected"),
+            Self::Interrupted { error, .. } => write!(f, "Interrupted: {error}"),
+            Self::Ended => f.write_str("Ended"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A source that tells what a test says.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kube::Resource;
+use tokio::sync::mpsc;
+
+use super::{Change, Changes, Source, Stopped};
+use crate::{Identity, ObjectKey, Uid, WatchError};
+
+/// A source that tells what its [`Script`] says: for tests of handlers, without a server.
+///
+/// # Example
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use tokio_util::sync::CancellationToken;
+/// use windlass_informer::{Event, Informer, Scripted};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (script, source) = Scripted::<ConfigMap>::new();
+/// let informer = Informer::new(source);
+/// let mut events = informer.subscribe();
+/// let stop = CancellationToken::new();
+/// let running = tokio::spawn({
+///     let (informer, stop) = (informer.clone(), stop.clone());
+///     async move { informer.run(stop).await }
+/// });
+///
+/// let mut config = ConfigMap::default();
+/// config.metadata.name = Some("web".to_owned());
+/// script.list([config]).await?;
+///
+/// assert!(matches!(events.next().await, Some(Event::Added(_))));
+/// assert!(matches!(events.next().await, Some(Event::Synced)));
+/// assert_eq!(informer.store().len(), 1);
+///
+/// stop.cancel();
+/// running.await??;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Scripted<K> {
+    script: mpsc::Receiver<Change<K>>,
+}
+
+/// What a [`Scripted`] source tells.
+///
+/// Each call waits while the informer is behind. Dropping the script ends the source, and
+/// the informer goes on with what it has.
+pub struct Script<K> {
+    changes: mpsc::Sender<Change<K>>,
+}
+
+// === impl Scripted ===
+
+impl<K: Resource> Scripted<K> {
+    /// Creates a source and its script.
+    #[must_use]
+    pub fn new() -> (Script<K>, Self) {
+        let (changes, script) = mpsc::channel(1);
+        (Script { changes }, Self { script })
+    }
+}
+
+impl<K> Source<K> for Scripted<K>
+where
+    K: Resource + Send + Sync + 'static,
+{
+    fn resource(&self) -> String {
+        "scripted".to_owned()
+    }
+
+    async fn run(mut self, changes: Changes<K>) -> Result<(), WatchError> {
+        while let Some(change) = self.script.recv().await {
+            if changes.send(change).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<K> fmt::Debug for Scripted<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scripted").finish_non_exhaustive()
+    }
+}
+
+// === impl Script ===
+
+impl<K: Resource> Script<K> {
+    /// Tells a whole picture: these objects and no others.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer has stopped; so for the others below.
+    pub async fn list(&self, objects: impl IntoIterator<Item = K>) -> Result<(), Stopped> {
+        self.change(Change::ListStarted).await?;
+        for object in objects {
+            self.apply(object).await?;
+        }
+        self.change(Change::ListEnded {
+            resource_version: None,
+        })
+        .await
+    }
+
+    /// Tells that `object` is there, in this state.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer has stopped.
+    pub async fn apply(&self, object: K) -> Result<(), Stopped> {
+        self.change(Change::Applied(Arc::new(object))).await
+    }
+
+    /// Tells that `object` is gone, and that this was its last state.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer has stopped.
+    pub async fn delete(&self, object: K) -> Result<(), Stopped> {
+        let identity = Identity {
+            key: ObjectKey::of(&object),
+            uid: Uid::of(&object),
+            resource_version: object.meta().resource_version.clone(),
+        };
+        let last = Some(Arc::new(object));
+        self.change(Change::Deleted { identity, last }).await
+    }
+
+    /// Tells that the source broke off, and goes on after `retry_in`.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer has stopped.
+    pub async fn interrupt(&self, error: WatchError, retry_in: Duration) -> Result<(), Stopped> {
+        self.change(Change::Interrupted { error, retry_in }).await
+    }
+
+    /// Tells any change.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer has stopped.
+    pub async fn change(&self, change: Change<K>) -> Result<(), Stopped> {
+        self.changes.send(change).await.map_err(|_| Stopped)
+    }
+}
+
+impl<K> fmt::Debug for Script<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! What is: the objects of a kind as they were last seen, and indexes over them.
+
+mod index;
+mod writer;
+
+use std::{collections::HashSet, fmt, hash::Hash, sync::Arc};
+
+use dashmap::DashMap;
+use kube::Resource;
+
+pub use self::index::{Index, UndeclaredIndex};
+pub(crate) use self::{
+    index::{Indexed, Table},
+    writer::Writer,
+};
+use crate::{Identity, ObjectKey};
+
+/// The objects of a kind as they were last seen.
+///
+/// # Contract
+///
+/// *Promised.* One writer, the informer; any number of readers, who get an `Arc` and copy
+/// nothing. A read never waits for another read, and for a write only as long as one entry
+/// takes. Whatever a handler is told of is here before it is told.
+///
+/// *Not promised.* That two reads see the same moment, or that a list does: each object is
+/// as it was when the list came by. Before the first list, and without an informer that
+/// runs, a store is empty.
+///
+/// Cloning one costs a reference count.
+pub struct Store<K> {
+    shelves: Arc<Shelves<K>>,
+}
+
+struct Shelves<K> {
+    objects: DashMap<ObjectKey, Entry<K>>,
+
+    /// In the order in which they were declared.
+    indexes: Vec<Box<dyn Indexed<K>>>,
+}
+
+struct Entry<K> {
+    object: Arc<K>,
+
+    /// The last picture that showed it.
+    epoch: u64,
+}
+
+// === impl Store ===
+
+impl<K> Store<K> {
+    /// The object of this name.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        let entry = self.shelves.objects.get(key)?;
+        Some(Arc::clone(&entry.object))
+    }
+
+    /// Whether there is an object of this name.
+    #[must_use]
+    pub fn contains(&self, key: &ObjectKey) -> bool {
+        self.shelves.objects.contains_key(key)
+    }
+
+    /// All objects, in no order.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<K>> {
+        let objects = self.shelves.objects.iter();
+        objects.map(|entry| Arc::clone(&entry.object)).collect()
+    }
+
+    /// The names of all objects, in no order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        let objects = self.shelves.objects.iter();
+        objects.map(|entry| entry.key().clone()).collect()
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shelves.objects.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shelves.objects.is_empty()
+    }
+
+    /// The objects that `index` files under `value`, without looking at the others.
+    ///
+    /// # Errors
+    ///
+    /// [`UndeclaredIndex`] if the informer was not built with `index`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass_informer::{Index, Informer, Scripted};
+    ///
+    /// let by_node = Index::new(|pod: &Pod| pod.spec.as_ref()?.node_name.clone());
+    /// let (_script, source) = Scripted::new();
+    /// let pods = Informer::builder(source).index(&by_node).build();
+    /// assert!(pods.store().by(&by_node, "node-1")?.is_empty());
+    ///
+    /// let elsewhere = Index::new(|pod: &Pod| pod.metadata.namespace.clone());
+    /// assert!(pods.store().by(&elsewhere, "shop").is_err());
+    /// # Ok::<(), windlass_informer::UndeclaredIndex>(())
+    /// ```
+    pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
+    where
+        K: Send + Sync + 'static,
+        V: Eq + Hash + std::borrow::Borrow<Q> + Send + Sync + 'static,
+        Q: Eq + Hash + ?Sized,
+    {
+        let table = self
+            .shelves
+            .indexes
+            .iter()
+            .find_map(|declared| index.table(&**declared))
+            .ok_or(UndeclaredIndex)?;
+        let keys: HashSet<ObjectKey> = table.keys(value);
+        Ok(keys.iter().filter_map(|key| self.get(key)).collect())
+    }
+
+    pub(crate) fn new(indexes: Vec<Box<dyn Indexed<K>>>) -> Self {
+        Self {
+            shelves: Arc::new(Shelves {
+                objects: DashMap::new(),
+                indexes,
+            }),
+        }
+    }
+}
+
+impl<K: Resource> Store<K> {
+    /// Whether the object of `identity` is here in exactly that state.
+    pub(crate) fn has(&self, identity: &Identity) -> bool {
+        let Some(version) = identity.resource_version.as_deref() else {
+            return false;
+        };
+        self.shelves
+            .objects
+            .get(&identity.key)
+            .is_some_and(|entry| {
+                let meta = entry.object.meta();
+                meta.resource_version.as_deref() == Some(version)
+                    && meta.uid.as_deref() == identity.uid.as_ref().map(crate::Uid::as_str)
+            })
+    }
+}
+
+impl<K> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shelves: Arc::clone(&self.shelves),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Store<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! Objects by something other than their name.
+
+use std::{
+    any::Any,
+    borrow::Borrow,
+    collections::HashSet,
+    fmt,
+    hash::Hash,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use dashmap::{DashMap, mapref::entry::Entry};
+
+use crate::ObjectKey;
+
+/// A way to find objects of kind `K` by values of type `V`: an owner, a node, a label.
+///
+/// # Contract
+///
+/// An index is declared when the informer is built, and kept current with each change. It
+/// is a value: whoever holds it may read by it, and nobody can name one that is not there.
+///
+/// `values` should depend on the object alone. A panic in it files the object under nothing
+/// until its next change.
+pub struct Index<K, V> {
+    values: Arc<dyn Fn(&K) -> Vec<V> + Send + Sync>,
+}
+
+/// The informer was built without this index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this index was not declared when the informer was built; add it with `Informer::builder(source).index(&index)`"
+)]
+pub struct UndeclaredIndex;
+
+/// What stands in the store for one index.
+pub(crate) struct Table<K, V> {
+    index: Index<K, V>,
+    filed: DashMap<V, HashSet<ObjectKey>>,
+}
+
+/// A table of whatever values.
+pub(crate) trait Indexed<K>: Any + Send + Sync {
+    /// Files `key` under the values of `new` instead of those of `old`.
+    fn refile(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>);
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+// === impl Index ===
+
+impl<K, V> Index<K, V> {
+    /// Creates an index that files each object under what `values` makes of it: nothing, one
+    /// value (`Option`), or many.
+    pub fn new<F, I>(values: F) -> Self
+    where
+        F: Fn(&K) -> I + Send + Sync + 'static,
+        I: IntoIterator<Item = V>,
+    {
+        Self {
+            values: Arc::new(move |object| values(object).into_iter().collect()),
+        }
+    }
+
+    pub(super) fn table<'t>(&self, declared: &'t dyn Indexed<K>) -> Option<&'t Table<K, V>>
+    where
+        K: 'static,
+        V: 'static,
+    {
+        let table = declared.as_any().downcast_ref::<Table<K, V>>()?;
+        Arc::ptr_eq(&table.index.values, &self.values).then_some(table)
+    }
+
+    fn values(&self, object: &K) -> Vec<V> {
+        catch_unwind(AssertUnwindSafe(|| (self.values)(object))).unwrap_or_default()
+    }
+}
+
+impl<K, V> Clone for Index<K, V> {
+    fn clone(&self) -> Self {
+        Self {
+            values: Arc::clone(&self.values),
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for Index<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").finish_non_exhaustive()
+    }
+}
+
+// === impl Table ===
+
+impl<K, V: Eq + Hash> Table<K, V> {
+    pub(crate) fn new(index: Index<K, V>) -> Self {
+        Self {
+            index,
+            filed: DashMap::new(),
+        }
+    }
+
+    pub(super) fn keys<Q>(&self, value: &Q) -> HashSet<ObjectKey>
+    where
+        V: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.filed
+            .get(value)
+            .map(|keys| keys.clone())
+            .unwrap_or_default()
+    }
+}
+
+impl<K, V> Indexed<K> for Table<K, V>
+where
+    K: Send + Sync + 'static,
+    V: Eq + Hash + Send + Sync + 'static,
+{
+    fn refile(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) {
+        let old: HashSet<V> = old
+            .map(|object| self.index.values(object))
+            .into_iter()
+            .flatten()
+            .collect();
+        let new: HashSet<V> = new
+            .map(|object| self.index.values(object))
+            .into_iter()
+            .flatten()
+            .collect();
+        for value in &old {
+            if new.contains(value) {
+                continue;
+            }
+            if let Some(mut keys) = self.filed.get_mut(value) {
+                keys.remove(key);
+                drop(keys);
+                self.filed.remove_if(value, |_, keys| keys.is_empty());
+            }
+        }
+        for value in new {
+            if old.contains(&value) {
+                continue;
+            }
+            match self.filed.entry(value) {
+                Entry::Occupied(mut keys) => _ = keys.get_mut().insert(key.clone()),
+                Entry::Vacant(vacant) => _ = vacant.insert(HashSet::from([key.clone()])),
+            }
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

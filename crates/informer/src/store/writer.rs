@@ -1,0 +1,279 @@
+//! The one who writes the store, and so knows what happened. *(pure)*
+//!
+//! A whole picture is taken by mark and sweep: each object that it shows is marked with the
+//! picture's epoch, and what bears an older mark when it is whole is gone. There is never a
+//! second map, so a picture of a hundred thousand objects costs no more memory than one.
+
+use std::sync::Arc;
+
+use dashmap::mapref::entry::Entry as Slot;
+use kube::Resource;
+
+use super::{Entry, Store};
+use crate::{Event, Identity, ObjectKey, Uid, watch::is_older};
+
+/// Writes a store, and says what each change means to whoever watches it.
+pub(crate) struct Writer<K> {
+    store: Store<K>,
+
+    /// The picture that is being taken, or was taken last.
+    epoch: u64,
+}
+
+/// What one change means: nothing, one event, or a delete and an add.
+pub(crate) type Told<K> = std::iter::Flatten<std::array::IntoIter<Option<Event<K>>, 2>>;
+
+// === impl Writer ===
+
+impl<K: Resource + 'static> Writer<K> {
+    pub(crate) fn new(store: Store<K>) -> Self {
+        Self { store, epoch: 0 }
+    }
+
+    /// A whole picture begins. One that had begun is forgotten.
+    pub(crate) fn begin(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// An object is there, in this state.
+    pub(crate) fn apply(&mut self, object: Arc<K>) -> Told<K> {
+        let key = ObjectKey::of(&*object);
+        let old = match self.store.shelves.objects.entry(key.clone()) {
+            Slot::Vacant(slot) => {
+                slot.insert(Entry {
+                    object: Arc::clone(&object),
+                    epoch: self.epoch,
+                });
+                None
+            }
+            Slot::Occupied(mut slot) => {
+                let entry = slot.get_mut();
+                entry.epoch = self.epoch;
+                if is_known(&*object, &*entry.object) {
+                    return told(None, None);
+                }
+                Some(std::mem::replace(&mut entry.object, Arc::clone(&object)))
+            }
+        };
+        for index in &self.store.shelves.indexes {
+            index.refile(&key, old.as_deref(), Some(&*object));
+        }
+        match old {
+            None => told(Some(Event::Added(object)), None),
+            Some(old) if is_same_life(&*old, &*object) => {
+                told(Some(Event::Updated { old, new: object }), None)
+            }
+            Some(last) => told(
+                Some(Event::Deleted { last, missed: true }),
+                Some(Event::Added(object)),
+            ),
+        }
+    }
+
+    /// An object is there, in a state that cannot be read. What was known of it stays, if it
+    /// is the same object.
+    pub(crate) fn keep(&mut self, identity: &Identity) -> Told<K> {
+        let known = match self.store.shelves.objects.get_mut(&identity.key) {
+            None => return told(None, None),
+            Some(mut entry) => {
+                let uid = Uid::of(&*entry.object);
+                let same = uid.is_none() || identity.uid.is_none() || uid == identity.uid;
+                if same {
+                    entry.epoch = self.epoch;
+                }
+                same
+            }
+        };
+        if known {
+            return told(None, None);
+        }
+        told(self.remove(&identity.key, None, true), None)
+    }
+
+    /// An object is gone.
+    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Arc<K>>) -> Told<K> {
+        let stranger = self
+            .store
+            .get(&identity.key)
+            .and_then(|object| Uid::of(&*object))
+            .zip(identity.uid.as_ref())
+            .is_some_and(|(known, gone)| known != *gone);
+        if stranger {
+            // A late word about an object whose successor is here already.
+            return told(None, None);
+        }
+        told(self.remove(&identity.key, last, false), None)
+    }
+
+    /// The picture is whole: the names of the objects that it did not show.
+    pub(crate) fn unmarked(&self) -> Vec<ObjectKey> {
+        let objects = self.store.shelves.objects.iter();
+        objects
+            .filter(|entry| entry.epoch != self.epoch)
+            .map(|entry| entry.key().clone())
+            .collect()
+    }
+
+    /// Removes one of the [`unmarked`](Self::unmarked).
+    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Told<K> {
+        told(self.remove(key, None, true), None)
+    }
+
+    fn remove(&self, key: &ObjectKey, last: Option<Arc<K>>, missed: bool) -> Option<Event<K>> {
+        let (_, entry) = self.store.shelves.objects.remove(key)?;
+        for index in &self.store.shelves.indexes {
+            index.refile(key, Some(&*entry.object), None);
+        }
+        Some(Event::Deleted {
+            last: last.unwrap_or(entry.object),
+            missed,
+        })
+    }
+}
+
+fn told<K>(first: Option<Event<K>>, second: Option<Event<K>>) -> Told<K> {
+    [first, second].into_iter().flatten()
+}
+
+/// Whether `new` tells nothing that `old` does not: the same state, or one from before it.
+fn is_known<K: Resource>(new: &K, old: &K) -> bool {
+    let versions = new
+        .meta()
+        .resource_version
+        .as_deref()
+        .zip(old.meta().resource_version.as_deref());
+    versions.is_some_and(|(new_version, old_version)| {
+        (new_version == old_version && is_same_life(new, old)) || is_older(new_version, old_version)
+    })
+}
+
+fn is_same_life<K: Resource>(a: &K, b: &K) -> bool {
+    match (&a.meta().uid, &b.meta().uid) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::Writer;
+    use crate::{Event, Identity, ObjectKey, Uid, store::Store};
+
+    #[test]
+    fn what_happens_to_an_object_is_told_once() {
+        check(
+            "apply a 1 u, apply a 1 u, apply a 2 u, delete a 3 u, delete a 3 u",
+            "+1 ~1>2 -3",
+        );
+    }
+
+    #[test]
+    fn a_state_from_before_is_not_told() {
+        check("apply a 5 u, apply a 4 u", "+5");
+    }
+
+    #[test]
+    fn a_new_uid_is_a_delete_and_an_add() {
+        check("apply a 1 u, apply a 2 v", "+1 -1? +2");
+    }
+
+    #[test]
+    fn a_late_word_about_a_predecessor_is_not_told() {
+        check(
+            "apply a 1 u, apply a 3 v, delete a 2 u, apply a 1 u",
+            "+1 -1? +3",
+        );
+    }
+
+    #[test]
+    fn a_picture_tells_of_what_is_missing_from_it() {
+        check(
+            "apply a 1 u, apply b 2 v, begin, apply b 2 v, end",
+            "+1 +2 -1?",
+        );
+    }
+
+    #[test]
+    fn a_picture_that_broke_off_tells_nobody_of_missing_objects() {
+        check(
+            "apply a 1 u, apply b 2 v, begin, apply a 1 u, begin, apply b 2 v, apply a 1 u, end",
+            "+1 +2",
+        );
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_not_gone() {
+        check("apply a 1 u, begin, keep a 2 u, end", "+1");
+    }
+
+    #[test]
+    fn the_predecessor_of_an_object_that_cannot_be_read_is_gone() {
+        check("apply a 1 u, keep a 2 v", "+1 -1?");
+    }
+
+    /// Runs `script`; `events` is what it tells: `+` added, `~` updated, `-` deleted (`?`
+    /// where the delete itself was missed), with resource versions.
+    #[track_caller]
+    fn check(script: &str, events: &str) {
+        let mut writer = Writer::new(Store::new(Vec::new()));
+        let mut all = Vec::new();
+        for step in script.split(", ") {
+            match step.split(' ').collect::<Vec<_>>()[..] {
+                ["apply", name, version, uid] => {
+                    all.extend(writer.apply(Arc::new(object(name, version, uid))));
+                }
+                ["keep", name, version, uid] => {
+                    all.extend(writer.keep(&identity(name, version, uid)))
+                }
+                ["delete", name, version, uid] => {
+                    let last = Arc::new(object(name, version, uid));
+                    all.extend(writer.delete(&identity(name, version, uid), Some(last)));
+                }
+                ["begin"] => writer.begin(),
+                ["end"] => {
+                    for key in writer.unmarked() {
+                        all.extend(writer.sweep(&key));
+                    }
+                }
+                _ => panic!("no such step: {step}"),
+            }
+        }
+        let all: Vec<String> = all.iter().map(say).collect();
+        assert_eq!(all.join(" "), events, "{script}");
+    }
+
+    fn say(event: &Event<ConfigMap>) -> String {
+        let version = |object: &ConfigMap| {
+            let version = object.metadata.resource_version.clone();
+            version.expect("each object has one")
+        };
+        match event {
+            Event::Added(object) => format!("+{}", version(object)),
+            Event::Updated { old, new } => format!("~{}>{}", version(old), version(new)),
+            Event::Deleted { last, missed } => {
+                format!("-{}{}", version(last), if *missed { "?" } else { "" })
+            }
+            Event::Resynced(_) | Event::Synced => unreachable!("a writer never says so"),
+        }
+    }
+
+    fn object(name: &str, version: &str, uid: &str) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.resource_version = Some(version.to_owned());
+        object.metadata.uid = Some(uid.to_owned());
+        object
+    }
+
+    fn identity(name: &str, version: &str, uid: &str) -> Identity {
+        Identity {
+            key: ObjectKey::new(name),
+            uid: Some(Uid::from(uid)),
+            resource_version: Some(version.to_owned()),
+        }
+    }
+}

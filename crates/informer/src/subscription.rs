@@ -1,0 +1,182 @@
+//! Those who are told: bounded, in order, and welcome at any time.
+
+use std::{
+    fmt,
+    num::NonZeroUsize,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use futures::{Stream, future};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+use crate::Event;
+
+/// The events of one informer, for one handler.
+///
+/// # Contract
+///
+/// *Promised.* What [`Event`] promises. Whoever subscribes late is told of everything that
+/// is there, then [`Synced`](Event::Synced), then what happens.
+///
+/// *Asked.* It is taken from, or dropped: while it is full, the watch waits.
+pub struct Subscription<K> {
+    events: mpsc::Receiver<Event<K>>,
+    synced: Arc<AtomicBool>,
+}
+
+/// The other end of one subscription.
+pub(crate) struct Subscriber<K> {
+    events: mpsc::Sender<Event<K>>,
+    gone: bool,
+}
+
+/// All who are told.
+pub(crate) struct Subscribers<K> {
+    state: Mutex<State<K>>,
+    arrived: Notify,
+    /// Held while telling, by the one who tells.
+    admitted: tokio::sync::Mutex<Vec<Subscriber<K>>>,
+}
+
+enum State<K> {
+    Open {
+        /// Those who have not been told yet what is there.
+        arrivals: Vec<Subscriber<K>>,
+        /// Those who have, since the last event.
+        welcomed: Vec<Subscriber<K>>,
+    },
+    Closed,
+}
+
+// === impl Subscription ===
+
+impl<K> Subscription<K> {
+    /// The next event; none once the informer has stopped and everything was taken.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready takes nothing.
+    pub async fn next(&mut self) -> Option<Event<K>> {
+        future::poll_fn(|context| self.poll_event(context)).await
+    }
+
+    /// Whether everything that was there at the start has been taken from this
+    /// subscription.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event<K>>> {
+        let event = ready!(self.events.poll_recv(context));
+        if matches!(event, Some(Event::Synced)) {
+            self.synced.store(true, Ordering::Release);
+        }
+        Poll::Ready(event)
+    }
+}
+
+impl<K> Stream for Subscription<K> {
+    type Item = Event<K>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_event(context)
+    }
+}
+
+impl<K> fmt::Debug for Subscription<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("has_synced", &self.has_synced())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Subscriber ===
+
+impl<K> Subscriber<K> {
+    /// Waits until there is room, and tells. Whoever has gone is told nothing.
+    pub(crate) async fn tell(&mut self, event: Event<K>) {
+        if !self.gone {
+            self.gone = self.events.send(event).await.is_err();
+        }
+    }
+}
+
+// === impl Subscribers ===
+
+impl<K> Subscribers<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State::Open {
+                arrivals: Vec::new(),
+                welcomed: Vec::new(),
+            }),
+            arrived: Notify::new(),
+            admitted: tokio::sync::Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn add(&self, buffer: NonZeroUsize) -> Subscription<K> {
+        let (sender, events) = mpsc::channel(buffer.get());
+        if let State::Open { arrivals, .. } = &mut *self.state.lock() {
+            arrivals.push(Subscriber {
+                events: sender,
+                gone: false,
+            });
+        }
+        self.arrived.notify_one();
+        Subscription {
+            events,
+            synced: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// Waits until there may be somebody to welcome.
+    pub(crate) async fn arrival(&self) {
+        self.arrived.notified().await;
+    }
+
+    pub(crate) fn next_arrival(&self) -> Option<Subscriber<K>> {
+        match &mut *self.state.lock() {
+            State::Open { arrivals, .. } if !arrivals.is_empty() => Some(arrivals.remove(0)),
+            _ => None,
+        }
+    }
+
+    /// Tells `subscriber` everything from now on.
+    pub(crate) fn admit(&self, subscriber: Subscriber<K>) {
+        if let State::Open { welcomed, .. } = &mut *self.state.lock() {
+            welcomed.push(subscriber);
+        }
+    }
+
+    pub(crate) async fn tell(&self, event: Event<K>) {
+        let mut admitted = self.admitted.lock().await;
+        if let State::Open { welcomed, .. } = &mut *self.state.lock() {
+            admitted.append(welcomed);
+        }
+        // The last one gets the event itself: with one handler nothing is counted twice.
+        if let Some((last, others)) = admitted.split_last_mut() {
+            for subscriber in others {
+                subscriber.tell(event.clone()).await;
+            }
+            last.tell(event).await;
+        }
+        admitted.retain(|subscriber| !subscriber.gone);
+    }
+
+    /// Tells nobody any more.
+    pub(crate) fn close(&self) {
+        *self.state.lock() = State::Closed;
+        if let Ok(mut admitted) = self.admitted.try_lock() {
+            admitted.clear();
+        }
+    }
+}

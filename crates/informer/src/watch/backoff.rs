@@ -1,0 +1,117 @@
+//! How long a broken watch waits before it tries again. *(pure)*
+
+use std::time::Duration;
+
+use rand::Rng;
+
+/// Waits that double from a least to a greatest, each spread over its upper half.
+///
+/// Every source has its own, so one watch that fails does not slow another.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_informer::Backoff;
+///
+/// let backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(5))?;
+/// let ceilings = (0..4).map(|failures| backoff.ceiling(failures).as_secs());
+/// assert!(ceilings.eq([1, 2, 4, 5]));
+/// # Ok::<(), windlass_informer::InvalidBackoff>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    min: Duration,
+    max: Duration,
+}
+
+/// A backoff that would be no backoff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidBackoff {
+    /// Retries would follow each other without a pause.
+    #[error("a backoff needs a least wait above zero, or retries become a hot loop")]
+    Zero,
+
+    /// The least wait is longer than the greatest.
+    #[error("the least wait of a backoff, {min:?}, is longer than its greatest, {max:?}")]
+    Reversed {
+        /// The least wait that was given.
+        min: Duration,
+        /// The greatest wait that was given.
+        max: Duration,
+    },
+}
+
+// === impl Backoff ===
+
+impl Backoff {
+    /// What client-go uses for a reflector: from 0.8 s to 30 s.
+    ///
+    /// Source: client-go, `tools/cache/reflector.go`; that one also resets itself after two
+    /// quiet minutes, where ours resets when a watch has stood for a while.
+    pub const CLIENT_GO: Self = Self {
+        min: Duration::from_millis(800),
+        max: Duration::from_secs(30),
+    };
+
+    /// Creates a backoff from `min` to `max`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidBackoff`] if `min` is zero or longer than `max`.
+    pub fn new(min: Duration, max: Duration) -> Result<Self, InvalidBackoff> {
+        if min.is_zero() {
+            return Err(InvalidBackoff::Zero);
+        }
+        if min > max {
+            return Err(InvalidBackoff::Reversed { min, max });
+        }
+        Ok(Self { min, max })
+    }
+
+    /// The longest wait after `failures` earlier failures in a row.
+    #[must_use]
+    pub fn ceiling(&self, failures: u32) -> Duration {
+        2_u32
+            .checked_pow(failures)
+            .and_then(|factor| self.min.checked_mul(factor))
+            .map_or(self.max, |wait| wait.min(self.max))
+    }
+
+    /// The wait after `failures` earlier failures: between half of the
+    /// [`ceiling`](Self::ceiling) and all of it, so that many watches that broke together
+    /// do not come back together.
+    pub fn wait(&self, failures: u32, rng: &mut impl Rng) -> Duration {
+        self.ceiling(failures).mul_f64(rng.random_range(0.5..=1.0))
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::CLIENT_GO
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Backoff, InvalidBackoff};
+
+    #[test]
+    fn a_backoff_never_overflows() {
+        assert_eq!(
+            Backoff::CLIENT_GO.ceiling(u32::MAX),
+            Duration::from_secs(30)
+        );
+    }
+
+    #[test]
+    fn a_backoff_that_never_waits_is_refused() {
+        assert_eq!(
+            Backoff::new(Duration::ZERO, Duration::from_secs(1)),
+            Err(InvalidBackoff::Zero)
+        );
+    }
+}

@@ -11,7 +11,7 @@ mod lines;
 mod page;
 mod trim;
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData};
 
 use kube::Resource;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -58,7 +58,7 @@ pub enum DecodeError {
 /// Reads identities, objects, pages and watch lines of one kind.
 pub(crate) struct Decoder<K> {
     types: Types,
-    trim: Arc<Trim>,
+    trim: Trim,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -110,7 +110,7 @@ impl<K> Decoder<K>
 where
     K: Resource + DeserializeOwned,
 {
-    pub(crate) fn new(types: &K::DynamicType, trim: Arc<Trim>) -> Self {
+    pub(crate) fn new(types: &K::DynamicType, trim: Trim) -> Self {
         let types = if K::metadata_api() {
             Types::new("meta.k8s.io/v1", "PartialObjectMetadata")
         } else {
@@ -140,12 +140,12 @@ where
     }
 
     /// Reads one page of a list.
-    pub(crate) fn page<'a>(&self, body: &'a [u8]) -> Result<Page<'a>, DecodeError> {
+    pub(crate) fn page(body: &[u8]) -> Result<Page<'_>, DecodeError> {
         serde_json::from_slice(body).map_err(|error| DecodeError::at("list", &error))
     }
 
     /// Reads one line of a watch.
-    pub(crate) fn line<'a>(&self, line: &'a [u8]) -> Result<Line<'a>, DecodeError> {
+    pub(crate) fn line(line: &[u8]) -> Result<Line<'_>, DecodeError> {
         serde_json::from_slice(line).map_err(|error| DecodeError::at("event", &error))
     }
 
@@ -171,8 +171,6 @@ impl<K> fmt::Debug for Decoder<K> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
     use kube::{ResourceExt as _, api::PartialObjectMeta};
 
@@ -180,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_place_and_never_the_value() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Arc::new(Trim::default()));
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
         let json = r#"{"metadata":{"name":"a","uid":"u"},"data":{"password":["hunter2"]}}"#;
         let error = decoder.object(json).expect_err("a list is not a string");
         assert_eq!(
@@ -197,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_object_of_another_kind_is_refused_by_its_identity() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Arc::new(Trim::default()));
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
         let error = decoder
             .identity(r#"{"kind":"Secret","metadata":{"name":"a"}}"#)
             .expect_err("a secret is no config map");
@@ -206,7 +204,7 @@ mod tests {
 
     #[test]
     fn metadata_alone_is_a_kind_of_its_own() {
-        let decoder = Decoder::<PartialObjectMeta<Pod>>::new(&(), Arc::new(Trim::default()));
+        let decoder = Decoder::<PartialObjectMeta<Pod>>::new(&(), Trim::default());
         let json = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
         decoder.identity(json).expect("the kind that was asked for");
         assert_eq!(decoder.object(json).expect("decodes").name_any(), "a");
@@ -214,8 +212,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_json_says_so() {
-        let decoder = Decoder::<ConfigMap>::new(&(), Arc::new(Trim::default()));
-        let error = decoder.line(b"<html>").expect_err("not JSON");
+        let error = Decoder::<ConfigMap>::line(b"<html>").expect_err("not JSON");
         assert_eq!(error.to_string(), "not valid JSON at line 1, column 1");
     }
 }

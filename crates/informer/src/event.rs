@@ -55,6 +55,7 @@ pub enum Event<K: ?Sized> {
 impl<K: ?Sized> Event<K> {
     /// The object that the event is about, in its newest state; none for
     /// [`Synced`](Self::Synced).
+    #[must_use]
     pub fn object(&self) -> Option<&Arc<K>> {
         match self {
             Self::Added(object) | Self::Resynced(object) => Some(object),

@@ -64,11 +64,16 @@ impl fmt::Display for Problem<'_> {
 
 /// What is done where no error handler is set. An expired history is how watches go on.
 pub(crate) fn log(problem: &Problem<'_>) {
-    match problem {
+    let is_routine = matches!(
+        problem,
         Problem::Watch {
             error: WatchError::Expired { .. },
             ..
-        } => tracing::info!("{problem}"),
-        _ => tracing::warn!("{problem}"),
+        }
+    );
+    if is_routine {
+        tracing::info!("{problem}");
+    } else {
+        tracing::warn!("{problem}");
     }
 }

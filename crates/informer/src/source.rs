@@ -5,6 +5,7 @@
 //! server, and an [`Api`](kube::Api) alone is a `ListWatch` with its defaults;
 //! [`Scripted`] is for tests.
 
+mod follow;
 mod list_watch;
 mod request;
 #[cfg(feature = "kube-runtime")]

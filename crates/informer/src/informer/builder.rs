@@ -81,6 +81,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
     }
 
     /// Makes the informer.
+    #[must_use]
     pub fn build(self) -> Informer<K> {
         Informer {
             shared: Arc::new(Shared {

@@ -87,25 +87,25 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
         let stop = self.stop.clone();
         loop {
             let next_resync = round.as_ref().map(Round::next);
-            let step = tokio::select! {
+            let outcome = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 () = self.shared.subscribers.arrival() => self.welcome().await,
                 Some(change) = changes.recv() => {
-                    let step = self.change(change).await;
+                    let outcome = self.change(change).await;
                     if round.is_none() && self.shared.pulse.borrow().synced {
                         round = self.begin_round();
                     }
-                    step
+                    outcome
                 }
                 () = until(next_resync) => self.resync(&mut round).await,
-                outcome = &mut source, if !source_ended => {
+                end = &mut source, if !source_ended => {
                     source_ended = true;
                     // What it told before it ended is still to be taken.
-                    outcome.map(|()| Ok(()))?
+                    end.map(|()| Ok(()))?
                 }
             };
-            if let Err(Stop) = step {
+            if let Err(Stop) = outcome {
                 return Ok(());
             }
         }

@@ -1,23 +1,17 @@
 //! List and watch through an API server.
 
-use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU32, time::Duration};
 
-use bytes::Bytes;
-use http::Response;
-use kube::{Api, Resource, client::Body};
-use rand::{Rng, SeedableRng as _, rngs::StdRng};
-use serde::{Deserialize, de::DeserializeOwned};
-use tokio::time::{Instant, sleep, sleep_until};
+use kube::{Api, Resource};
+use rand::{SeedableRng as _, rngs::StdRng};
+use serde::de::DeserializeOwned;
 
 use super::{
-    Change, Changes, Source, Stopped,
+    Changes, Source,
+    follow::Follow,
     request::{Requests, resource_name},
 };
-use crate::{
-    Backoff, DecodeError, Identity, Trim, WatchError,
-    decode::{Decoder, Line, Lines},
-    watch::{Answer, Aside, Ask, Session, Verb},
-};
+use crate::{Backoff, Trim, WatchError};
 
 /// Lists and watches the objects of a kind through an API server.
 ///
@@ -63,11 +57,11 @@ use crate::{
 /// ```
 #[must_use = "a source does nothing until an informer runs it"]
 pub struct ListWatch<K: Resource> {
-    requests: Requests<K>,
-    backoff: Backoff,
-    streamed_lists: bool,
-    trim: Trim,
-    rng: StdRng,
+    pub(super) requests: Requests<K>,
+    pub(super) backoff: Backoff,
+    pub(super) streamed_lists: bool,
+    pub(super) trim: Trim,
+    pub(super) rng: StdRng,
 }
 
 /// Why a list and watch cannot be as it was asked for.
@@ -98,10 +92,6 @@ impl<K: Resource> ListWatch<K> {
     /// A page of 500 objects at the size limit of etcd is larger; one of real objects is
     /// not.
     pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
-
-    /// What client-go uses: long enough to cost nothing, short enough that the watches of
-    /// one API server that came back spread over the others again.
-    const LASTS: std::ops::Range<u64> = 300..600;
 
     /// Lists and watches what `api` reaches: all namespaces, or one.
     ///
@@ -232,22 +222,7 @@ where
     }
 
     async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
-        let resource = Arc::clone(&self.requests.resource);
-        let mut run = Run {
-            decoder: Decoder::new(self.requests.types(), Arc::new(self.trim)),
-            requests: self.requests,
-            session: Session::new(resource, self.backoff, self.streamed_lists),
-            aside: Aside::new(),
-            rng: self.rng,
-            changes,
-        };
-        loop {
-            match run.once().await {
-                Ok(()) => {}
-                Err(Break::Stopped) => return Ok(()),
-                Err(Break::Watch(error)) => return Err(error),
-            }
-        }
+        Follow::new(self, changes).run().await
     }
 }
 
@@ -275,309 +250,6 @@ where
 
     async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
         ListWatch::new(self).run(changes).await
-    }
-}
-
-/// A source that runs.
-struct Run<K: Resource> {
-    requests: Requests<K>,
-    decoder: Decoder<K>,
-    session: Session,
-    aside: Aside<Instant>,
-    rng: StdRng,
-    changes: Changes<K>,
-}
-
-/// Why a step did not come to its end.
-enum Break {
-    /// Nobody hears us any more.
-    Stopped,
-    Watch(WatchError),
-}
-
-impl From<Stopped> for Break {
-    fn from(Stopped: Stopped) -> Self {
-        Self::Stopped
-    }
-}
-
-impl From<WatchError> for Break {
-    fn from(error: WatchError) -> Self {
-        Self::Watch(error)
-    }
-}
-
-// === impl Run ===
-
-impl<K: Resource + DeserializeOwned> Run<K> {
-    /// Sends one request, uses what comes, and waits as long as its end asks for.
-    async fn once(&mut self) -> Result<(), Break> {
-        let mut opened = None;
-        let outcome = match self.session.ask() {
-            ask @ Ask::List { .. } => self.list(&ask).await,
-            ask => self.watch(&ask, &mut opened).await,
-        };
-        let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
-        let wait = match outcome {
-            Ok(()) if opened.is_none() => Duration::ZERO,
-            Ok(()) => {
-                self.changes.send(Change::Ended).await?;
-                self.session.ended(stood, &mut self.rng)
-            }
-            Err(Break::Watch(error)) if !self.session.is_final(&error) => {
-                let retry_in = self.session.broke(&error, stood, &mut self.rng);
-                self.changes
-                    .send(Change::Interrupted { error, retry_in })
-                    .await?;
-                retry_in
-            }
-            Err(end) => return Err(end),
-        };
-        if !wait.is_zero() {
-            sleep(wait).await;
-        }
-        Ok(())
-    }
-
-    async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
-        let answer = self.requests.ask(ask, Duration::ZERO).await?;
-        let body = self.requests.whole(answer, Verb::List).await?;
-        let page = self
-            .decoder
-            .page(&body)
-            .map_err(|error| self.requests.garbled(Verb::List, error))?;
-        self.session.check(&page)?;
-        if self.session.begins_picture() {
-            self.aside.clear();
-            self.changes.send(Change::ListStarted).await?;
-        }
-        for item in &page.items {
-            let identity = self
-                .decoder
-                .identity(item.get())
-                .map_err(|error| self.requests.garbled(Verb::List, error))?;
-            self.present(identity, item.get()).await?;
-        }
-        if let Some(version) = self.session.paged(&page) {
-            self.changes
-                .send(Change::ListEnded {
-                    resource_version: Some(version),
-                })
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Follows one watch to its end. `opened` becomes when it was opened.
-    async fn watch(&mut self, ask: &Ask, opened: &mut Option<Instant>) -> Result<(), Break> {
-        let lasts = Duration::from_secs(self.rng.random_range(ListWatch::<K>::LASTS));
-        let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
-        *opened = Some(Instant::now());
-        if matches!(ask, Ask::StreamedList) {
-            self.aside.clear();
-            self.changes.send(Change::ListStarted).await?;
-        } else {
-            self.changes.send(Change::Connected).await?;
-        }
-        let mut body = answer.into_body();
-        let mut lines = Lines::new(self.requests.patience.bytes);
-        loop {
-            let again = self.aside.next().map(|(due, key)| (due, key.clone()));
-            let chunk = tokio::select! {
-                biased;
-                chunk = self.requests.chunk(&mut body, Verb::Watch) => chunk?,
-                () = until(again.as_ref().map(|(due, _)| *due)) => {
-                    if let Some((_, key)) = again {
-                        self.look_again(key).await?;
-                    }
-                    continue;
-                }
-            };
-            // Half a line at the end is dropped: whatever it was comes again after the
-            // place that we resume from.
-            let Some(chunk) = chunk else { return Ok(()) };
-            let too_long = |_| WatchError::TooLong {
-                resource: Arc::clone(&self.requests.resource),
-                verb: Verb::Watch,
-                limit: self.requests.patience.bytes,
-            };
-            lines.push(chunk).map_err(too_long)?;
-            while let Some(line) = lines.next() {
-                let line: Bytes = line.map_err(|error| WatchError::TooLong {
-                    resource: Arc::clone(&self.requests.resource),
-                    verb: Verb::Watch,
-                    limit: error.limit,
-                })?;
-                self.line(&line).await?;
-            }
-        }
-    }
-
-    async fn line(&mut self, line: &[u8]) -> Result<(), Break> {
-        let Line { kind, object } = self
-            .decoder
-            .line(line)
-            .map_err(|error| self.requests.garbled(Verb::Watch, error))?;
-        let object = object.get();
-        match &*kind {
-            "ADDED" | "MODIFIED" => {
-                let identity = self.identity(object)?;
-                let version = identity.resource_version.clone();
-                self.present(identity, object).await?;
-                self.followed(version);
-            }
-            "DELETED" => {
-                let identity = self.identity(object)?;
-                let version = identity.resource_version.clone();
-                self.aside.forget(&identity.key);
-                let last = self.decoder.object(object).ok().map(Arc::new);
-                self.changes
-                    .send(Change::Deleted { identity, last })
-                    .await?;
-                self.followed(version);
-            }
-            "BOOKMARK" => self.bookmark(object).await?,
-            "ERROR" => {
-                let answer = Answer::read(500, object.as_bytes(), None);
-                return Err(
-                    WatchError::answered(&self.requests.resource, Verb::Watch, answer).into(),
-                );
-            }
-            // A type from the future. Its object may be a change that we must not miss, so
-            // we do not read on past it.
-            _ => {
-                let error = DecodeError::Kind {
-                    expected: "a watch event".to_owned(),
-                    found: kind.into_owned(),
-                };
-                return Err(self.requests.garbled(Verb::Watch, error).into());
-            }
-        }
-        Ok(())
-    }
-
-    async fn bookmark(&mut self, object: &str) -> Result<(), Break> {
-        let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) else {
-            return Ok(());
-        };
-        let version = bookmark.metadata.resource_version;
-        if version.is_empty() {
-            return Ok(());
-        }
-        let picture = !matches!(self.session.ask(), Ask::Watch { .. });
-        let ends = bookmark
-            .metadata
-            .annotations
-            .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
-        if picture && ends {
-            self.session.pictured(&version);
-            self.changes
-                .send(Change::ListEnded {
-                    resource_version: Some(version),
-                })
-                .await?;
-            self.changes.send(Change::Connected).await?;
-        } else if !picture {
-            self.session.followed(&version);
-            self.progress().await?;
-        }
-        Ok(())
-    }
-
-    /// Tells of an object that is there.
-    async fn present(&mut self, identity: Identity, object: &str) -> Result<(), Break> {
-        if self.changes.has(&identity) {
-            self.aside.forget(&identity.key);
-            self.changes.send(Change::Unchanged(identity)).await?;
-            return Ok(());
-        }
-        match self.decoder.object(object) {
-            Ok(object) => {
-                self.aside.forget(&identity.key);
-                self.changes.send(Change::Applied(Arc::new(object))).await?;
-            }
-            Err(error) => {
-                self.aside.put(identity.key.clone(), Instant::now());
-                self.changes
-                    .send(Change::Undecodable { identity, error })
-                    .await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks once more at an object that did not decode.
-    async fn look_again(&mut self, key: crate::ObjectKey) -> Result<(), Break> {
-        // Its turn is over, however the look ends.
-        self.aside.put(key.clone(), Instant::now());
-        match self.requests.object(&key).await {
-            Ok(Some(body)) => {
-                let Ok(object) = std::str::from_utf8(&body) else {
-                    return Ok(());
-                };
-                if let Ok(identity) = self.decoder.identity(object)
-                    && self.decoder.object(object).is_ok()
-                {
-                    self.present(identity, object).await?;
-                }
-            }
-            // The watch will tell, or has told.
-            Ok(None) => _ = self.aside.forget(&key),
-            Err(error) => {
-                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot look again at an object that does not decode");
-            }
-        }
-        Ok(())
-    }
-
-    fn identity(&self, object: &str) -> Result<Identity, Break> {
-        self.decoder
-            .identity(object)
-            .map_err(|error| self.requests.garbled(Verb::Watch, error).into())
-    }
-
-    fn followed(&mut self, version: Option<String>) {
-        if let Some(version) = version {
-            self.session.followed(&version);
-        }
-    }
-
-    async fn progress(&mut self) -> Result<(), Stopped> {
-        let Some(version) = self.session.complete() else {
-            return Ok(());
-        };
-        let resource_version = version.to_owned();
-        self.changes
-            .send(Change::Progress { resource_version })
-            .await
-    }
-}
-
-#[derive(Deserialize)]
-struct Bookmark {
-    metadata: BookmarkMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BookmarkMeta {
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(rename = "k8s.io/initial-events-end", default)]
-    initial_events_end: Option<String>,
-}
-
-/// Waits until `due`, or for ever.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -216,7 +216,7 @@ impl<K: Resource> Requests<K> {
             Err(_) => Body::empty(),
         };
         let request = Request::get(url)
-            .header(header::ACCEPT, self.accept(verb))
+            .header(header::ACCEPT, Self::accept(verb))
             // Since 1.37 the API server compresses watches for whoever may take it, one
             // gzip member an event, which buys little and costs both sides.
             .header(header::ACCEPT_ENCODING, "identity")
@@ -256,7 +256,7 @@ impl<K: Resource> Requests<K> {
         WatchError::answered(&self.resource, verb, answer)
     }
 
-    fn accept(&self, verb: Verb) -> &'static str {
+    fn accept(verb: Verb) -> &'static str {
         match (K::metadata_api(), verb) {
             (false, _) => "application/json",
             (true, Verb::List) => {

@@ -82,17 +82,15 @@ where
 }
 
 fn answer(error: &watcher::Error) -> Answer {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => {
-            return Answer {
-                message: error.to_string(),
-                ..Answer::default()
-            };
-        }
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return Answer {
+            message: error.to_string(),
+            ..Answer::default()
+        };
     };
     Answer {
         code: status.code,

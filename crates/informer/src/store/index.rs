@@ -24,8 +24,10 @@ use crate::ObjectKey;
 /// `values` should depend on the object alone. A panic in it files the object under nothing
 /// until its next change.
 pub struct Index<K, V> {
-    values: Arc<dyn Fn(&K) -> Vec<V> + Send + Sync>,
+    values: Arc<Values<K, V>>,
 }
+
+type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 
 /// The informer was built without this index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

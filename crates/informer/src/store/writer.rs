@@ -227,7 +227,7 @@ mod tests {
                     all.extend(writer.apply(Arc::new(object(name, version, uid))));
                 }
                 ["keep", name, version, uid] => {
-                    all.extend(writer.keep(&identity(name, version, uid)))
+                    all.extend(writer.keep(&identity(name, version, uid)));
                 }
                 ["delete", name, version, uid] => {
                     let last = Arc::new(object(name, version, uid));

@@ -1,0 +1,349 @@
+//! A list and watch as it runs: what the session asks for is sent, and what comes is told.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::Response;
+use kube::{Resource, client::Body};
+use rand::{Rng as _, rngs::StdRng};
+use serde::{Deserialize, de::DeserializeOwned};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{Change, Changes, ListWatch, Stopped, request::Requests};
+use crate::{
+    DecodeError, Identity, ObjectKey, Verb, WatchError,
+    decode::{Decoder, Line, Lines},
+    watch::{Answer, Aside, Ask, Session},
+};
+
+/// A [`ListWatch`] that runs.
+pub(super) struct Follow<K: Resource> {
+    requests: Requests<K>,
+    decoder: Decoder<K>,
+    session: Session,
+    aside: Aside<Instant>,
+    rng: StdRng,
+    changes: Changes<K>,
+}
+
+/// Why a step did not come to its end.
+enum Break {
+    /// Nobody hears us any more.
+    Stopped,
+    Watch(WatchError),
+}
+
+impl From<Stopped> for Break {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+impl From<WatchError> for Break {
+    fn from(error: WatchError) -> Self {
+        Self::Watch(error)
+    }
+}
+
+// === impl Follow ===
+
+impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
+    /// What client-go uses: long enough to cost nothing, short enough that the watches of
+    /// one API server that came back spread over the others again.
+    const LASTS: std::ops::Range<u64> = 300..600;
+
+    pub(super) fn new(source: ListWatch<K>, changes: Changes<K>) -> Self {
+        let ListWatch {
+            requests,
+            backoff,
+            streamed_lists,
+            trim,
+            rng,
+        } = source;
+        Self {
+            decoder: Decoder::new(requests.types(), trim),
+            session: Session::new(Arc::clone(&requests.resource), backoff, streamed_lists),
+            requests,
+            aside: Aside::new(),
+            rng,
+            changes,
+        }
+    }
+
+    /// Runs until nobody hears it any more, or it meets what no waiting mends.
+    pub(super) async fn run(mut self) -> Result<(), WatchError> {
+        loop {
+            match self.once().await {
+                Ok(()) => {}
+                Err(Break::Stopped) => return Ok(()),
+                Err(Break::Watch(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends one request, uses what comes, and waits as long as its end asks for.
+    async fn once(&mut self) -> Result<(), Break> {
+        let mut opened = None;
+        let outcome = match self.session.ask() {
+            ask @ Ask::List { .. } => self.list(&ask).await,
+            ask => self.watch(&ask, &mut opened).await,
+        };
+        let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
+        let wait = match outcome {
+            Ok(()) if opened.is_none() => Duration::ZERO,
+            Ok(()) => {
+                self.changes.send(Change::Ended).await?;
+                self.session.ended(stood, &mut self.rng)
+            }
+            Err(Break::Watch(error)) if !self.session.is_final(&error) => {
+                let retry_in = self.session.broke(&error, stood, &mut self.rng);
+                self.changes
+                    .send(Change::Interrupted { error, retry_in })
+                    .await?;
+                retry_in
+            }
+            Err(end) => return Err(end),
+        };
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
+        let answer = self.requests.ask(ask, Duration::ZERO).await?;
+        let body = self.requests.whole(answer, Verb::List).await?;
+        let page =
+            Decoder::<K>::page(&body).map_err(|error| self.requests.garbled(Verb::List, error))?;
+        self.session.check(&page)?;
+        if self.session.begins_picture() {
+            self.aside.clear();
+            self.changes.send(Change::ListStarted).await?;
+        }
+        for item in &page.items {
+            let identity = self
+                .decoder
+                .identity(item.get())
+                .map_err(|error| self.requests.garbled(Verb::List, error))?;
+            self.present(identity, item.get()).await?;
+        }
+        if let Some(version) = self.session.paged(&page) {
+            self.changes
+                .send(Change::ListEnded {
+                    resource_version: Some(version),
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Follows one watch to its end. `opened` becomes when it was opened.
+    async fn watch(&mut self, ask: &Ask, opened: &mut Option<Instant>) -> Result<(), Break> {
+        let lasts = Duration::from_secs(self.rng.random_range(Self::LASTS));
+        let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
+        *opened = Some(Instant::now());
+        if matches!(ask, Ask::StreamedList) {
+            self.aside.clear();
+            self.changes.send(Change::ListStarted).await?;
+        } else {
+            self.changes.send(Change::Connected).await?;
+        }
+        let mut body = answer.into_body();
+        let mut lines = Lines::new(self.requests.patience.bytes);
+        loop {
+            let again = self.aside.next().map(|(due, key)| (due, key.clone()));
+            let chunk = tokio::select! {
+                biased;
+                chunk = self.requests.chunk(&mut body, Verb::Watch) => chunk?,
+                () = until(again.as_ref().map(|(due, _)| *due)) => {
+                    if let Some((_, key)) = again {
+                        self.look_again(key).await?;
+                    }
+                    continue;
+                }
+            };
+            // Half a line at the end is dropped: whatever it was comes again after the
+            // place that we resume from.
+            let Some(chunk) = chunk else { return Ok(()) };
+            let too_long = |_| WatchError::TooLong {
+                resource: Arc::clone(&self.requests.resource),
+                verb: Verb::Watch,
+                limit: self.requests.patience.bytes,
+            };
+            lines.push(chunk).map_err(too_long)?;
+            while let Some(line) = lines.next() {
+                let line: Bytes = line.map_err(|error| WatchError::TooLong {
+                    resource: Arc::clone(&self.requests.resource),
+                    verb: Verb::Watch,
+                    limit: error.limit,
+                })?;
+                self.line(&line).await?;
+            }
+        }
+    }
+
+    async fn line(&mut self, line: &[u8]) -> Result<(), Break> {
+        let Line { kind, object } =
+            Decoder::<K>::line(line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
+        let object = object.get();
+        match &*kind {
+            "ADDED" | "MODIFIED" => {
+                let identity = self.identity(object)?;
+                let version = identity.resource_version.clone();
+                self.present(identity, object).await?;
+                self.followed(version);
+            }
+            "DELETED" => {
+                let identity = self.identity(object)?;
+                let version = identity.resource_version.clone();
+                self.aside.forget(&identity.key);
+                let last = self.decoder.object(object).ok().map(Arc::new);
+                self.changes
+                    .send(Change::Deleted { identity, last })
+                    .await?;
+                self.followed(version);
+            }
+            "BOOKMARK" => self.bookmark(object).await?,
+            "ERROR" => {
+                let answer = Answer::read(500, object.as_bytes(), None);
+                return Err(
+                    WatchError::answered(&self.requests.resource, Verb::Watch, answer).into(),
+                );
+            }
+            // A type from the future. Its object may be a change that we must not miss, so
+            // we do not read on past it.
+            _ => {
+                let error = DecodeError::Kind {
+                    expected: "a watch event".to_owned(),
+                    found: kind.into_owned(),
+                };
+                return Err(self.requests.garbled(Verb::Watch, error).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn bookmark(&mut self, object: &str) -> Result<(), Break> {
+        let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) else {
+            return Ok(());
+        };
+        let version = bookmark.metadata.resource_version;
+        if version.is_empty() {
+            return Ok(());
+        }
+        let picture = !matches!(self.session.ask(), Ask::Watch { .. });
+        let ends = bookmark
+            .metadata
+            .annotations
+            .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
+        if picture && ends {
+            self.session.pictured(&version);
+            self.changes
+                .send(Change::ListEnded {
+                    resource_version: Some(version),
+                })
+                .await?;
+            self.changes.send(Change::Connected).await?;
+        } else if !picture {
+            self.session.followed(&version);
+            self.progress().await?;
+        }
+        Ok(())
+    }
+
+    /// Tells of an object that is there.
+    async fn present(&mut self, identity: Identity, object: &str) -> Result<(), Break> {
+        if self.changes.has(&identity) {
+            self.aside.forget(&identity.key);
+            self.changes.send(Change::Unchanged(identity)).await?;
+            return Ok(());
+        }
+        match self.decoder.object(object) {
+            Ok(object) => {
+                self.aside.forget(&identity.key);
+                self.changes.send(Change::Applied(Arc::new(object))).await?;
+            }
+            Err(error) => {
+                self.aside.put(identity.key.clone(), Instant::now());
+                self.changes
+                    .send(Change::Undecodable { identity, error })
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks once more at an object that did not decode.
+    async fn look_again(&mut self, key: ObjectKey) -> Result<(), Break> {
+        // Its turn is over, however the look ends.
+        self.aside.put(key.clone(), Instant::now());
+        match self.requests.object(&key).await {
+            Ok(Some(body)) => {
+                let Ok(object) = std::str::from_utf8(&body) else {
+                    return Ok(());
+                };
+                if let Ok(identity) = self.decoder.identity(object)
+                    && self.decoder.object(object).is_ok()
+                {
+                    self.present(identity, object).await?;
+                }
+            }
+            // The watch will tell, or has told.
+            Ok(None) => _ = self.aside.forget(&key),
+            Err(error) => {
+                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot look again at an object that does not decode");
+            }
+        }
+        Ok(())
+    }
+
+    fn identity(&self, object: &str) -> Result<Identity, Break> {
+        self.decoder
+            .identity(object)
+            .map_err(|error| self.requests.garbled(Verb::Watch, error).into())
+    }
+
+    fn followed(&mut self, version: Option<String>) {
+        if let Some(version) = version {
+            self.session.followed(&version);
+        }
+    }
+
+    async fn progress(&mut self) -> Result<(), Stopped> {
+        let Some(version) = self.session.complete() else {
+            return Ok(());
+        };
+        let resource_version = version.to_owned();
+        self.changes
+            .send(Change::Progress { resource_version })
+            .await
+    }
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end", default)]
+    initial_events_end: Option<String>,
+}
+
+/// Waits until `due`, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -51,9 +51,6 @@ pub(crate) struct Schema {
 // === impl Schema ===
 
 impl Schema {
-    /// Where a schema stands in the faults of a CRD whose versions all have the same one.
-    const PLACE: &str = "spec.validation.openAPIV3Schema";
-
     /// Compiles the schema of one version of a CRD.
     ///
     /// Keywords that nobody knows are tolerated, as when Kubernetes decodes a CRD; those
@@ -61,12 +58,16 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Everything for which Kubernetes refuses the schema, sorted, at paths such as
-    /// `spec.validation.openAPIV3Schema.properties[spec].type`: it is not structural, a
+    /// Everything for which Kubernetes refuses the schema, sorted: it is not structural, a
     /// pattern does not compile, a default breaks the schema it stands in.
+    ///
+    /// The paths begin at the schema, as in `properties[spec].type`, because where it
+    /// stands is for the caller to say. Kubernetes says `spec.validation.openAPIV3Schema`
+    /// where all versions of a CRD have the same schema, as when there is one version, and
+    /// `spec.versions[0].schema.openAPIV3Schema` where they differ.
     pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
         Ok(Self {
-            root: compile::compile(openapi_v3_schema, Self::PLACE)?,
+            root: compile::compile(openapi_v3_schema)?,
         })
     }
 

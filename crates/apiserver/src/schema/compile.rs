@@ -17,13 +17,13 @@ use super::{
 };
 use crate::status::FieldError;
 
-/// Compiles `schema`, which stands at `place`.
+/// Compiles `schema`.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it, sorted.
-pub(super) fn compile(schema: &Value, place: &str) -> Result<Node, Vec<FieldError>> {
-    let root = Place::root(place);
+pub(super) fn compile(schema: &Value) -> Result<Node, Vec<FieldError>> {
+    let root = Place::root("");
     let mut compiler = Compiler::default();
     let node = compiler.node(schema, &root, Scope::ROOT);
     structural::check_complete(&node, &root, &mut compiler.faults);

@@ -1,0 +1,234 @@
+//! Objects as rows, for people who read terminals.
+//!
+//! The server, not kubectl, knows the columns of a kind: those of a CRD's
+//! `additionalPrinterColumns`, or those that Kubernetes has for its own kinds. A
+//! [`Columns`] is made once for a kind and turns objects into the rows of a `Table`.
+//!
+//! Source: the names and contents of the columns are those of Kubernetes 1.36,
+//! `pkg/printers/internalversion` and apiextensions-apiserver
+//! `pkg/registry/customresource/tableconvertor`.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+mod age;
+mod builtin;
+mod cells;
+mod path;
+
+use path::Path;
+
+/// The columns of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    columns: Vec<Column>,
+}
+
+/// What of an object goes into a row beside its cells (`includeObject`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IncludeObject {
+    /// Nothing.
+    None,
+
+    /// Its metadata, as a `PartialObjectMetadata`.
+    #[default]
+    Metadata,
+
+    /// All of it.
+    Object,
+}
+
+/// One column: how it is called and where its cells come from.
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    kind: String,
+    format: String,
+    description: String,
+    priority: i64,
+    cell: Cell,
+}
+
+/// Where the cells of a column come from.
+#[derive(Clone, Debug)]
+enum Cell {
+    /// A field, as the column's type says; `None` if the path is not one we support.
+    Field(Option<Path>),
+
+    /// What this makes of the object, seen now.
+    Read(fn(&Value, Timestamp) -> Value),
+}
+
+// === impl Columns ===
+
+impl Columns {
+    /// The columns of a CRD's version: its name, and what `additionalPrinterColumns` adds.
+    ///
+    /// The age if it adds nothing. A column whose path is not supported stays empty.
+    pub(crate) fn from_crd(additional_printer_columns: Option<&Value>) -> Self {
+        let additional = additional_printer_columns
+            .and_then(Value::as_array)
+            .filter(|columns| !columns.is_empty());
+        let Some(additional) = additional else {
+            let mut age = Column::builtin("Age", "date", 0, cells::age);
+            age.description = "When the object was created.".to_owned();
+            return Self {
+                columns: vec![Column::name(), age],
+            };
+        };
+        let columns = additional.iter().map(Column::from_crd);
+        Self {
+            columns: std::iter::once(Column::name()).chain(columns).collect(),
+        }
+    }
+
+    /// The columns of a built-in resource: name and age, if we know no better.
+    pub(crate) fn builtin(group: &str, plural: &str) -> Self {
+        Self {
+            columns: builtin::columns(group, plural),
+        }
+    }
+
+    /// `objects` as a `Table` of `meta.k8s.io/v1`.
+    ///
+    /// `list_meta` is the `metadata` of the list they are from, or of the object itself:
+    /// its `resourceVersion`, `continue` and `remainingItemCount` become the table's. Ages
+    /// are counted up to `now`.
+    pub(crate) fn table(
+        &self,
+        objects: &[&Value],
+        list_meta: &Value,
+        include: IncludeObject,
+        now: Timestamp,
+    ) -> Value {
+        let rows = objects.iter().map(|object| self.row(object, include, now));
+        let rows: Vec<_> = rows.collect();
+        let definitions: Vec<_> = self.columns.iter().map(Column::definition).collect();
+        let mut metadata = Map::new();
+        for field in ["resourceVersion", "continue", "remainingItemCount"] {
+            if let Some(value) = list_meta.get(field).filter(|value| !value.is_null()) {
+                metadata.insert(field.to_owned(), value.clone());
+            }
+        }
+        json!({
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": definitions,
+            "rows": rows,
+        })
+    }
+
+    fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+        let cells: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| column.cell(object, now))
+            .collect();
+        let object = match include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": object.get("metadata").cloned().unwrap_or_default(),
+            }),
+            IncludeObject::Object => object.clone(),
+        };
+        json!({ "cells": cells, "object": object })
+    }
+}
+
+// === impl Column ===
+
+impl Column {
+    fn builtin(
+        name: &str,
+        kind: &str,
+        priority: i64,
+        read: fn(&Value, Timestamp) -> Value,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            format: String::new(),
+            description: String::new(),
+            priority,
+            cell: Cell::Read(read),
+        }
+    }
+
+    fn name() -> Self {
+        Self {
+            format: "name".to_owned(),
+            description: "What the object is called; unique in its namespace.".to_owned(),
+            ..Self::builtin("Name", "string", 0, cells::name)
+        }
+    }
+
+    fn from_crd(column: &Value) -> Self {
+        let text = |field| {
+            column
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let path = text("jsonPath");
+        let description = match text("description") {
+            "" => format!("Custom resource definition column (in JSONPath format): {path}"),
+            description => description.to_owned(),
+        };
+        Self {
+            name: text("name").to_owned(),
+            kind: text("type").to_owned(),
+            format: text("format").to_owned(),
+            description,
+            priority: column
+                .get("priority")
+                .and_then(Value::as_i64)
+                .unwrap_or_default(),
+            cell: Cell::Field(Path::parse(path)),
+        }
+    }
+
+    fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        match &self.cell {
+            Cell::Read(read) => read(object, now),
+            Cell::Field(path) => {
+                let found = path.as_ref().and_then(|path| path.find(object));
+                found.map_or(Value::Null, |value| self.convert(value, now))
+            }
+        }
+    }
+
+    /// `value` as the column's type wants it; `null` if it is nothing of the kind.
+    fn convert(&self, value: &Value, now: Timestamp) -> Value {
+        match (self.kind.as_str(), value) {
+            (_, Value::Null) => Value::Null,
+            ("string", Value::String(_)) => value.clone(),
+            // Whatever it is, it can be written down.
+            ("string", other) => other.to_string().into(),
+            ("integer", Value::Number(number)) => {
+                #[expect(clippy::cast_possible_truncation, reason = "an integer was asked for")]
+                let whole = number.as_f64().map(|float| float as i64);
+                number.as_i64().or(whole).into()
+            }
+            ("number", Value::Number(number)) => number.as_f64().into(),
+            ("boolean", Value::Bool(_)) => value.clone(),
+            ("date", Value::String(_)) => age::since(Some(value), now).into(),
+            _ => Value::Null,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

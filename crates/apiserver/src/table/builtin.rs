@@ -1,0 +1,231 @@
+//! The columns of the kinds that Kubernetes brings.
+//!
+//! Those for which Kubernetes has many rules and few people look (volumes, autoscalers,
+//! policies, ...) show name and age.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Column, cells, cells::pod};
+
+/// The columns of `plural` in `group`.
+pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
+    match (group, plural) {
+        ("" | "events.k8s.io", "events") => return event(),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            let created = column("Created At", "date", cells::created);
+            return vec![Column::name(), created];
+        }
+        _ => {}
+    }
+    let mut columns = vec![Column::name()];
+    columns.extend(match (group, plural) {
+        ("", "pods") => pods(),
+        ("", "services") => services(),
+        ("", "nodes") => nodes(),
+        ("", "namespaces") => vec![column("Status", "string", cells::phase), age()],
+        ("", "configmaps") => vec![column("Data", "string", cells::entries), age()],
+        ("", "secrets") => vec![
+            column("Type", "string", cells::kind),
+            column("Data", "string", cells::entries),
+            age(),
+        ],
+        ("apps", "deployments") => deployments(),
+        ("apps", "replicasets") | ("", "replicationcontrollers") => replica_sets(),
+        ("apps", "statefulsets") => stateful_sets(),
+        ("apps", "daemonsets") => daemon_sets(),
+        ("batch", "jobs") => jobs(),
+        ("batch", "cronjobs") => cron_jobs(),
+        ("coordination.k8s.io", "leases") => {
+            vec![column("Holder", "string", cells::holder), age()]
+        }
+        ("networking.k8s.io", "ingresses") => ingresses(),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
+            vec![column("Role", "string", cells::role), age()]
+        }
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
+            vec![column("Created At", "date", cells::created)]
+        }
+        _ => vec![age()],
+    });
+    columns
+}
+
+fn pods() -> Vec<Column> {
+    vec![
+        column("Ready", "string", pod::ready),
+        column("Status", "string", pod::status),
+        column("Restarts", "string", pod::restarts),
+        age(),
+        wide("IP", pod::ip),
+        wide("Node", pod::node),
+        wide("Nominated Node", pod::nominated_node),
+        wide("Readiness Gates", pod::readiness_gates),
+    ]
+}
+
+fn services() -> Vec<Column> {
+    vec![
+        column("Type", "string", cells::service_type),
+        column("Cluster-IP", "string", cells::cluster_ip),
+        column("External-IP", "string", cells::external_ip),
+        column("Port(s)", "string", cells::ports),
+        age(),
+        wide("Selector", cells::service_selector),
+    ]
+}
+
+fn nodes() -> Vec<Column> {
+    vec![
+        column("Status", "string", cells::node_status),
+        column("Roles", "string", cells::node_roles),
+        age(),
+        column("Version", "string", cells::node_version),
+    ]
+}
+
+fn deployments() -> Vec<Column> {
+    let mut columns = vec![
+        column("Ready", "string", cells::ready_of_desired),
+        column("Up-to-date", "string", |object, _| {
+            cells::count(object, "/status/updatedReplicas")
+        }),
+        column("Available", "string", |object, _| {
+            cells::count(object, "/status/availableReplicas")
+        }),
+        age(),
+    ];
+    columns.extend(template(true));
+    columns
+}
+
+fn replica_sets() -> Vec<Column> {
+    let mut columns = vec![
+        column("Desired", "integer", |object, _| {
+            cells::count(object, "/spec/replicas")
+        }),
+        column("Current", "integer", |object, _| {
+            cells::count(object, "/status/replicas")
+        }),
+        column("Ready", "integer", |object, _| {
+            cells::count(object, "/status/readyReplicas")
+        }),
+        age(),
+    ];
+    columns.extend(template(true));
+    columns
+}
+
+fn stateful_sets() -> Vec<Column> {
+    let mut columns = vec![column("Ready", "string", cells::ready_of_desired), age()];
+    columns.extend(template(false));
+    columns
+}
+
+fn daemon_sets() -> Vec<Column> {
+    let mut columns = vec![
+        column("Desired", "integer", |object, _| {
+            cells::count(object, "/status/desiredNumberScheduled")
+        }),
+        column("Current", "integer", |object, _| {
+            cells::count(object, "/status/currentNumberScheduled")
+        }),
+        column("Ready", "integer", |object, _| {
+            cells::count(object, "/status/numberReady")
+        }),
+        column("Up-to-date", "integer", |object, _| {
+            cells::count(object, "/status/updatedNumberScheduled")
+        }),
+        column("Available", "integer", |object, _| {
+            cells::count(object, "/status/numberAvailable")
+        }),
+        column("Node Selector", "string", cells::node_selector),
+        age(),
+    ];
+    columns.extend(template(true));
+    columns
+}
+
+fn jobs() -> Vec<Column> {
+    let mut columns = vec![
+        column("Status", "string", cells::job_status),
+        column("Completions", "string", cells::completions),
+        column("Duration", "string", cells::job_duration),
+        age(),
+    ];
+    columns.extend(template(true));
+    columns
+}
+
+fn cron_jobs() -> Vec<Column> {
+    vec![
+        column("Schedule", "string", |object, _| {
+            cells::text(object, "/spec/schedule", "")
+        }),
+        column("Timezone", "string", |object, _| {
+            cells::text(object, "/spec/timeZone", "<none>")
+        }),
+        column("Suspend", "boolean", cells::suspend),
+        column("Active", "integer", cells::active),
+        column("Last Schedule", "string", cells::last_schedule),
+        age(),
+    ]
+}
+
+fn ingresses() -> Vec<Column> {
+    vec![
+        column("Class", "string", |object, _| {
+            cells::text(object, "/spec/ingressClassName", "<none>")
+        }),
+        column("Hosts", "string", cells::hosts),
+        column("Address", "string", cells::address),
+        column("Ports", "string", cells::ingress_ports),
+        age(),
+    ]
+}
+
+/// Events begin with when, not with who.
+fn event() -> Vec<Column> {
+    let mut name = Column::name();
+    name.priority = 1;
+    vec![
+        column("Last Seen", "string", cells::last_seen),
+        column("Type", "string", |object, _| {
+            cells::text(object, "/type", "")
+        }),
+        column("Reason", "string", |object, _| {
+            cells::text(object, "/reason", "")
+        }),
+        column("Object", "string", cells::event_object),
+        wide("Subobject", cells::event_field),
+        wide("Source", cells::event_source),
+        column("Message", "string", cells::event_message),
+        wide("First Seen", cells::first_seen),
+        wide("Count", cells::event_count),
+        name,
+    ]
+}
+
+/// What `-o wide` shows of the pods that an object makes.
+fn template(with_selector: bool) -> Vec<Column> {
+    let mut columns = vec![
+        wide("Containers", cells::container_names),
+        wide("Images", cells::container_images),
+    ];
+    if with_selector {
+        columns.push(wide("Selector", cells::selector));
+    }
+    columns
+}
+
+fn age() -> Column {
+    column("Age", "string", cells::age)
+}
+
+fn column(name: &str, kind: &str, read: fn(&Value, Timestamp) -> Value) -> Column {
+    Column::builtin(name, kind, 0, read)
+}
+
+fn wide(name: &str, read: fn(&Value, Timestamp) -> Value) -> Column {
+    Column::builtin(name, "string", 1, read)
+}

@@ -1,0 +1,184 @@
+//! A pod in five words: the phase is not enough, its containers know better.
+//!
+//! Not told: when the last restart was.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{NONE, int_at, list_at, str_at, text};
+
+/// What the containers of a pod add up to.
+#[derive(Debug, Default)]
+struct Sum {
+    ready: usize,
+    restarts: i64,
+    reason: String,
+}
+
+pub(in super::super) fn ready(object: &Value, _: Timestamp) -> Value {
+    let sidecars = list_at(object, "/spec/initContainers")
+        .iter()
+        .filter(|c| is_sidecar(c));
+    let all = list_at(object, "/spec/containers").len() + sidecars.count();
+    format!("{}/{all}", Sum::of(object).ready).into()
+}
+
+pub(in super::super) fn status(object: &Value, _: Timestamp) -> Value {
+    let phase = str_at(object, "/status/phase", "");
+    let is_over = matches!(phase, "Failed" | "Succeeded");
+    if object.pointer("/metadata/deletionTimestamp").is_some() {
+        if str_at(object, "/status/reason", "") == "NodeLost" {
+            return "Unknown".into();
+        } else if !is_over {
+            return "Terminating".into();
+        }
+    }
+    Sum::of(object).reason.into()
+}
+
+pub(in super::super) fn restarts(object: &Value, _: Timestamp) -> Value {
+    Sum::of(object).restarts.to_string().into()
+}
+
+pub(in super::super) fn ip(object: &Value, _: Timestamp) -> Value {
+    text(
+        object,
+        "/status/podIPs/0/ip",
+        str_at(object, "/status/podIP", NONE),
+    )
+}
+
+pub(in super::super) fn node(object: &Value, _: Timestamp) -> Value {
+    text(object, "/spec/nodeName", NONE)
+}
+
+pub(in super::super) fn nominated_node(object: &Value, _: Timestamp) -> Value {
+    text(object, "/status/nominatedNodeName", NONE)
+}
+
+pub(in super::super) fn readiness_gates(object: &Value, _: Timestamp) -> Value {
+    let gates = list_at(object, "/spec/readinessGates");
+    let open = gates.iter().filter(|gate| {
+        condition(object, str_at(gate, "/conditionType", ""))
+            .is_some_and(|condition| str_at(condition, "/status", "") == "True")
+    });
+    if gates.is_empty() {
+        return NONE.into();
+    }
+    format!("{}/{}", open.count(), gates.len()).into()
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    list_at(object, "/status/conditions")
+        .iter()
+        .find(|condition| str_at(condition, "/type", "") == kind)
+}
+
+fn is_true(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| str_at(condition, "/status", "") == "True")
+}
+
+/// Whether an init container is one that stays.
+fn is_sidecar(container: &Value) -> bool {
+    str_at(container, "/restartPolicy", "") == "Always"
+}
+
+/// What a container ended with.
+fn ending(terminated: &Value) -> String {
+    let signal = int_at(terminated, "/signal");
+    match str_at(terminated, "/reason", "") {
+        "" if signal != 0 => format!("Signal:{signal}"),
+        "" => format!("ExitCode:{}", int_at(terminated, "/exitCode")),
+        reason => reason.to_owned(),
+    }
+}
+
+// === impl Sum ===
+
+impl Sum {
+    fn of(object: &Value) -> Self {
+        let phase = str_at(object, "/status/phase", "");
+        let mut sum = Self {
+            reason: str_at(object, "/status/reason", phase).to_owned(),
+            ..Self::default()
+        };
+        let scheduled = condition(object, "PodScheduled");
+        if scheduled.is_some_and(|c| str_at(c, "/reason", "") == "SchedulingGated") {
+            "SchedulingGated".clone_into(&mut sum.reason);
+        }
+        let (initializing, sidecar_restarts) = sum.add_init_containers(object);
+        if !initializing || is_true(object, "Initialized") {
+            sum.restarts = sidecar_restarts;
+            sum.add_containers(object);
+        }
+        sum
+    }
+
+    /// Whether one of them is not done yet, and how often those that stay were restarted.
+    fn add_init_containers(&mut self, object: &Value) -> (bool, i64) {
+        let containers = list_at(object, "/spec/initContainers");
+        let mut sidecar_restarts = 0;
+        for (i, status) in list_at(object, "/status/initContainerStatuses")
+            .iter()
+            .enumerate()
+        {
+            let name = str_at(status, "/name", "");
+            let stays = containers
+                .iter()
+                .any(|c| str_at(c, "/name", "") == name && is_sidecar(c));
+            let restarts = int_at(status, "/restartCount");
+            self.restarts += restarts;
+            if stays {
+                sidecar_restarts += restarts;
+            }
+            let terminated = status.pointer("/state/terminated");
+            if terminated.is_some_and(|state| int_at(state, "/exitCode") == 0) {
+                continue;
+            }
+            if stays && status.get("started") == Some(&Value::Bool(true)) {
+                self.ready += usize::from(status.get("ready") == Some(&Value::Bool(true)));
+                continue;
+            }
+            let waiting = str_at(status, "/state/waiting/reason", "");
+            self.reason = match terminated {
+                Some(terminated) => format!("Init:{}", ending(terminated)),
+                None if !matches!(waiting, "" | "PodInitializing") => format!("Init:{waiting}"),
+                None => format!("Init:{i}/{}", containers.len()),
+            };
+            return (true, sidecar_restarts);
+        }
+        (false, sidecar_restarts)
+    }
+
+    fn add_containers(&mut self, object: &Value) {
+        let mut runs = false;
+        let mut failure = None;
+        for status in list_at(object, "/status/containerStatuses").iter().rev() {
+            self.restarts += int_at(status, "/restartCount");
+            let waiting = str_at(status, "/state/waiting/reason", "");
+            if !waiting.is_empty() {
+                waiting.clone_into(&mut self.reason);
+            } else if let Some(terminated) = status.pointer("/state/terminated") {
+                self.reason = ending(terminated);
+                if int_at(terminated, "/exitCode") != 0 {
+                    failure = Some(self.reason.clone());
+                }
+            } else if status.get("ready") == Some(&Value::Bool(true))
+                && status.pointer("/state/running").is_some()
+            {
+                runs = true;
+                self.ready += 1;
+            }
+        }
+        // One container may be done while others go on.
+        if self.reason == "Completed" {
+            if runs && is_true(object, "Ready") {
+                "Running".clone_into(&mut self.reason);
+            } else if let Some(failure) = failure {
+                self.reason = failure;
+            } else if runs {
+                "NotReady".clone_into(&mut self.reason);
+            }
+        }
+    }
+}

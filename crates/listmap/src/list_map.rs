@@ -1,0 +1,403 @@
+//! [`ListMap`], and what it does with a key that has no items.
+
+use std::{borrow::Borrow, fmt, hash::Hash, num::NonZeroUsize};
+
+use crate::{
+    list::{Items, List, Search},
+    slot::{Removed, Retired, Slot},
+    table::Table,
+};
+
+/// Ordered lists by key, safe to share between threads.
+///
+/// Share it by reference or in an [`Arc`](std::sync::Arc); all methods take `&self`. Not `Clone`: a copy
+/// would be mistaken for another handle.
+///
+/// # Contract
+///
+/// Promised:
+///
+/// - **Serial.** Calls for the same key happen one after the other. Items that are added by
+///   one call stand together.
+/// - **Apart.** Calls for different keys do not wait for each other's work: the keys share a
+///   lock only while a key is looked up, added or dropped, never while a list is changed or
+///   copied.
+/// - **Free.** No lock is held while a closure runs. It may take its time, panic, and call
+///   the map, also for the same key.
+/// - **Still.** An iteration sees the items that were there when it began, in order, each
+///   once. Nothing that happens meanwhile adds to it or takes from it.
+/// - **Small.** A key goes with its last item, unless [`EmptyKeys::Keep`] was asked for.
+///
+/// Asked: `Hash` and `Eq` of the keys, and `Clone` of keys and items, do not use the map.
+/// Items are cloned when they are handed out, and when a list is changed while somebody
+/// still holds its [`Items`]; put what is expensive to clone into an `Arc`.
+///
+/// Not promised: an order among keys, and one moment for all keys. What spans keys
+/// ([`keys`](Self::keys), [`len`](Self::len), [`lists`](Self::lists)) sees each key at some
+/// moment of the call.
+///
+/// # Example
+///
+/// ```
+/// use windlass_listmap::ListMap;
+///
+/// let map = ListMap::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| map.extend("odd", [1, 3]));
+///     scope.spawn(|| map.extend("even", [2, 4]));
+/// });
+/// assert_eq!(*map.items("odd"), [1, 3]);
+/// assert_eq!(map.get("even", 1), Some(4));
+/// ```
+pub struct ListMap<K, V> {
+    table: Table<K, V>,
+    empty_keys: EmptyKeys,
+}
+
+/// What becomes of a key without items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EmptyKeys {
+    /// It goes with its last item, and adding no items does not make one.
+    #[default]
+    Drop,
+
+    /// It stays until [`ListMap::remove_key`], as in the original. A map whose keys come
+    /// and go grows with every key it ever had.
+    Keep,
+}
+
+// === impl ListMap ===
+
+impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
+    /// Creates a map without keys.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What to do with a key without items. The default is to drop it.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_listmap::{EmptyKeys, ListMap};
+    ///
+    /// let map = ListMap::new().empty_keys(EmptyKeys::Keep);
+    /// map.push("a", 1);
+    /// map.remove_at("a", 0);
+    /// assert_eq!(map.keys(), ["a"]);
+    /// ```
+    #[must_use]
+    pub fn empty_keys(self, empty_keys: EmptyKeys) -> Self {
+        Self { empty_keys, ..self }
+    }
+
+    /// Adds `item` at the end of the list of `key`, which it creates if there is none.
+    pub fn push(&self, key: K, item: V) {
+        self.append(key, vec![item]);
+    }
+
+    /// Adds `items`, in their order and next to each other, at the end of the list of `key`,
+    /// which it creates if there is none.
+    ///
+    /// `items` is read to its end before anything is added.
+    pub fn extend(&self, key: K, items: impl IntoIterator<Item = V>) {
+        self.append(key, items.into_iter().collect());
+    }
+
+    /// A copy of the item at `index` in the list of `key`.
+    pub fn get<Q>(&self, key: &Q, index: usize) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.items(key).get(index).cloned()
+    }
+
+    /// The items of `key` as they are now; none if there is no such key.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_listmap::ListMap;
+    ///
+    /// let map = ListMap::new();
+    /// map.extend("a", [1, 2, 3]);
+    /// for item in &map.items("a") {
+    ///     map.remove_first("a", |other| other == item);
+    /// }
+    /// assert!(map.is_empty());
+    /// ```
+    pub fn items<Q>(&self, key: &Q) -> Items<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.look(key, Slot::items).unwrap_or_default()
+    }
+
+    /// How many items `key` has; 0 if there is no such key.
+    pub fn len_of<Q>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.items(key).len()
+    }
+
+    /// Whether there is such a key.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.look(key, Slot::items).is_some()
+    }
+
+    /// The keys as they are now, in no order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<K> {
+        self.table.slots().into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there are no keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every key with its items, in no order of keys.
+    #[must_use]
+    pub fn lists(&self) -> Vec<(K, Items<V>)> {
+        let slots = self.table.slots().into_iter();
+        slots
+            .filter_map(|(key, slot)| match slot.items() {
+                Ok(items) => Some((key, items)),
+                // The key was removed meanwhile, and perhaps it came back.
+                Err(Retired) => self.look(&key, Slot::items).map(|items| (key, items)),
+            })
+            .collect()
+    }
+
+    /// Calls `visit` with the index and the item, for each item of `key`, in order.
+    pub fn for_each<Q>(&self, key: &Q, mut visit: impl FnMut(usize, &V))
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        for (index, item) in self.items(key).iter().enumerate() {
+            visit(index, item);
+        }
+    }
+
+    /// Calls `visit` with the key, the index and the item, for each item of each key: in
+    /// order within a key, in no order of keys.
+    pub fn for_each_of_all(&self, mut visit: impl FnMut(&K, usize, &V)) {
+        for (key, items) in self.lists() {
+            for (index, item) in items.iter().enumerate() {
+                visit(&key, index, item);
+            }
+        }
+    }
+
+    /// Removes the first item of `key` that `matches`, and returns it. Those behind it move
+    /// up and keep their order.
+    ///
+    /// `matches` is asked about each item once at most, in order, until one matches.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_listmap::ListMap;
+    ///
+    /// let map = ListMap::new();
+    /// map.extend("a", [1, 2, 3, 4]);
+    /// assert_eq!(map.remove_first("a", |n| n % 2 == 0), Some(2));
+    /// assert_eq!(map.remove_first("a", |n| *n > 9), None);
+    /// assert_eq!(*map.items("a"), [1, 3, 4]);
+    /// ```
+    pub fn remove_first<Q>(&self, key: &Q, mut matches: impl FnMut(&V) -> bool) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.remove_matching(key, &mut matches, 1).pop()
+    }
+
+    /// Removes the item at `index` in the list of `key`, and returns it. Those behind it
+    /// move up and keep their order.
+    pub fn remove_at<Q>(&self, key: &Q, index: usize) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.shrink(key, |slot| slot.remove(index, self.keeps_empty_keys()))
+            .flatten()
+    }
+
+    /// Removes the first `limit` items of `key` that `matches`, or all of them without a
+    /// limit, in one step. Returns how many that were.
+    ///
+    /// `matches` is asked about each item once at most, in order, until there are enough.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use windlass_listmap::ListMap;
+    ///
+    /// let map = ListMap::new();
+    /// map.extend("a", 0..6);
+    /// assert_eq!(map.remove_items("a", |n| n % 2 == 0, NonZeroUsize::new(2)), 2);
+    /// assert_eq!(*map.items("a"), [1, 3, 4, 5]);
+    /// assert_eq!(map.remove_items("a", |n| *n > 1, None), 3);
+    /// assert_eq!(*map.items("a"), [1]);
+    /// ```
+    pub fn remove_items<Q>(
+        &self,
+        key: &Q,
+        mut matches: impl FnMut(&V) -> bool,
+        limit: Option<NonZeroUsize>,
+    ) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.remove_matching(
+            key,
+            &mut matches,
+            limit.map_or(usize::MAX, NonZeroUsize::get),
+        )
+        .len()
+    }
+
+    /// Removes `key`, and returns the items it had; `None` if there is no such key.
+    pub fn remove_key<Q>(&self, key: &Q) -> Option<Items<V>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.shrink(key, |slot| {
+            let removed = slot.retire()?;
+            Ok(Removed {
+                removed,
+                retired: true,
+            })
+        })
+    }
+
+    fn append(&self, mut key: K, mut items: Vec<V>) {
+        if items.is_empty() && !self.keeps_empty_keys() {
+            return;
+        }
+        loop {
+            if let Some(slot) = self.table.get(&key) {
+                match slot.append(&mut items) {
+                    Ok(()) => return,
+                    Err(Retired) => self.table.forget(&key, &slot),
+                }
+            } else {
+                // A list is never in the table without its first items, so nobody sees a
+                // key that has come without them.
+                let new = || Slot::new(items.drain(..).collect::<List<V>>());
+                match self.table.insert(key, new) {
+                    Ok(()) => return,
+                    Err(back) => key = back,
+                }
+            }
+        }
+    }
+
+    fn remove_matching<Q>(
+        &self,
+        key: &Q,
+        matches: &mut dyn FnMut(&V) -> bool,
+        limit: usize,
+    ) -> Vec<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.shrink(key, |slot| {
+            let mut search = Search::new(limit);
+            loop {
+                search.ask(&slot.list()?, &mut *matches);
+                let Removed { removed, retired } =
+                    slot.remove_found(&search, self.keeps_empty_keys())?;
+                if let Some(removed) = removed {
+                    return Ok(Removed { removed, retired });
+                }
+            }
+        })
+        .unwrap_or_default()
+    }
+
+    /// Looks at the slot of `key`, if it has one.
+    fn look<Q, T>(&self, key: &Q, look: impl Fn(&Slot<V>) -> Result<T, Retired>) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        loop {
+            let slot = self.table.get(key)?;
+            match look(&slot) {
+                Ok(seen) => return Some(seen),
+                Err(Retired) => self.table.forget(key, &slot),
+            }
+        }
+    }
+
+    /// Removes something from the slot of `key`, if it has one.
+    fn shrink<Q, T>(
+        &self,
+        key: &Q,
+        mut remove: impl FnMut(&Slot<V>) -> Result<Removed<T>, Retired>,
+    ) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        loop {
+            let slot = self.table.get(key)?;
+            match remove(&slot) {
+                Ok(Removed { removed, retired }) => {
+                    if retired {
+                        self.table.forget(key, &slot);
+                    }
+                    return Some(removed);
+                }
+                Err(Retired) => self.table.forget(key, &slot),
+            }
+        }
+    }
+
+    fn keeps_empty_keys(&self) -> bool {
+        self.empty_keys == EmptyKeys::Keep
+    }
+}
+
+impl<K: Eq + Hash, V> Default for ListMap<K, V> {
+    fn default() -> Self {
+        Self {
+            table: Table::default(),
+            empty_keys: EmptyKeys::default(),
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for ListMap<K, V>
+where
+    K: Eq + Hash + Clone + fmt::Debug,
+    V: Clone + fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.lists()).finish()
+    }
+}

@@ -1,0 +1,70 @@
+//! Which slot a key has.
+//!
+//! Keys share the locks of the map below, so they are held to find, add or drop a slot and
+//! for nothing else; each slot has a lock of its own for what is done with its list.
+
+use std::{borrow::Borrow, hash::Hash, sync::Arc};
+
+use dashmap::{DashMap, mapref::entry::Entry};
+
+use crate::slot::Slot;
+
+/// The slots of all keys.
+pub(crate) struct Table<K, V> {
+    slots: DashMap<K, Arc<Slot<V>>>,
+}
+
+// === impl Table ===
+
+impl<K: Eq + Hash, V> Table<K, V> {
+    pub(crate) fn get<Q>(&self, key: &Q) -> Option<Arc<Slot<V>>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.slots.get(key).map(|slot| Arc::clone(&slot))
+    }
+
+    /// Gives `key` the slot that `new` makes, unless it has one: then `key` comes back.
+    pub(crate) fn insert(&self, key: K, new: impl FnOnce() -> Slot<V>) -> Result<(), K> {
+        match self.slots.entry(key) {
+            Entry::Occupied(entry) => Err(entry.into_key()),
+            Entry::Vacant(entry) => {
+                entry.insert(Arc::new(new()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops `slot`, if `key` still has it.
+    pub(crate) fn forget<Q>(&self, key: &Q, slot: &Arc<Slot<V>>)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.slots
+            .remove_if(key, |_, current| Arc::ptr_eq(current, slot));
+    }
+
+    pub(crate) fn slots(&self) -> Vec<(K, Arc<Slot<V>>)>
+    where
+        K: Clone,
+    {
+        self.slots
+            .iter()
+            .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
+            .collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+impl<K: Eq + Hash, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self {
+            slots: DashMap::new(),
+        }
+    }
+}

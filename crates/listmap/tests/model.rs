@@ -1,0 +1,212 @@
+//! Every interleaving, within reason, of small programs on a `ListMap`.
+//!
+//! The map is compiled here a second time, from the same files, with `shuttle`'s locks in
+//! place of `parking_lot`'s and with a table whose keys all share one lock, the worst that
+//! hashing can do. Whoever waits for a lock in vain is a deadlock to shuttle, and it prints
+//! the schedule that led there.
+
+#![expect(
+    unreachable_pub,
+    dead_code,
+    reason = "what the library offers is private to this test, which does not call all of it"
+)]
+
+#[path = "../src/list.rs"]
+mod list;
+#[path = "../src/list_map.rs"]
+mod list_map;
+#[path = "../src/slot.rs"]
+mod slot;
+#[path = "model/sync.rs"]
+mod sync;
+#[path = "model/table.rs"]
+mod table;
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use shuttle::{
+    sync::{Barrier, mpsc::channel},
+    thread,
+};
+
+use crate::list_map::{EmptyKeys, ListMap};
+
+/// Schedules tried for each program: enough that each fault that was put in by hand was
+/// found, and a second of time.
+const SCHEDULES: usize = 2000;
+
+/// Rows: GA-50
+#[test]
+fn a_closure_that_takes_its_time_keeps_nobody_from_another_key() {
+    check(|| {
+        let map = Arc::new(ListMap::new());
+        map.push("a", 1);
+        map.push("b", 1);
+
+        // Each waits, in a closure on "a", for all that the other does to other keys.
+        let (done, wait) = channel();
+        let other = thread::spawn({
+            let map = Arc::clone(&map);
+            move || {
+                map.push("b", 2);
+                map.push("c", 3);
+                map.remove_first("b", |n| *n == 1);
+                map.remove_key("c");
+                assert_eq!(map.len_of("b"), 1);
+                done.send(()).expect("the closure waits");
+            }
+        });
+        let removed = map.remove_first("a", |_| {
+            wait.recv().expect("the other thread tells when it is done");
+            true
+        });
+        assert_eq!(removed, Some(1));
+        other.join().expect("the other thread does not panic");
+        assert_eq!(*map.items("b"), [2]);
+        assert_eq!(map.keys(), ["b"]);
+    });
+}
+
+/// Rows: GA-49, GA-54
+#[test]
+fn two_closures_may_wait_for_each_other() {
+    check(|| {
+        let map = Arc::new(ListMap::new());
+        map.push("a", 1);
+        map.push("b", 1);
+        let both = Arc::new(Barrier::new(2));
+        let threads = ["a", "b"].map(|key| {
+            let (map, both) = (Arc::clone(&map), Arc::clone(&both));
+            thread::spawn(move || {
+                map.for_each(key, |_, item| {
+                    both.wait();
+                    // Also for its own key.
+                    map.push(key, item + 1);
+                });
+            })
+        });
+        for thread in threads {
+            thread.join().expect("no closure panics");
+        }
+        assert_eq!(
+            (&*map.items("a"), &*map.items("b")),
+            (&[1, 2][..], &[1, 2][..])
+        );
+    });
+}
+
+/// Rows: GA-50
+#[test]
+fn what_one_call_adds_stands_together() {
+    check(|| {
+        let map = Arc::new(ListMap::new());
+        let threads = [[1, 2], [3, 4], [5, 6]].map(|items| {
+            let map = Arc::clone(&map);
+            thread::spawn(move || map.extend("a", items))
+        });
+        for thread in threads {
+            thread.join().expect("adding does not panic");
+        }
+        let mut pairs = map
+            .items("a")
+            .chunks(2)
+            .map(<[i32]>::to_vec)
+            .collect::<Vec<_>>();
+        pairs.sort_unstable();
+        assert_eq!(pairs, [[1, 2], [3, 4], [5, 6]]);
+    });
+}
+
+/// Rows: GA-50, GA-56
+#[test]
+fn what_is_added_while_the_key_goes_is_not_lost() {
+    check(|| {
+        let map = Arc::new(ListMap::new());
+        map.push("a", 0);
+        let adds = [1, 2].map(|item| {
+            let map = Arc::clone(&map);
+            thread::spawn(move || map.push("a", item))
+        });
+        let removes = thread::spawn({
+            let map = Arc::clone(&map);
+            move || map.remove_first("a", |n| *n == 0)
+        });
+        assert_eq!(removes.join().expect("removing does not panic"), Some(0));
+        for add in adds {
+            add.join().expect("adding does not panic");
+        }
+        let mut items = map.items("a").to_vec();
+        items.sort_unstable();
+        assert_eq!(items, [1, 2]);
+        assert_eq!(map.len(), 1);
+    });
+}
+
+/// Rows: GA-49, GA-59
+#[test]
+fn a_key_that_is_seen_to_be_gone_is_gone_in_every_way() {
+    check(|| {
+        let map = Arc::new(ListMap::new());
+        map.extend("a", [1, 2]);
+        let remove = thread::spawn({
+            let map = Arc::clone(&map);
+            move || map.remove_key("a").map(|items| items.to_vec())
+        });
+        if map.len_of("a") == 0 {
+            assert!(!map.contains_key("a"));
+            assert!(map.keys().is_empty());
+            assert_eq!(map.len(), 0);
+            assert!(map.lists().is_empty());
+        }
+        assert_eq!(
+            remove.join().expect("removing does not panic"),
+            Some(vec![1, 2])
+        );
+    });
+}
+
+/// Rows: GA-49, GA-56
+#[test]
+fn each_item_is_removed_by_one_only_and_nobody_comes_away_empty() {
+    check(|| {
+        let map = Arc::new(ListMap::new().empty_keys(EmptyKeys::Keep));
+        map.extend("a", [1, 2, 3]);
+        let threads = [(); 3].map(|()| {
+            let map = Arc::clone(&map);
+            thread::spawn(move || map.remove_first("a", |_| true))
+        });
+        let mut removed = threads
+            .map(|thread| thread.join().expect("removing does not panic"))
+            .to_vec();
+        removed.sort_unstable();
+        assert_eq!(removed, [Some(1), Some(2), Some(3)]);
+        assert_eq!(map.keys(), ["a"]);
+    });
+}
+
+/// Rows: GA-49, GA-58
+#[test]
+fn a_removal_of_all_takes_what_is_there_when_it_ends() {
+    check(|| {
+        let map = Arc::new(ListMap::new());
+        map.extend("a", [1, 2]);
+        let add = thread::spawn({
+            let map = Arc::clone(&map);
+            move || map.push("a", 3)
+        });
+        let limit = NonZeroUsize::new(3);
+        let removed = map.remove_items("a", |_| true, limit);
+        add.join().expect("adding does not panic");
+        assert_eq!(removed + map.len_of("a"), 3);
+        assert_eq!(map.get("a", 0), (removed == 2).then_some(3));
+    });
+}
+
+/// Tries `program` in many orders; the seed of the random half is printed by shuttle when
+/// one fails.
+fn check(program: impl Fn() + Send + Sync + 'static) {
+    let program = Arc::new(program);
+    let again = Arc::clone(&program);
+    shuttle::check_random(move || again(), SCHEDULES);
+    shuttle::check_pct(move || program(), SCHEDULES, 3);
+}

@@ -1,0 +1,230 @@
+//! What the server tells about itself: its kinds, its version, its schemas.
+//!
+//! Clients find their way by these documents, and kubectl does nothing before it has read
+//! them. All are pure functions of the resources that are served:
+//!
+//! | path | document |
+//! |--|--|
+//! | `/api` | [`api_versions`] |
+//! | `/apis`, `/apis/{group}` | [`group_list`], [`group`] |
+//! | `/api/v1`, `/apis/{group}/{version}` | [`resource_list`] |
+//! | `/api` and `/apis`, if asked for by [`AGGREGATED`] | [`aggregated`], with its [`etag`] |
+//! | `/version` | [`version`] |
+//! | `/openapi/v3` and below | [`openapi_index`], [`openapi`] |
+//!
+//! Each takes the resources in any order, every version of a resource as one of them.
+//!
+//! # Not yet
+//!
+//! `/openapi/v2` is protobuf, and kubectl has done without it since 1.30. The aggregated
+//! documents are those of `v2`; `v2beta1` was removed in 1.35, and a client that asks for
+//! nothing else gets the plain documents.
+
+use serde_json::{Map, Value, json};
+
+use crate::registry::{ResourceInfo, Subresource};
+
+mod aggregated;
+mod hash;
+mod openapi;
+mod order;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use aggregated::{AGGREGATED, aggregated};
+pub(crate) use hash::etag;
+pub(crate) use openapi::{openapi, openapi_index};
+use order::{Rank, VersionRank};
+
+/// The document at `/api`; `address` is where the server can be reached, as `host:port`.
+pub(crate) fn api_versions(address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": address }],
+    })
+}
+
+/// The document at `/apis`: every group but the core one.
+pub(crate) fn group_list<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
+    let groups = groups(resources)
+        .into_iter()
+        .filter(|group| !group.name.is_empty());
+    let groups: Vec<_> = groups
+        .map(|group| Value::Object(group.document()))
+        .collect();
+    json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
+}
+
+/// The document at `/apis/{name}`; `None` if there is no such group.
+pub(crate) fn group<'a>(
+    resources: impl IntoIterator<Item = &'a ResourceInfo>,
+    name: &str,
+) -> Option<Value> {
+    let mut groups = groups(resources).into_iter();
+    let group = groups.find(|group| group.name == name && !name.is_empty())?;
+    let mut document = group.document();
+    document.insert("kind".to_owned(), "APIGroup".into());
+    document.insert("apiVersion".to_owned(), "v1".into());
+    Some(document.into())
+}
+
+/// The document at `/api/v1` or `/apis/{group}/{version}`; `None` if nothing is served
+/// there.
+pub(crate) fn resource_list<'a>(
+    resources: impl IntoIterator<Item = &'a ResourceInfo>,
+    group: &str,
+    version: &str,
+) -> Option<Value> {
+    // The hash is that of the stored version, so all versions have to be looked at.
+    let all: Vec<_> = resources
+        .into_iter()
+        .filter(|info| info.group == group)
+        .collect();
+    let mut served: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|info| info.version == version)
+        .collect();
+    if served.is_empty() {
+        return None;
+    }
+    served.sort_by(|a, b| a.plural.cmp(&b.plural));
+    let mut entries = Vec::new();
+    for info in served {
+        let stored = all
+            .iter()
+            .find(|other| other.plural == info.plural && other.storage);
+        entries.push(resource(info, stored.copied().unwrap_or(info)));
+        let mut subresources: Vec<_> = info.subresources.iter().collect();
+        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        entries.extend(subresources.into_iter().map(|sub| subresource(info, sub)));
+    }
+    Some(json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version(group, version),
+        "resources": entries,
+    }))
+}
+
+/// The document at `/version`, for a `git_version` such as `v1.36.3`.
+pub(crate) fn version(git_version: &str) -> Value {
+    let mut parts = git_version.trim_start_matches('v').split('.');
+    let (major, minor) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    json!({
+        "major": major,
+        "minor": minor,
+        "gitVersion": git_version,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// One group: the resources of each of its versions, the preferred version first.
+#[derive(Debug)]
+struct Group<'a> {
+    name: &'a str,
+    versions: Vec<(&'a str, Vec<&'a ResourceInfo>)>,
+}
+
+/// The groups, the core one first, in the order in which kubectl looks for a name.
+fn groups<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Vec<Group<'a>> {
+    let mut resources: Vec<_> = resources.into_iter().collect();
+    resources.sort_by_cached_key(|info| {
+        (
+            Rank::of(&info.group),
+            VersionRank::of(&info.version),
+            info.plural.clone(),
+        )
+    });
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for info in resources {
+        if groups.last().is_none_or(|group| group.name != info.group) {
+            groups.push(Group {
+                name: &info.group,
+                versions: Vec::new(),
+            });
+        }
+        let Some(group) = groups.last_mut() else {
+            continue;
+        };
+        match group.versions.last_mut() {
+            Some((version, resources)) if *version == info.version => resources.push(info),
+            _ => group.versions.push((&info.version, vec![info])),
+        }
+    }
+    groups
+}
+
+/// `apps/v1`, or `v1` in the core group.
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+// === impl Group ===
+
+impl Group<'_> {
+    fn document(&self) -> Map<String, Value> {
+        let versions = self.versions.iter().map(|(version, _)| {
+            json!({ "groupVersion": group_version(self.name, version), "version": version })
+        });
+        let versions: Vec<_> = versions.collect();
+        let mut document = Map::new();
+        document.insert("name".to_owned(), self.name.into());
+        document.insert(
+            "preferredVersion".to_owned(),
+            versions.first().cloned().unwrap_or_default(),
+        );
+        document.insert("versions".to_owned(), versions.into());
+        document
+    }
+}
+
+fn resource(info: &ResourceInfo, stored: &ResourceInfo) -> Value {
+    let mut entry = json!({
+        "name": info.plural,
+        "singularName": info.singular,
+        "namespaced": info.namespaced,
+        "kind": info.kind,
+        "verbs": info.verbs,
+        "storageVersionHash": hash::storage_version(&stored.group, &stored.version, &stored.kind),
+    });
+    for (field, names) in [
+        ("shortNames", &info.short_names),
+        ("categories", &info.categories),
+    ] {
+        if !names.is_empty() {
+            entry[field] = names.as_slice().into();
+        }
+    }
+    entry
+}
+
+fn subresource(info: &ResourceInfo, sub: &Subresource) -> Value {
+    let mut entry = json!({
+        "name": format!("{}/{}", info.plural, sub.name),
+        "singularName": "",
+        "namespaced": info.namespaced,
+        "kind": sub.kind,
+        "verbs": sub.verbs,
+    });
+    // Left out where they are those of the list.
+    if (&sub.group, &sub.version) != (&info.group, &info.version) {
+        entry["group"] = sub.group.as_str().into();
+        entry["version"] = sub.version.as_str().into();
+    }
+    entry
+}

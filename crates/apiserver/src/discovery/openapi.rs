@@ -1,0 +1,194 @@
+//! The `OpenAPI` v3 documents: as much as kubectl asks for.
+//!
+//! `kubectl create` and `apply` look for the `PATCH` operation of a kind and its query
+//! parameters, `kubectl explain` for the schema of the kind. So there is a path for each
+//! kind with that one operation, and a schema. A custom resource has the schema of its
+//! CRD; a built-in kind only says what every kind has, and that there is more.
+//!
+//! Of a built-in kind's patches, the strategic merge patch is not listed: kubectl would
+//! then merge by the schema here, rather than by the types that it brings.
+//!
+//! Not there: the other operations, and schemas of lists.
+
+use serde_json::{Map, Value, json};
+
+use super::{group_version, groups, hash};
+use crate::registry::ResourceInfo;
+
+/// Where the schema of `metadata` stands in each document.
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// The document at `/openapi/v3`: where those of the groups are.
+pub(crate) fn openapi_index<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
+    let resources: Vec<_> = resources.into_iter().collect();
+    let mut paths = Map::new();
+    for group in groups(resources.iter().copied()) {
+        for (version, served) in group.versions {
+            let path = root(group.name, version);
+            let hash = hash::hex(&document(served));
+            let url = format!("/openapi/v3/{path}?hash={hash}");
+            paths.insert(path, json!({ "serverRelativeURL": url }));
+        }
+    }
+    json!({ "paths": paths })
+}
+
+/// The document at `/openapi/v3/api/v1` or `/openapi/v3/apis/{group}/{version}`; `None` if
+/// nothing is served there.
+pub(crate) fn openapi<'a>(
+    resources: impl IntoIterator<Item = &'a ResourceInfo>,
+    group: &str,
+    version: &str,
+) -> Option<Value> {
+    let served = resources
+        .into_iter()
+        .filter(|info| info.group == group && info.version == version);
+    let mut served: Vec<_> = served.collect();
+    served.sort_by(|a, b| a.plural.cmp(&b.plural));
+    (!served.is_empty()).then(|| document(served))
+}
+
+/// `api/v1`, or `apis/apps/v1`.
+fn root(group: &str, version: &str) -> String {
+    let prefix = if group.is_empty() { "api" } else { "apis" };
+    format!("{prefix}/{}", group_version(group, version))
+}
+
+fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    schemas.insert(OBJECT_META.to_owned(), object_meta());
+    for info in resources {
+        let name = definition(info);
+        let mut path = format!("/{}", root(&info.group, &info.version));
+        if info.namespaced {
+            path.push_str("/namespaces/{namespace}");
+        }
+        path.push_str(&format!("/{}/{{name}}", info.plural));
+        paths.insert(path, json!({ "patch": patch(info, &name) }));
+        schemas.insert(name, schema(info));
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Kubernetes", "version": "unversioned" },
+        "paths": paths,
+        "components": { "schemas": schemas },
+    })
+}
+
+/// The name of a kind's schema: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
+fn definition(info: &ResourceInfo) -> String {
+    let package = if info.custom {
+        info.group.rsplit('.').collect::<Vec<_>>().join(".")
+    } else {
+        let group = info
+            .group
+            .split('.')
+            .next()
+            .filter(|group| !group.is_empty());
+        format!("io.k8s.api.{}", group.unwrap_or("core"))
+    };
+    format!("{package}.{}.{}", info.version, info.kind)
+}
+
+fn patch(info: &ResourceInfo, definition: &str) -> Value {
+    let query = |name: &str, kind: &str| json!({ "name": name, "in": "query", "schema": { "type": kind, "uniqueItems": true } });
+    let patches = [
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+    ];
+    let body: Map<_, _> = patches
+        .into_iter()
+        .map(|media| (media.to_owned(), json!({ "schema": { "type": "object" } })))
+        .collect();
+    let answer = json!({ "$ref": format!("#/components/schemas/{definition}") });
+    json!({
+        "operationId": format!("patch{}", info.kind),
+        "parameters": [
+            query("dryRun", "string"),
+            query("fieldManager", "string"),
+            query("fieldValidation", "string"),
+            query("force", "boolean"),
+        ],
+        "requestBody": { "content": body, "required": true },
+        "responses": {
+            "200": { "description": "OK", "content": { "application/json": { "schema": answer } } },
+        },
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": kind(info),
+    })
+}
+
+fn kind(info: &ResourceInfo) -> Value {
+    json!({ "group": info.group, "version": info.version, "kind": info.kind })
+}
+
+fn schema(info: &ResourceInfo) -> Value {
+    let mut schema = match &info.open_api_schema {
+        Some(schema @ Value::Object(_)) => schema.clone(),
+        _ => json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }),
+    };
+    schema["x-kubernetes-group-version-kind"] = json!([kind(info)]);
+    let Some(schema_words) = schema.as_object_mut() else {
+        return schema;
+    };
+    let properties = schema_words
+        .entry("properties")
+        .or_insert_with(|| json!({}));
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert(
+            "apiVersion".to_owned(),
+            said("The version of the API that this object is written in, as group/version."),
+        );
+        properties.insert("kind".to_owned(), said("The kind of this object."));
+        let meta = json!({
+            "allOf": [{ "$ref": format!("#/components/schemas/{OBJECT_META}") }],
+            "description": "What every object has.",
+        });
+        properties.insert("metadata".to_owned(), meta);
+    }
+    schema
+}
+
+fn said(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+/// The fields of `metadata`, as far as a person sets or reads them.
+fn object_meta() -> Value {
+    let labels = |description: &str| {
+        json!({
+            "type": "object",
+            "additionalProperties": { "type": "string" },
+            "description": description,
+        })
+    };
+    json!({
+        "type": "object",
+        "description": "What every object has: who it is, since when, and what it belongs to.",
+        "properties": {
+            "annotations": labels("Notes for people and programs; nobody selects by them."),
+            "creationTimestamp": said("When the object was created."),
+            "deletionTimestamp": said("From when on the object is on its way out."),
+            "finalizers": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "Who still has to clean up before the object may go.",
+            },
+            "generateName": said("What the server makes a name from if none is given."),
+            "generation": { "type": "integer", "description": "How often the wish was changed." },
+            "labels": labels("Words to select objects by."),
+            "name": said("What the object is called; unique in its namespace."),
+            "namespace": said("The namespace in which the object lives."),
+            "ownerReferences": {
+                "type": "array",
+                "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+                "description": "The objects that this one belongs to; it goes when they go.",
+            },
+            "resourceVersion": said("The version of this state of the object."),
+            "uid": said("What tells this object from all others that have or had its name."),
+        },
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}

@@ -119,16 +119,11 @@ fn class_item(c: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool
             out.push(c);
             !matches!(c, 'p' | 'P' | 'x')
         }
-        '[' => match posix_class(rest) {
-            Some(class) => {
-                out.push_str(&class);
-                false
-            }
-            None => {
-                out.push_str("\\[");
-                true
-            }
-        },
+        '[' => {
+            let class = posix_class(rest);
+            out.push_str(class.as_deref().unwrap_or("\\["));
+            class.is_none()
+        }
         c => {
             if matches!(c, '-' | '&' | '~' | ']' | '^') {
                 out.push('\\');
@@ -162,13 +157,14 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
         Some('Q') => quote(rest, out),
         Some('E') => {}
         Some(c @ ('<' | '>')) => out.push(c),
-        Some(c) => match perl_class(c) {
-            Some(class) => out.push_str(class),
-            None => {
+        Some(c) => {
+            if let Some(class) = perl_class(c) {
+                out.push_str(class);
+            } else {
                 out.push('\\');
                 out.push(c);
             }
-        },
+        }
     }
 }
 

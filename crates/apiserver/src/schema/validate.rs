@@ -331,9 +331,9 @@ impl Validation<'_> {
             report.merge(clause);
         }
         if valid != rules.all_of.len() {
-            let none = if valid == 0 { ". None validated" } else { "" };
+            let all_failed = if valid == 0 { ". None validated" } else { "" };
             report.add(untyped(&format!(
-                "\"{at}\" must validate all the schemas (allOf){none}"
+                "\"{at}\" must validate all the schemas (allOf){all_failed}"
             )));
         }
         if let Some(not) = &rules.not

@@ -1,4 +1,4 @@
-//! The JSONPath of a printer column.
+//! The `jsonPath` of a printer column.
 //!
 //! A column shows one value, so a path stops at the first one that it finds.
 //!

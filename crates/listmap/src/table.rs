@@ -68,3 +68,23 @@ impl<K: Eq + Hash, V> Default for Table<K, V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+    use crate::slot::Slot;
+
+    #[test]
+    fn whoever_forgets_late_does_not_forget_the_slot_that_came_after() {
+        let table = Table::default();
+        let slot = || Slot::<i32>::new([1].into_iter().collect());
+        assert_eq!(table.insert("a", slot), Ok(()));
+        let old = table.get("a").expect("it was inserted");
+        table.forget("a", &old);
+        assert_eq!(table.insert("a", slot), Ok(()));
+
+        table.forget("a", &old);
+        assert_eq!(table.len(), 1);
+        assert_eq!(table.insert("a", slot), Err("a"));
+    }
+}

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use windlass_listmap::{EmptyKeys, Items, ListMap};
 
 /// Far longer than it takes, and far shorter than a deadlock.
-const STUCK: Duration = Duration::from_secs(60);
+const STUCK: Duration = Duration::from_secs(30);
 
 /// Rows: GA-49
 #[test]

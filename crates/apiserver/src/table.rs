@@ -71,7 +71,7 @@ impl Columns {
             .filter(|columns| !columns.is_empty());
         let Some(additional) = additional else {
             let mut age = Column::builtin("Age", "date", 0, cells::age);
-            age.description = "When the object was created.".to_owned();
+            "When the object was created.".clone_into(&mut age.description);
             return Self {
                 columns: vec![Column::name(), age],
             };
@@ -214,7 +214,7 @@ impl Column {
     fn convert(&self, value: &Value, now: Timestamp) -> Value {
         match (self.kind.as_str(), value) {
             (_, Value::Null) => Value::Null,
-            ("string", Value::String(_)) => value.clone(),
+            ("string", Value::String(_)) | ("boolean", Value::Bool(_)) => value.clone(),
             // Whatever it is, it can be written down.
             ("string", other) => other.to_string().into(),
             ("integer", Value::Number(number)) => {
@@ -223,7 +223,6 @@ impl Column {
                 number.as_i64().or(whole).into()
             }
             ("number", Value::Number(number)) => number.as_f64().into(),
-            ("boolean", Value::Bool(_)) => value.clone(),
             ("date", Value::String(_)) => age::since(Some(value), now).into(),
             _ => Value::Null,
         }

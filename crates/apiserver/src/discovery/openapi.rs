@@ -60,11 +60,13 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
     schemas.insert(OBJECT_META.to_owned(), object_meta());
     for info in resources {
         let name = definition(info);
-        let mut path = format!("/{}", root(&info.group, &info.version));
-        if info.namespaced {
-            path.push_str("/namespaces/{namespace}");
-        }
-        path.push_str(&format!("/{}/{{name}}", info.plural));
+        let namespace = if info.namespaced {
+            "/namespaces/{namespace}"
+        } else {
+            ""
+        };
+        let root = root(&info.group, &info.version);
+        let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
         paths.insert(path, json!({ "patch": patch(info, &name) }));
         schemas.insert(name, schema(info));
     }

@@ -6,9 +6,9 @@
 //! Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go` and kube-openapi
 //! `pkg/validation/strfmt`, Kubernetes 1.36, for what each format accepts.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use super::node::{Type, Types};
+
+mod network;
 
 /// A format, with the name it was written in.
 #[derive(Clone, Debug)]
@@ -57,21 +57,21 @@ fn text(name: &str) -> Option<fn(&str) -> bool> {
     // Dashes do not count: `date-time` is `datetime`.
     Some(match name.replace('-', "").as_str() {
         "byte" => is_base64,
-        "cidr" => is_cidr,
+        "cidr" => network::is_cidr,
         "date" => is_date,
         "datetime" => is_date_time,
         "duration" => is_duration,
-        "email" => is_email,
+        "email" => network::is_email,
         "hexcolor" => is_hex_color,
-        "hostname" => is_hostname,
-        "ipv4" => |text| ipv4(text).is_some() || mapped_ipv4(text),
-        "ipv6" => |text| text.contains(':') && text.parse::<Ipv6Addr>().is_ok(),
+        "hostname" => network::is_hostname,
+        "ipv4" => network::is_ipv4,
+        "ipv6" => network::is_ipv6,
         "k8slongname" => is_long_name,
         "k8sshortname" => is_short_name,
-        "mac" => is_mac,
+        "mac" => network::is_mac,
         "password" => |_| true,
         "rgbcolor" => is_rgb_color,
-        "uri" => is_uri,
+        "uri" => network::is_uri,
         "uuid" => |text| is_uuid(text, None),
         "uuid3" => |text| is_uuid(text, Some('3')),
         "uuid4" => |text| is_uuid(text, Some('4')),
@@ -88,45 +88,6 @@ fn is_base64(text: &str) -> bool {
         && body
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
-}
-
-/// An IPv4 address, leading zeros forgiven, as old versions of Go did.
-fn ipv4(text: &str) -> Option<Ipv4Addr> {
-    let mut octets = [0; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        let part = parts.next()?;
-        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        let digits = part.trim_start_matches('0');
-        *octet = if digits.is_empty() {
-            0
-        } else {
-            digits.parse().ok()?
-        };
-    }
-    parts.next().is_none().then(|| octets.into())
-}
-
-/// `::ffff:10.0.0.1`, which Kubernetes takes for IPv4 because of its dots.
-fn mapped_ipv4(text: &str) -> bool {
-    text.contains('.') && text.parse::<Ipv6Addr>().is_ok()
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else {
-        return false;
-    };
-    let most = if ipv4(address).is_some() {
-        32
-    } else if address.parse::<Ipv6Addr>().is_ok() {
-        128
-    } else {
-        return false;
-    };
-    let digits = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit());
-    digits && bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
 fn is_date(text: &str) -> bool {
@@ -207,27 +168,6 @@ fn is_duration(text: &str) -> bool {
     found
 }
 
-fn is_email(text: &str) -> bool {
-    // `Name <address>` is an address to Go's mail parser too.
-    let address = match (text.rfind('<'), text.strip_suffix('>')) {
-        (Some(at), Some(open)) => &open[at + 1..],
-        _ => text,
-    };
-    let Some((local, domain)) = address.rsplit_once('@') else {
-        return false;
-    };
-    let atoms = |text: &str| {
-        text.split('.').all(|atom| {
-            !atom.is_empty()
-                && atom.chars().all(|c| {
-                    c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
-                })
-        })
-    };
-    let quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
-    (quoted || atoms(local)) && atoms(domain)
-}
-
 fn is_hex_color(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
@@ -247,22 +187,6 @@ fn is_rgb_color(text: &str) -> bool {
         })
 }
 
-fn is_hostname(text: &str) -> bool {
-    let labels: Vec<_> = text.split('.').collect();
-    let plain = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && c.is_alphabetic());
-    let label = |label: &&str| {
-        (1..=63).contains(&label.len())
-            && label.chars().all(|c| plain(c) || c == '-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    let top = labels.last().copied().unwrap_or_default();
-    // A name of several labels ends in letters; one label stands for itself.
-    let top_is_right =
-        labels.len() == 1 || (top.chars().count() >= 2 && top.chars().all(char::is_alphabetic));
-    text.len() <= 255 && labels.iter().all(label) && top_is_right
-}
-
 fn is_short_name(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len())
@@ -280,69 +204,6 @@ fn is_long_name(text: &str) -> bool {
             && !label.ends_with('-')
     };
     text.len() <= 253 && text.split('.').all(label)
-}
-
-fn is_mac(text: &str) -> bool {
-    let hex = |part: &str, length: usize| {
-        part.len() == length && part.bytes().all(|b| b.is_ascii_hexdigit())
-    };
-    let groups = |by: char, length: usize, counts: [usize; 3]| {
-        let parts: Vec<_> = text.split(by).collect();
-        counts.contains(&parts.len()) && parts.iter().all(|part| hex(part, length))
-    };
-    groups(':', 2, [6, 8, 20]) || groups('-', 2, [6, 8, 20]) || groups('.', 4, [3, 4, 10])
-}
-
-/// What Go's `url.ParseRequestURI` takes: an absolute URI, or an absolute path.
-fn is_uri(text: &str) -> bool {
-    if text.is_empty() || text.bytes().any(|b| b.is_ascii_control()) {
-        return false;
-    }
-    if text.starts_with('/') || text == "*" {
-        return escapes_are_whole(text);
-    }
-    let Some((scheme, rest)) = text.split_once(':') else {
-        return false;
-    };
-    let known = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
-    let Some(rest) = rest.strip_prefix("//") else {
-        return known && escapes_are_whole(rest);
-    };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    known && is_host_and_port(host) && escapes_are_whole(path)
-}
-
-fn is_host_and_port(text: &str) -> bool {
-    let (host, after) = match text.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some(parts) => parts,
-            None => return false,
-        },
-        None => text.split_at(text.rfind(':').unwrap_or(text.len())),
-    };
-    let port = after.strip_prefix(':').unwrap_or(after);
-    let separated = after.is_empty() || after.starts_with(':');
-    separated
-        && port.bytes().all(|b| b.is_ascii_digit())
-        && !host.contains([' ', '"', '<', '>', '\\', '^', '`', '{', '|', '}'])
-        && escapes_are_whole(host)
-}
-
-/// Whether each `%` has its two digits.
-fn escapes_are_whole(text: &str) -> bool {
-    text.split('%').skip(1).all(|after| {
-        after
-            .as_bytes()
-            .get(..2)
-            .is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit))
-    })
 }
 
 fn is_uuid(text: &str, version: Option<char>) -> bool {

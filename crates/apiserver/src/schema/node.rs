@@ -221,9 +221,4 @@ impl Types {
             Self::IntOrString => matches!(kind, Type::Integer | Type::String),
         }
     }
-
-    /// Whether `kind` is the one that is named.
-    pub(super) fn is(self, kind: Type) -> bool {
-        self == Self::One(kind)
-    }
 }

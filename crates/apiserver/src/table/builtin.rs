@@ -6,12 +6,15 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Column, cells, cells::pod};
+use super::{
+    Column, cells,
+    cells::{event, job, network, node, pod, workload},
+};
 
 /// The columns of `plural` in `group`.
 pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
     match (group, plural) {
-        ("" | "events.k8s.io", "events") => return event(),
+        ("" | "events.k8s.io", "events") => return events(),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             let created = column("Created At", "date", cells::created);
             return vec![Column::name(), created];
@@ -66,27 +69,27 @@ fn pods() -> Vec<Column> {
 
 fn services() -> Vec<Column> {
     vec![
-        column("Type", "string", cells::service_type),
-        column("Cluster-IP", "string", cells::cluster_ip),
-        column("External-IP", "string", cells::external_ip),
-        column("Port(s)", "string", cells::ports),
+        column("Type", "string", network::service_type),
+        column("Cluster-IP", "string", network::cluster_ip),
+        column("External-IP", "string", network::external_ip),
+        column("Port(s)", "string", network::ports),
         age(),
-        wide("Selector", cells::service_selector),
+        wide("Selector", network::service_selector),
     ]
 }
 
 fn nodes() -> Vec<Column> {
     vec![
-        column("Status", "string", cells::node_status),
-        column("Roles", "string", cells::node_roles),
+        column("Status", "string", node::node_status),
+        column("Roles", "string", node::node_roles),
         age(),
-        column("Version", "string", cells::node_version),
+        column("Version", "string", node::node_version),
     ]
 }
 
 fn deployments() -> Vec<Column> {
     let mut columns = vec![
-        column("Ready", "string", cells::ready_of_desired),
+        column("Ready", "string", workload::ready_of_desired),
         column("Up-to-date", "string", |object, _| {
             cells::count(object, "/status/updatedReplicas")
         }),
@@ -117,7 +120,7 @@ fn replica_sets() -> Vec<Column> {
 }
 
 fn stateful_sets() -> Vec<Column> {
-    let mut columns = vec![column("Ready", "string", cells::ready_of_desired), age()];
+    let mut columns = vec![column("Ready", "string", workload::ready_of_desired), age()];
     columns.extend(template(false));
     columns
 }
@@ -139,7 +142,7 @@ fn daemon_sets() -> Vec<Column> {
         column("Available", "integer", |object, _| {
             cells::count(object, "/status/numberAvailable")
         }),
-        column("Node Selector", "string", cells::node_selector),
+        column("Node Selector", "string", workload::node_selector),
         age(),
     ];
     columns.extend(template(true));
@@ -148,9 +151,9 @@ fn daemon_sets() -> Vec<Column> {
 
 fn jobs() -> Vec<Column> {
     let mut columns = vec![
-        column("Status", "string", cells::job_status),
-        column("Completions", "string", cells::completions),
-        column("Duration", "string", cells::job_duration),
+        column("Status", "string", job::job_status),
+        column("Completions", "string", job::completions),
+        column("Duration", "string", job::job_duration),
         age(),
     ];
     columns.extend(template(true));
@@ -165,9 +168,9 @@ fn cron_jobs() -> Vec<Column> {
         column("Timezone", "string", |object, _| {
             cells::text(object, "/spec/timeZone", "<none>")
         }),
-        column("Suspend", "boolean", cells::suspend),
-        column("Active", "integer", cells::active),
-        column("Last Schedule", "string", cells::last_schedule),
+        column("Suspend", "boolean", job::suspend),
+        column("Active", "integer", job::active),
+        column("Last Schedule", "string", job::last_schedule),
         age(),
     ]
 }
@@ -177,31 +180,31 @@ fn ingresses() -> Vec<Column> {
         column("Class", "string", |object, _| {
             cells::text(object, "/spec/ingressClassName", "<none>")
         }),
-        column("Hosts", "string", cells::hosts),
-        column("Address", "string", cells::address),
-        column("Ports", "string", cells::ingress_ports),
+        column("Hosts", "string", network::hosts),
+        column("Address", "string", network::address),
+        column("Ports", "string", network::ingress_ports),
         age(),
     ]
 }
 
 /// Events begin with when, not with who.
-fn event() -> Vec<Column> {
+fn events() -> Vec<Column> {
     let mut name = Column::name();
     name.priority = 1;
     vec![
-        column("Last Seen", "string", cells::last_seen),
+        column("Last Seen", "string", event::last_seen),
         column("Type", "string", |object, _| {
             cells::text(object, "/type", "")
         }),
         column("Reason", "string", |object, _| {
             cells::text(object, "/reason", "")
         }),
-        column("Object", "string", cells::event_object),
-        wide("Subobject", cells::event_field),
-        wide("Source", cells::event_source),
-        column("Message", "string", cells::event_message),
-        wide("First Seen", cells::first_seen),
-        wide("Count", cells::event_count),
+        column("Object", "string", event::event_object),
+        wide("Subobject", event::event_field),
+        wide("Source", event::event_source),
+        column("Message", "string", event::event_message),
+        wide("First Seen", event::first_seen),
+        wide("Count", event::event_count),
         name,
     ]
 }
@@ -209,11 +212,11 @@ fn event() -> Vec<Column> {
 /// What `-o wide` shows of the pods that an object makes.
 fn template(with_selector: bool) -> Vec<Column> {
     let mut columns = vec![
-        wide("Containers", cells::container_names),
-        wide("Images", cells::container_images),
+        wide("Containers", workload::container_names),
+        wide("Images", workload::container_images),
     ];
     if with_selector {
-        columns.push(wide("Selector", cells::selector));
+        columns.push(wide("Selector", workload::selector));
     }
     columns
 }

@@ -1,0 +1,127 @@
+//! Whether a value is of the type, and a number in the range, that its node wants.
+
+use serde_json::{Number, Value};
+
+use crate::schema::{
+    format::{Check, Format},
+    node::{Node, Type, Types},
+    number,
+};
+
+/// A number of a value, as Go decodes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numeric {
+    Integer(i64),
+    Float(f64),
+}
+
+// === impl Numeric ===
+
+impl From<&Number> for Numeric {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "what Go does with a number beyond int64"
+    )]
+    fn from(number: &Number) -> Self {
+        match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(integer), ..) => Self::Integer(integer),
+            (None, Some(large), _) => Self::Float(large as f64),
+            (None, None, float) => Self::Float(float.unwrap_or_default()),
+        }
+    }
+}
+
+/// The type that was wanted and the one that was found, if they differ.
+pub(super) fn wrong_type<'a>(
+    node: &'a Node,
+    format: Option<&'a Format>,
+    value: &Value,
+) -> Option<(&'a str, &'static str)> {
+    let types = node.types;
+    let Some(found) = Type::of(value) else {
+        let allowed = types == Types::Any || node.nullable;
+        return (!allowed).then(|| (types.name(), "null"));
+    };
+    let is_integer_after_all =
+        || types.contains(Type::Integer) && value.as_f64().is_some_and(number::is_integer);
+    let fits = types.contains(found)
+        || (found == Type::Number && is_integer_after_all())
+        || (found == Type::Integer && types.contains(Type::Number));
+    let is_text_like = matches!(found, Type::String | Type::Array);
+    match format {
+        // Kubernetes names the format here, and what it calls the value's.
+        Some(format) if !is_text_like && !fits => {
+            let found = match found {
+                Type::Integer => "int64",
+                Type::Number => "float64",
+                Type::Array | Type::Boolean | Type::Object | Type::String => "",
+            };
+            (found != format.name).then_some((format.name.as_str(), found))
+        }
+        // The format decides about a string, and nothing about a list.
+        Some(_)
+            if is_text_like && !types.contains(Type::Integer) && !types.contains(Type::Number) =>
+        {
+            None
+        }
+        _ if fits => None,
+        _ => Some((types.name(), found.name())),
+    }
+}
+
+/// What a number had to be, if it does not fit the type and format of its node.
+pub(super) fn out_of_range(node: &Node, numeric: Numeric) -> Option<&'static str> {
+    let check = node.rules.format.as_ref().map(|format| format.check);
+    match (node.types, check) {
+        (Types::One(Type::Integer), check) => {
+            let is_64 = match numeric {
+                Numeric::Integer(_) => true,
+                Numeric::Float(float) => number::is_integer(float) && float.fract() == 0.0,
+            };
+            let is_32 = match numeric {
+                Numeric::Integer(integer) => i32::try_from(integer).is_ok(),
+                Numeric::Float(float) => {
+                    is_64 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&float)
+                }
+            };
+            match check {
+                Some(Check::Int32) => (!is_32).then_some("integer with format int32"),
+                Some(Check::Int64) => (!is_64).then_some("integer with format int64"),
+                _ => (!is_64).then_some("integer (default format)"),
+            }
+        }
+        (Types::One(Type::Number), Some(Check::Float)) => match numeric {
+            Numeric::Float(float) if float.abs() > f64::from(f32::MAX) => {
+                Some("number with format float")
+            }
+            Numeric::Float(_) | Numeric::Integer(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The rule that a number breaks by not being a multiple of `factor`.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "what Go does when the factor is no integer"
+)]
+pub(super) fn not_multiple(numeric: Numeric, factor: f64) -> Option<String> {
+    let told = || format!("should be a multiple of {}", number::float_text(factor));
+    if factor <= 0.0 {
+        return Some(told());
+    }
+    let float = match numeric {
+        Numeric::Integer(integer) if factor.fract() == 0.0 => {
+            let rest = integer.checked_rem(number::cut(factor)).unwrap_or_default();
+            return (rest != 0).then(told);
+        }
+        Numeric::Integer(integer) => integer as f64,
+        Numeric::Float(float) => float,
+    };
+    let times = if factor < 1.0 {
+        1.0 / factor * float
+    } else {
+        float / factor
+    };
+    (!number::is_integer(times)).then(told)
+}

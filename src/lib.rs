@@ -1,1 +1,3 @@
 //! Windlass.
+
+pub use windlass_informer::*;

@@ -1,0 +1,223 @@
+//! A cluster for one test: a fresh embedded server, or a fresh namespace of the real one.
+
+use std::{future::Future, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ObjectMeta, PostParams},
+    client::ClientBuilder,
+    core::NamespaceResourceScope,
+    runtime::wait::{await_condition, conditions},
+};
+use rand::Rng as _;
+use tokio::{sync::RwLock, time::timeout};
+use tower::Layer as _;
+use windlass_apiserver::ApiServer;
+
+use crate::{line::Line, real::RealServer};
+
+/// Which of the two servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Embedded,
+    Real,
+}
+
+/// Whether some test needs the history of the shared server just now.
+static HISTORY: RwLock<()> = RwLock::const_new(());
+
+/// A cluster that one test has for itself.
+pub(crate) struct Cluster {
+    server: Server,
+    namespace: String,
+    line: Line,
+    /// Reaches the server by another way than the one a test cuts.
+    aside: Client,
+}
+
+enum Server {
+    Embedded(ApiServer),
+    Real(&'static RealServer),
+}
+
+/// Runs each test body on both servers.
+macro_rules! on_both_servers {
+    ($($(#[$meta:meta])* async fn $name:ident($cluster:ident: Cluster) $body:block)+) => {
+        $($(#[$meta])* async fn $name($cluster: $crate::cluster::Cluster) $body)+
+
+        mod embedded {
+            $(#[test] fn $name() {
+                $crate::cluster::run($crate::cluster::Kind::Embedded, super::$name);
+            })+
+        }
+
+        mod kube_apiserver {
+            $(#[test] fn $name() {
+                $crate::cluster::run($crate::cluster::Kind::Real, super::$name);
+            })+
+        }
+    };
+}
+
+/// Runs one test body on one server.
+pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
+    /// A test that waits longer waits for something that does not come.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let Some(cluster) = Cluster::of(kind).await else {
+            println!("not run: there is no real kube-apiserver here");
+            return;
+        };
+        timeout(PATIENCE, body(cluster))
+            .await
+            .expect("the test waits for something that does not come");
+    });
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    async fn of(kind: Kind) -> Option<Self> {
+        let namespace = format!("test-{:08x}", rand::rng().random::<u32>());
+        let line = Line::new();
+        let (server, aside) = match kind {
+            Kind::Embedded => {
+                let server = ApiServer::new();
+                let aside = Client::new(server.service(), "default");
+                (Server::Embedded(server), aside)
+            }
+            Kind::Real => {
+                let real = RealServer::shared()?;
+                let client = Client::try_from(real.config().await).expect("a client");
+                (Server::Real(real), client)
+            }
+        };
+        let cluster = Self {
+            server,
+            namespace,
+            line,
+            aside,
+        };
+        cluster.create_namespace(&cluster.namespace).await;
+        Some(cluster)
+    }
+
+    /// A client whose list and watch requests pass the [`line`](Self::line).
+    pub(crate) async fn client(&self) -> Client {
+        match &self.server {
+            Server::Embedded(server) => {
+                Client::new(self.line.layer(server.service()), &self.namespace)
+            }
+            Server::Real(real) => ClientBuilder::try_from(real.config().await)
+                .expect("a client")
+                .with_layer(&self.line)
+                .build(),
+        }
+    }
+
+    /// A client that nothing the test does to the line concerns.
+    pub(crate) fn aside(&self) -> Client {
+        self.aside.clone()
+    }
+
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The objects of kind `K` in this test's namespace, through the [`line`](Self::line).
+    pub(crate) async fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client().await, &self.namespace)
+    }
+
+    /// The same objects, by the other way.
+    pub(crate) fn api_aside<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.aside(), &self.namespace)
+    }
+
+    /// Keeps the history of a server that other tests share from being forgotten, for as
+    /// long as the guard lives.
+    pub(crate) async fn remember_history(&self) -> impl Drop + use<> {
+        HISTORY.read().await
+    }
+
+    /// Makes everything before now too old to be asked for.
+    pub(crate) async fn forget_history(&self) {
+        let _alone = HISTORY.write().await;
+        // A compaction spares the newest revision, so that there must be a newer one than
+        // any that the test has seen.
+        self.create_namespace(&format!("{}-later", self.namespace))
+            .await;
+        match &self.server {
+            Server::Embedded(server) => server.compact(server.resource_version()),
+            Server::Real(real) => real.compact(),
+        }
+    }
+
+    /// A client of somebody who may do nothing.
+    pub(crate) async fn powerless(&self) -> Client {
+        match &self.server {
+            Server::Embedded(_) => {
+                let server = ApiServer::builder()
+                    .authorize(|_| windlass_apiserver::Decision::Deny)
+                    .start();
+                Client::new(server.service(), &self.namespace)
+            }
+            Server::Real(real) => {
+                let mut config = real.config().await;
+                config.auth_info = kube::config::AuthInfo {
+                    token: Some(real.powerless_token.clone().into()),
+                    ..Default::default()
+                };
+                Client::try_from(config).expect("a client")
+            }
+        }
+    }
+
+    /// Makes sure that a kind exists, and waits until it is served.
+    pub(crate) async fn install(&self, crd: &CustomResourceDefinition) {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.aside());
+        match crds.create(&PostParams::default(), crd).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => panic!("cannot install {}: {error}", crd.name_any()),
+        }
+        let name = crd.name_any();
+        let served = await_condition(crds, &name, conditions::is_crd_established());
+        served.await.expect("a kind that is served");
+    }
+
+    async fn create_namespace(&self, name: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.aside());
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .expect("a fresh namespace");
+    }
+}

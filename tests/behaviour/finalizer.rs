@@ -1,0 +1,126 @@
+//! Finalizers: what keeps an object, and how it goes.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Resource as _, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::json;
+use windlass::Event;
+
+use crate::{
+    kinds::config,
+    watched::{Watched, quick},
+};
+
+const FINALIZER: &str = "test.windlass.dev/clean-up";
+
+on_both_servers! {
+    /// Rows: GA-90
+    async fn an_object_with_a_finalizer_is_marked_and_goes_when_the_finalizer_does(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        create(&configs, "a", &[FINALIZER, "other.dev/one"]).await;
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
+        assert_eq!(watched.first_list().await, ["added a"]);
+        watched.following().await;
+
+        let answer = configs.delete("a", &DeleteParams::default()).await.expect("there");
+        let marked = answer.left().expect("the object, for it is still there");
+        let time = marked.meta().deletion_timestamp.clone().expect("marked");
+        match watched.events.next().await {
+            Some(Event::Updated { new, .. }) => {
+                assert_eq!(new.meta().deletion_timestamp.as_ref(), Some(&time));
+            }
+            other => panic!("a mark is an update: {other:?}"),
+        }
+        // Once more changes nothing.
+        let again = configs.delete("a", &DeleteParams::default()).await.expect("there");
+        let again = again.left().expect("still there");
+        assert_eq!(again.meta().deletion_timestamp.as_ref(), Some(&time));
+
+        let answer = set(&configs, "a", &["other.dev/one"]).await.expect("one less");
+        assert_eq!(answer.finalizers(), ["other.dev/one"]);
+        assert_eq!(watched.next().await, "updated a");
+        let answer = set(&configs, "a", &[]).await.expect("the last");
+        assert!(answer.finalizers().is_empty(), "the answer is what was asked for");
+        match watched.events.next().await {
+            Some(Event::Deleted { last, missed: false }) => {
+                assert_eq!(last.finalizers(), ["other.dev/one"], "the last stored state");
+            }
+            other => panic!("the last finalizer goes without an update: {other:?}"),
+        }
+        assert!(configs.get_opt("a").await.expect("answered").is_none());
+        watched.stop().await;
+    }
+
+    async fn a_dying_object_gets_no_new_finalizer(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        create(&configs, "a", &[FINALIZER]).await;
+        configs.delete("a", &DeleteParams::default()).await.expect("there");
+        let error = set(&configs, "a", &[FINALIZER, "late.dev/one"]).await;
+        let error = error.expect_err("it is dying");
+        let kube::Error::Api(status) = error else {
+            panic!("{error}");
+        };
+        assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
+        assert!(status.message.contains("no new finalizers can be added"), "{}", status.message);
+        assert!(status.message.contains("late.dev/one"), "{}", status.message);
+        set(&configs, "a", &[]).await.expect("the last");
+    }
+
+    async fn a_finalizer_that_kubernetes_refuses_is_refused_with_its_name(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        for finalizer in ["not a name", "-a", "example.com/", "Example.com/a"] {
+            let mut object = config("a", "1");
+            object.finalizers_mut().push(finalizer.to_owned());
+            let error = configs.create(&PostParams::default(), &object).await;
+            let error = error.expect_err(finalizer);
+            let kube::Error::Api(status) = error else {
+                panic!("{error}");
+            };
+            assert_eq!(status.code, 422, "{}", status.message);
+            assert!(status.message.contains("metadata.finalizers"), "{}", status.message);
+            assert!(status.message.contains(finalizer), "{}", status.message);
+        }
+    }
+
+    async fn a_delete_with_another_uid_deletes_nothing(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let created = create(&configs, "a", &[]).await;
+        let stale = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some("00000000-0000-0000-0000-000000000000".to_owned()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let error = configs.delete("a", &stale).await.expect_err("another life");
+        let kube::Error::Api(status) = error else {
+            panic!("{error}");
+        };
+        assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+        assert!(status.message.contains("UID in the precondition"), "{}", status.message);
+        let still = configs.get("a").await.expect("still there");
+        assert_eq!(still.uid(), created.uid());
+    }
+}
+
+async fn create(configs: &Api<ConfigMap>, name: &str, finalizers: &[&str]) -> ConfigMap {
+    let mut object = config(name, "1");
+    for finalizer in finalizers {
+        object.finalizers_mut().push((*finalizer).to_owned());
+    }
+    configs
+        .create(&PostParams::default(), &object)
+        .await
+        .expect("a new object")
+}
+
+async fn set(
+    configs: &Api<ConfigMap>,
+    name: &str,
+    finalizers: &[&str],
+) -> Result<ConfigMap, kube::Error> {
+    let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+    configs.patch(name, &PatchParams::default(), &patch).await
+}

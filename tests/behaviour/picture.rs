@@ -1,0 +1,262 @@
+//! The whole picture: streamed, in pages, or with a hole in it.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt as _,
+    api::{ApiResource, DynamicObject, PartialObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use windlass::{HealthState, Informer, ObjectKey};
+
+use crate::{
+    kinds::{Gizmo, config, loose_gizmo},
+    watched::{Watched, quick},
+};
+
+on_both_servers! {
+    /// Rows: BO-03
+    async fn a_first_list_is_streamed_where_the_server_can(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        for name in ["a", "b"] {
+            others.create(&PostParams::default(), &config(name, "1")).await.expect("new");
+        }
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
+        assert_eq!(watched.first_list().await, ["added a", "added b"]);
+        others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
+        assert_eq!(watched.next().await, "added c");
+        let heard = cluster.line().heard();
+        assert_eq!(heard.len(), 1, "one request is list and watch: {heard:?}");
+        assert!(heard[0].contains("sendInitialEvents=true"), "{heard:?}");
+        assert!(watched.informer.last_sync_resource_version().is_some());
+        watched.stop().await;
+    }
+
+    /// Rows: BO-03
+    async fn a_list_of_a_thousand_objects_comes_in_pages(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        stream::iter(0..1000)
+            .map(Ok::<_, kube::Error>)
+            .try_for_each_concurrent(16, |i| {
+                let others = others.clone();
+                async move {
+                    let object = config(&format!("c-{i:04}"), "1");
+                    others.create(&PostParams::default(), &object).await.map(|_| ())
+                }
+            })
+            .await
+            .expect("a thousand objects");
+        let pages = quick(cluster.api::<ConfigMap>().await)
+            .streamed_lists(false)
+            .page_size(NonZeroU32::new(100).expect("not zero"));
+        let mut watched = Watched::start(pages);
+        let list = watched.first_list().await;
+        assert_eq!(list.len(), 1000);
+        assert_eq!(list[999], "added c-0999");
+        assert_eq!(cluster.line().count("limit=100"), 10);
+        assert_eq!(cluster.line().count("continue="), 9);
+        assert_eq!(watched.informer.store().len(), 1000);
+        watched.stop().await;
+    }
+
+    /// A page that is asked for after its history is gone: the list begins anew, and is
+    /// whole.
+    async fn a_list_whose_pages_expire_is_whole_all_the_same(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        for name in ["a", "b", "c"] {
+            others.create(&PostParams::default(), &config(name, "1")).await.expect("new");
+        }
+        let pages = quick(cluster.api::<ConfigMap>().await)
+            .streamed_lists(false)
+            .page_size(NonZeroU32::new(1).expect("not zero"));
+        cluster.line().pause_at("continue=");
+        let mut watched = Watched::start(pages);
+        assert_eq!(watched.next().await, "added a");
+        others.delete("a", &kube::api::DeleteParams::default()).await.expect("there");
+        cluster.forget_history().await;
+        cluster.line().resume();
+        let mut told = watched.first_list().await;
+        told.sort();
+        assert_eq!(told, ["added b", "added c", "missed a"]);
+        watched.stop().await;
+    }
+
+    async fn an_object_that_does_not_decode_is_set_aside_and_the_others_flow_on(cluster: Cluster) {
+        cluster.install(&loose_gizmo()).await;
+        let others: Api<DynamicObject> = Api::namespaced_with(
+            cluster.aside(),
+            cluster.namespace(),
+            &ApiResource::erase::<Gizmo>(&()),
+        );
+        let gizmo = |name: &str, size: serde_json::Value| {
+            DynamicObject::new(name, &ApiResource::erase::<Gizmo>(&()))
+                .data(json!({ "spec": { "size": size } }))
+        };
+        for (name, size) in [("a", json!(1)), ("bad", json!("hunter2")), ("c", json!(3))] {
+            others.create(&PostParams::default(), &gizmo(name, size)).await.expect("loose");
+        }
+
+        let mut watched = Watched::start(quick(cluster.api::<Gizmo>().await));
+        assert_eq!(watched.first_list().await, ["added a", "added c"]);
+        let bad = ObjectKey::new("bad").within(cluster.namespace());
+        assert_eq!(watched.informer.health().undecodable, [bad.clone()]);
+        assert!(!watched.informer.health().is_well());
+        let problems = watched.problems.lock().expect("nobody panics here").join("\n");
+        assert!(problems.contains("gizmos.test.windlass.dev"), "{problems}");
+        assert!(problems.contains(&bad.to_string()), "{problems}");
+        assert!(problems.contains("spec.size"), "{problems}");
+        assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
+
+        // Others flow on, and so does the object once somebody mends it.
+        others.create(&PostParams::default(), &gizmo("d", json!(4))).await.expect("loose");
+        assert_eq!(watched.next().await, "added d");
+        let mended = Patch::Merge(json!({ "spec": { "size": 2 } }));
+        others.patch("bad", &PatchParams::default(), &mended).await.expect("there");
+        assert_eq!(watched.next().await, "added bad");
+        watched.following().await;
+        assert!(watched.informer.health().is_well(), "{}", watched.informer.health());
+
+        // An object that breaks while it is known is not gone: its last good state stays.
+        let broken = Patch::Merge(json!({ "spec": { "size": "hunter2" } }));
+        others.patch("a", &PatchParams::default(), &broken).await.expect("there");
+        others.patch("c", &PatchParams::default(), &Patch::Merge(json!({ "spec": { "size": 5 } }))).await.expect("there");
+        assert_eq!(watched.next().await, "updated c");
+        let a = ObjectKey::new("a").within(cluster.namespace());
+        assert_eq!(watched.informer.store().get(&a).expect("known").spec.size, 1);
+        others.delete("a", &kube::api::DeleteParams::default()).await.expect("there");
+        assert_eq!(watched.next().await, "deleted a");
+        watched.stop().await;
+    }
+
+    async fn a_kind_that_is_installed_later_is_waited_for(cluster: Cluster) {
+        let kind = ApiResource {
+            group: "later.windlass.dev".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "later.windlass.dev/v1".to_owned(),
+            kind: "Widget".to_owned(),
+            // The real server is shared, and remembers.
+            plural: format!("widgets-{}", cluster.namespace()),
+        };
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(cluster.client().await, cluster.namespace(), &kind);
+        let mut watched = Watched::start(quick((api, kind.clone())));
+        let health = watched
+            .informer
+            .until(|state| matches!(state, HealthState::Down { .. }))
+            .await;
+        assert!(health.to_string().contains("install its CustomResourceDefinition"), "{health}");
+        assert!(health.to_string().contains(&kind.plural), "{health}");
+
+        let singular = kind.plural.replace("widgets", "widget");
+        let crd = serde_json::from_value(json!({
+            "metadata": { "name": format!("{}.{}", kind.plural, kind.group) },
+            "spec": {
+                "group": kind.group, "scope": "Namespaced",
+                "names": {
+                    "kind": format!("Widget{}", cluster.namespace().replace('-', "")),
+                    "plural": kind.plural, "singular": singular,
+                },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+                }],
+            },
+        }));
+        cluster.install(&crd.expect("a definition")).await;
+        assert!(watched.first_list().await.is_empty());
+        watched.stop().await;
+    }
+
+    async fn who_may_not_list_is_told_so_and_waits(cluster: Cluster) {
+        let api: Api<ConfigMap> = Api::namespaced(cluster.powerless().await, cluster.namespace());
+        let watched = Watched::start(quick(api));
+        let health = watched
+            .informer
+            .until(|state| matches!(state, HealthState::Down { .. }))
+            .await;
+        assert!(health.to_string().contains("forbidden"), "{health}");
+        assert!(health.to_string().contains("must grant `list` and `watch` on configmaps"), "{health}");
+        assert!(!watched.informer.has_synced());
+        watched.stop().await;
+    }
+
+    async fn a_selector_that_the_server_refuses_ends_the_informer(cluster: Cluster) {
+        let source = quick(cluster.api::<ConfigMap>().await)
+            .fields("spec.nodeName=a")
+            .expect("it looks like a selector");
+        let error = Watched::start(source).end().await.expect_err("config maps have no node");
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        assert!(text.contains("configmaps"), "{text}");
+        assert!(text.contains("check the label and field selectors"), "{text}");
+        assert!(text.contains("spec.nodeName"), "{text}");
+    }
+
+    /// Rows: BO-45
+    async fn metadata_alone_can_be_watched(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        others.create(&PostParams::default(), &config("a", "secret")).await.expect("new");
+        let mut watched = Watched::start(quick(cluster.api::<PartialObjectMeta<ConfigMap>>().await));
+        assert_eq!(watched.first_list().await, ["added a"]);
+        others.delete("a", &kube::api::DeleteParams::default()).await.expect("there");
+        assert_eq!(watched.next().await, "deleted a");
+        watched.stop().await;
+    }
+
+    async fn an_object_of_a_kind_known_at_run_time_says_what_it_is(cluster: Cluster) {
+        let kind = ApiResource::erase::<ConfigMap>(&());
+        let others = cluster.api_aside::<ConfigMap>();
+        others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(cluster.client().await, cluster.namespace(), &kind);
+        for streamed in [true, false] {
+            let source = quick((api.clone(), kind.clone())).streamed_lists(streamed);
+            let mut watched = Watched::start(source);
+            assert_eq!(watched.first_list().await, ["added a"]);
+            let objects = watched.informer.store().list();
+            let types = objects[0].types.clone().expect("known");
+            assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
+            assert_eq!(objects[0].data["data"]["value"], "1");
+            assert!(objects[0].managed_fields().is_empty());
+            watched.stop().await;
+        }
+    }
+
+    async fn who_comes_late_is_told_everything(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
+        assert_eq!(watched.first_list().await, ["added a"]);
+        let mut late = watched.informer.subscribe();
+        assert!(!late.has_synced(), "its own view, not the store's");
+        assert_eq!(crate::watched::say(&late.next().await.expect("runs")), "added a");
+        assert_eq!(crate::watched::say(&late.next().await.expect("runs")), "synced");
+        assert!(late.has_synced());
+        others.create(&PostParams::default(), &config("b", "1")).await.expect("new");
+        assert_eq!(crate::watched::say(&late.next().await.expect("runs")), "added b");
+        assert_eq!(watched.next().await, "added b");
+        watched.stop().await;
+    }
+
+    /// Rows: CK-11
+    async fn an_informer_runs_once(cluster: Cluster) {
+        let informer: Informer<ConfigMap> = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        let stop = tokio_util::sync::CancellationToken::new();
+        let first = Arc::new(informer.clone());
+        let running = tokio::spawn({
+            let stop = stop.clone();
+            async move { first.run(stop).await }
+        });
+        informer.synced().await;
+        let error = informer.run(stop.clone()).await.expect_err("it runs");
+        assert!(error.to_string().contains("runs already"), "{error}");
+        stop.cancel();
+        running.await.expect("no panic").expect("stopped");
+    }
+}

@@ -1,0 +1,87 @@
+//! The real kube-apiserver, one for all tests of this process.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Mutex, OnceLock},
+};
+
+use kube::{Config, config::Kubeconfig};
+use serde_json::Value;
+
+/// A running kube-apiserver with its etcd. It ends when this process does, because its
+/// stdin then closes.
+pub(crate) struct RealServer {
+    pub(crate) kubeconfig: Kubeconfig,
+    pub(crate) powerless_token: String,
+    talk: Mutex<Talk>,
+    _child: Child,
+}
+
+struct Talk {
+    say: ChildStdin,
+    hear: BufReader<ChildStdout>,
+}
+
+// === impl RealServer ===
+
+impl RealServer {
+    /// The server that all tests share; none where `cargo xtask test` found no way to have
+    /// one.
+    pub(crate) fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<RealServer>> = OnceLock::new();
+        SHARED
+            .get_or_init(|| {
+                let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
+                Some(Self::start(binary.into()))
+            })
+            .as_ref()
+    }
+
+    fn start(binary: PathBuf) -> Self {
+        let mut child = Command::new(&binary)
+            // Without its watch cache, history expires when the test says so, and nobody's
+            // connection breaks.
+            .arg("--watch-cache=false")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("WINDLASS_KUBE_APISERVER names the server that `cargo xtask kube-apiserver --build-only` built");
+        let say = child.stdin.take().expect("piped");
+        let mut hear = BufReader::new(child.stdout.take().expect("piped"));
+        let ready = read_json(&mut hear);
+        let kubeconfig = ready["kubeconfig"].as_str().expect("a path");
+        Self {
+            kubeconfig: Kubeconfig::read_from(kubeconfig).expect("a kubeconfig"),
+            powerless_token: ready["powerless_token"]
+                .as_str()
+                .expect("a token")
+                .to_owned(),
+            talk: Mutex::new(Talk { say, hear }),
+            _child: child,
+        }
+    }
+
+    pub(crate) async fn config(&self) -> Config {
+        let config = self.kubeconfig.clone();
+        Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default())
+            .await
+            .expect("our own kubeconfig")
+    }
+
+    /// Forgets the history up to now.
+    pub(crate) fn compact(&self) {
+        let mut talk = self.talk.lock().expect("nobody panics while talking");
+        writeln!(talk.say, "compact").expect("the server listens");
+        let answer = read_json(&mut talk.hear);
+        assert!(answer.get("error").is_none(), "{answer}");
+    }
+}
+
+fn read_json(from: &mut BufReader<ChildStdout>) -> Value {
+    let mut line = String::new();
+    from.read_line(&mut line).expect("the server answers");
+    serde_json::from_str(&line).expect("one line of JSON")
+}

@@ -1,4 +1,54 @@
-//! Which kinds of objects there are, and where their rules differ.
+//! Which kinds of objects there are, and where their rules differ. *(pure)*
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::metadata::{Finalizers, NameRule};
+use crate::selector::SelectableField;
+
+mod builtin;
+mod definition;
+mod resource;
+mod view;
+
+pub(crate) use definition::{CRD_FINALIZER, Definition};
+pub(crate) use resource::Resource;
+pub(crate) use view::View;
+
+/// Every kind that is served.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    /// The versions of each resource by group and plural name, the preferred one first.
+    resources: BTreeMap<(String, String), Vec<Arc<Resource>>>,
+}
+
+/// Where the rules of a kind differ from those of others.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    /// How objects are named.
+    pub(crate) names: NameRule,
+    /// Which finalizers they take.
+    pub(crate) finalizers: Finalizers,
+    /// What counts as a new generation.
+    pub(crate) generation: Generation,
+    /// Whether an update may leave the resourceVersion out.
+    pub(crate) unconditional_update: bool,
+    /// Whether the answer to a deletion is the object rather than a `Status`.
+    pub(crate) returns_deleted: bool,
+    /// By which fields objects can be selected.
+    pub(crate) fields: Vec<SelectableField>,
+}
+
+/// What counts as a new generation of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// Nothing: these kinds have no generation.
+    None,
+    /// A change to `spec`.
+    Spec,
+    /// A change to anything but `metadata`, and `status` if it has a URL of its own.
+    Content,
+}
 
 /// One resource in one version, as discovery and requests name it.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,4 +102,80 @@ pub(crate) struct Subresource {
     pub(crate) kind: String,
     /// What may be done.
     pub(crate) verbs: Vec<String>,
+}
+
+// === impl Registry ===
+
+impl Registry {
+    /// Creates a registry of the built-in kinds.
+    pub(crate) fn new() -> Self {
+        let mut registry = Self {
+            resources: BTreeMap::new(),
+        };
+        for resource in builtin::resources() {
+            registry.insert(vec![Arc::new(resource)]);
+        }
+        registry
+    }
+
+    /// Serves a resource in `versions`, the preferred one first.
+    pub(crate) fn insert(&mut self, versions: Vec<Arc<Resource>>) {
+        if let Some(first) = versions.first() {
+            let key = (first.info.group.clone(), first.info.plural.clone());
+            self.resources.insert(key, versions);
+        }
+    }
+
+    /// Serves a resource no longer.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        self.resources
+            .remove(&(group.to_owned(), plural.to_owned()));
+    }
+
+    /// The resource that a URL names.
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.versions(group, plural)
+            .iter()
+            .find(|resource| resource.info.version == version)
+    }
+
+    /// All versions of a resource, the preferred one first; none if it isn't served.
+    pub(crate) fn versions(&self, group: &str, plural: &str) -> &[Arc<Resource>] {
+        self.resources
+            .get(&(group.to_owned(), plural.to_owned()))
+            .map_or(&[], |versions| versions.as_slice())
+    }
+
+    /// Every resource in every version.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Registry;
+
+    #[test]
+    fn every_built_in_kind_is_stored_somewhere_and_found_again() {
+        let registry = Registry::new();
+        for resource in registry.iter() {
+            let info = &resource.info;
+            assert!(
+                registry
+                    .find(&info.group, &info.version, &info.plural)
+                    .is_some()
+            );
+            let mut versions = registry
+                .iter()
+                .filter(|other| other.table == resource.table);
+            assert!(
+                versions.any(|other| other.info.storage),
+                "{}",
+                resource.table
+            );
+        }
+        assert!(registry.find("apps", "v1", "deployments").is_some());
+        assert!(registry.find("apps", "v2", "deployments").is_none());
+    }
 }

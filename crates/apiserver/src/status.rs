@@ -255,15 +255,6 @@ impl Status {
         Self::failure(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// 401: nobody knows who asks.
-    #[expect(
-        dead_code,
-        reason = "authentication comes with the second half of the server"
-    )]
-    pub(crate) fn unauthorized() -> Self {
-        Self::failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
-    }
-
     /// 403: not allowed, for the reason in `detail`.
     pub(crate) fn forbidden(about: &About<'_>, detail: &str) -> Self {
         let resource = about.qualified_resource();
@@ -328,12 +319,6 @@ impl Status {
             "RequestEntityTooLarge",
             message,
         )
-    }
-
-    /// 500: the server can't, and it isn't the client's doing.
-    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
-        let message = format!("Internal error occurred: {message}");
-        Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
     /// 500 without a reason, as Kubernetes answers errors that have no type.

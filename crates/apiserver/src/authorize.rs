@@ -1,0 +1,112 @@
+//! Who may do what: a hook for tests of what happens when the server says no.
+
+use std::fmt;
+
+/// What a request is about to do, as an authorizer sees it.
+///
+/// The fields and their words are those of Kubernetes' RBAC.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Attributes {
+    /// Who asks. For now everybody is [`Attributes::USER`].
+    pub user: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or
+    /// `deletecollection`.
+    pub verb: String,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version, such as `v1`.
+    pub version: String,
+    /// The plural name of the resource.
+    pub resource: String,
+    /// Such as `status`; empty for the object itself.
+    pub subresource: String,
+    /// Empty for what lives in no namespace, and for all namespaces together.
+    pub namespace: String,
+    /// Empty for a collection.
+    pub name: String,
+}
+
+/// What an authorizer says to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// It may go on.
+    Allow,
+    /// It is answered with 403.
+    Deny,
+}
+
+/// The authorizer of a server: a function of the request.
+pub(crate) struct Authorizer(Box<dyn Fn(&Attributes) -> Decision + Send + Sync>);
+
+// === impl Attributes ===
+
+impl Attributes {
+    /// The name of whoever asks.
+    pub const USER: &'static str = "system:admin";
+
+    /// The sentence in which the refusal is explained.
+    pub(crate) fn refusal(&self) -> String {
+        let resource = if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        };
+        let scope = if self.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {:?}", self.namespace)
+        };
+        format!(
+            "User {:?} cannot {} resource {resource:?} in API group {:?} {scope}",
+            self.user, self.verb, self.group
+        )
+    }
+}
+
+// === impl Authorizer ===
+
+impl Authorizer {
+    pub(crate) fn new(decide: impl Fn(&Attributes) -> Decision + Send + Sync + 'static) -> Self {
+        Self(Box::new(decide))
+    }
+
+    pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
+        (self.0)(attributes) == Decision::Allow
+    }
+}
+
+impl fmt::Debug for Authorizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authorizer(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Attributes;
+
+    #[test]
+    fn a_refusal_is_worded_as_kubernetes_words_it() {
+        let mut attributes = Attributes {
+            user: "u".to_owned(),
+            verb: "list".to_owned(),
+            group: "ex.io".to_owned(),
+            resource: "widgets".to_owned(),
+            namespace: "default".to_owned(),
+            ..Attributes::default()
+        };
+        assert_eq!(
+            attributes.refusal(),
+            r#"User "u" cannot list resource "widgets" in API group "ex.io" in the namespace "default""#
+        );
+        attributes.namespace.clear();
+        attributes.subresource = "status".to_owned();
+        assert!(
+            attributes.refusal().ends_with(
+                r#"resource "widgets/status" in API group "ex.io" at the cluster scope"#
+            )
+        );
+    }
+}

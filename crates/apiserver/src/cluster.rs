@@ -1,0 +1,136 @@
+//! All that the server knows, and what requests do to it. *(pure)*
+//!
+//! Nothing here waits, locks or looks at a clock: the time is an argument, and randomness
+//! comes from a generator that the builder may seed. One request is one call; what
+//! follows from it (a namespace that is empty now, a definition that is served now)
+//! happens within the same call, as further writes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::Value;
+
+use crate::metadata;
+use crate::registry::{Registry, Resource};
+use crate::selector::{FieldSelector, LabelSelector, Selector};
+use crate::status::Status;
+use crate::store::{Key, Store, Stored, Table};
+use crate::wire::ListOptions;
+
+mod create;
+mod decode;
+mod defaults;
+mod definitions;
+mod delete;
+mod list;
+mod namespaces;
+mod update;
+
+pub(crate) use delete::Deleted;
+pub(crate) use list::Page;
+pub(crate) use update::Part;
+
+/// The namespaces that every cluster has.
+const INITIAL_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Where namespaces are stored.
+const NAMESPACES: &str = "namespaces";
+
+/// Where custom resource definitions are stored.
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// All that the server knows.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// The kinds that are served.
+    pub(crate) registry: Registry,
+    /// The objects, and their history.
+    pub(crate) store: Store,
+    random: StdRng,
+    /// How many schemas there have been; each stored object knows which it has followed.
+    schemas: u64,
+    /// Namespaces whose contents are being deleted.
+    dying_namespaces: BTreeSet<Key>,
+    /// Definitions whose objects are being deleted.
+    dying_definitions: BTreeSet<Key>,
+    /// Resources that are served no longer, since this was last asked.
+    retired: Vec<Table>,
+}
+
+/// What a write led to.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// The object after the write.
+    pub(crate) object: Arc<Stored>,
+    /// What the client should know about it.
+    pub(crate) warnings: Vec<String>,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Creates a cluster with the built-in kinds and the initial namespaces.
+    pub(crate) fn new(seed: Option<u64>, history: usize, now: &str) -> Self {
+        let mut cluster = Self {
+            registry: Registry::new(),
+            store: Store::new(history),
+            random: seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64),
+            schemas: 0,
+            dying_namespaces: BTreeSet::new(),
+            dying_definitions: BTreeSet::new(),
+            retired: Vec::new(),
+        };
+        for name in INITIAL_NAMESPACES {
+            cluster.create_initial_namespace(name, now);
+        }
+        cluster
+    }
+
+    /// The resources that are served no longer, each told once.
+    pub(crate) fn take_retired(&mut self) -> Vec<Table> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// The object at `key`.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is none.
+    pub(crate) fn get(&self, resource: &Resource, key: &Key) -> Result<&Arc<Stored>, Status> {
+        self.store
+            .get(&resource.table, key)
+            .ok_or_else(|| Status::not_found(&resource.about(&key.name)))
+    }
+
+    /// Does what follows from earlier writes, until nothing more follows.
+    fn settle(&mut self) {
+        self.settle_definitions();
+        self.settle_namespaces();
+    }
+}
+
+/// The selectors in `options`, for `resource`.
+///
+/// # Errors
+///
+/// 400 if one doesn't parse, or names a field that the resource doesn't know.
+pub(crate) fn selector(resource: &Resource, options: &ListOptions) -> Result<Selector, Status> {
+    let labels = LabelSelector::parse(&options.label_selector);
+    let fields = FieldSelector::parse(&options.field_selector, &resource.rules.fields);
+    match (labels, fields) {
+        (Ok(labels), Ok(fields)) => Ok(Selector { labels, fields }),
+        (Err(error), _) | (_, Err(error)) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+/// Where an object of `resource` is.
+fn key_of(resource: &Resource, object: &Value) -> Key {
+    let namespace = if resource.info.namespaced {
+        metadata::text(object, "namespace")
+    } else {
+        ""
+    };
+    Key::new(namespace, metadata::text(object, "name"))
+}

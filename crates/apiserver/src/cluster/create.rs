@@ -1,0 +1,165 @@
+//! Create: a new object.
+
+use std::sync::Arc;
+
+use rand::RngCore as _;
+use serde_json::Value;
+
+use super::decode::{self, Decoded};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Part, Written, defaults, key_of};
+use crate::metadata::{self, unqualified_finalizers, validate};
+use crate::registry::{Definition, Generation, Resource};
+use crate::status::Status;
+use crate::store::{Key, Stored};
+use crate::wire::WriteOptions;
+
+/// How many names are tried under one `generateName`.
+const NAME_ATTEMPTS: usize = 8;
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Creates the object in `body`.
+    ///
+    /// # Errors
+    ///
+    /// 400, 403, 404, 409 or 422, and 500 for an object that has a resourceVersion.
+    pub(crate) fn create(
+        &mut self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        body: Value,
+        options: WriteOptions,
+        now: &str,
+    ) -> Result<Written, Status> {
+        let Decoded {
+            mut object,
+            mut warnings,
+        } = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        let sent_name = metadata::text(&object, "name").to_owned();
+        self.admit(resource, namespace, &sent_name)?;
+        if !metadata::text(&object, "resourceVersion").is_empty() {
+            return Err(Status::untyped(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        let base = metadata::text(&object, "generateName").to_owned();
+        if sent_name.is_empty() && !base.is_empty() {
+            self.generate_name(resource, &mut object, &base)?;
+        }
+        let uid = self.uid();
+        metadata::stamp(&mut object, &uid, now);
+        if resource.has_subresource("status")
+            && let Some(members) = object.as_object_mut()
+        {
+            members.remove("status");
+        }
+        if resource.rules.generation != Generation::None {
+            metadata::of(&mut object).insert("generation".to_owned(), 1.into());
+        }
+        defaults::apply(resource, &mut object);
+        if &*resource.table == DEFINITIONS {
+            Definition::default(&mut object);
+        }
+        let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
+        errors.extend(decode::check_schema(resource, Part::Main, &mut object));
+        let key = key_of(resource, &object);
+        if &*resource.table == DEFINITIONS {
+            errors.extend(Definition::validate(&object));
+            object["status"] = serde_json::json!({
+                "storedVersions": [Definition::of(&object).storage_version()],
+            });
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid(&resource.about(&key.name), &errors));
+        }
+        if let Some(existing) = self.store.get(&resource.table, &key) {
+            let about = resource.about(&key.name);
+            return Err(Status::already_exists(&about, existing.is_terminating()));
+        }
+        if resource.info.custom {
+            warnings.extend(unqualified_finalizers(&object));
+        }
+        warnings.extend(resource.info.deprecation.clone());
+        if options.dry_run {
+            return Ok(Written {
+                object: Arc::new(Stored::unsaved(object)),
+                warnings,
+            });
+        }
+        let object = self.put(resource, &key, object);
+        if &*resource.table == DEFINITIONS {
+            self.establish(&key, now);
+        }
+        Ok(Written { object, warnings })
+    }
+
+    /// Writes an object in the form of the request's version.
+    pub(super) fn put(&mut self, resource: &Resource, key: &Key, object: Value) -> Arc<Stored> {
+        // What was written in another version has followed another schema.
+        let schema = if resource.info.storage {
+            resource.stored_schema_number
+        } else {
+            0
+        };
+        self.store.put(&resource.table, key, object, schema)
+    }
+
+    /// Whether `resource` takes new objects in `namespace`.
+    fn admit(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(), Status> {
+        if resource.is_closing {
+            let detail = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&resource.about(name), detail));
+        }
+        let Some(namespace) = namespace.filter(|_| resource.info.namespaced) else {
+            return Ok(());
+        };
+        match self.store.get(NAMESPACES, &Key::new("", namespace)) {
+            None => Err(Status::not_found(&crate::status::About {
+                group: "",
+                resource: "namespaces",
+                kind: "Namespace",
+                name: namespace,
+            })),
+            Some(object) if object.is_terminating() => Err(Status::namespace_terminating(
+                &resource.about(name),
+                namespace,
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn generate_name(
+        &mut self,
+        resource: &Resource,
+        object: &mut Value,
+        base: &str,
+    ) -> Result<(), Status> {
+        for _ in 0..NAME_ATTEMPTS {
+            let name = metadata::generated_name(base, &mut self.random);
+            metadata::of(object).insert("name".to_owned(), name.into());
+            if self
+                .store
+                .get(&resource.table, &key_of(resource, object))
+                .is_none()
+            {
+                return Ok(());
+            }
+        }
+        let name = metadata::text(object, "name");
+        Err(Status::no_unique_name(&resource.about(name)))
+    }
+
+    pub(super) fn uid(&mut self) -> String {
+        let mut bytes = [0; 16];
+        self.random.fill_bytes(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes)
+            .into_uuid()
+            .to_string()
+    }
+}

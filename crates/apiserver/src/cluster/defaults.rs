@@ -1,0 +1,69 @@
+//! What the server itself fills into new objects of the built-in kinds.
+//!
+//! Only what clients commonly rely on to be there. The full defaults of Kubernetes are a
+//! matter of its controllers' types, and not here.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::metadata;
+use crate::registry::Resource;
+
+/// Fills in what a new object of `resource` may leave out.
+pub(super) fn apply(resource: &Resource, object: &mut Value) {
+    if resource.info.custom {
+        return;
+    }
+    match (resource.info.group.as_str(), resource.info.kind.as_str()) {
+        ("", "Namespace") => {
+            let name = metadata::text(object, "name").to_owned();
+            object["spec"] = json!({ "finalizers": ["kubernetes"] });
+            object["status"] = json!({ "phase": "Active" });
+            if !name.is_empty() {
+                let labels = metadata::of(object)
+                    .entry("labels")
+                    .or_insert_with(|| json!({}));
+                labels["kubernetes.io/metadata.name"] = name.into();
+            }
+        }
+        ("", "Pod") => {
+            object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
+            fill(object, "restartPolicy", &json!("Always"));
+            fill(object, "schedulerName", &json!("default-scheduler"));
+        }
+        ("", "Secret") => {
+            encode_string_data(object);
+            if object.get("type").is_none_or(Value::is_null) {
+                object["type"] = "Opaque".into();
+            }
+        }
+        ("", "Service") => fill(object, "type", &json!("ClusterIP")),
+        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => {
+            fill(object, "replicas", &json!(1));
+        }
+        _ => {}
+    }
+}
+
+/// `stringData` is there to be written only: its texts become `data`.
+pub(super) fn encode_string_data(secret: &mut Value) {
+    let Some(texts) = secret
+        .as_object_mut()
+        .and_then(|secret| secret.remove("stringData"))
+    else {
+        return;
+    };
+    if !secret.get("data").is_some_and(Value::is_object) {
+        secret["data"] = Map::new().into();
+    }
+    for (key, text) in texts.as_object().into_iter().flatten() {
+        secret["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+    }
+}
+
+fn fill(object: &mut Value, field: &str, value: &Value) {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry(field).or_insert_with(|| value.clone());
+    }
+}

@@ -1,0 +1,223 @@
+//! The life of a custom resource definition: accepted, established, served, gone.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Cluster, DEFINITIONS, Deleted};
+use crate::metadata;
+use crate::registry::{CRD_FINALIZER, Definition, Resource};
+use crate::store::{Key, Stored, Table};
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Accepts the names of a new definition, and serves its resources.
+    pub(super) fn establish(&mut self, key: &Key, now: &str) {
+        let Some(object) = self.store.get(DEFINITIONS, key) else {
+            return;
+        };
+        let mut value = object.value().clone();
+        let definition = Definition::of(&value);
+        let taken = self
+            .registry
+            .versions(definition.group(), definition.plural())
+            .iter()
+            .any(|resource| !resource.info.custom);
+        if taken {
+            let message = "the plural name is that of a built-in resource";
+            condition(
+                &mut value,
+                "NamesAccepted",
+                "False",
+                "PluralConflict",
+                message,
+                now,
+            );
+            condition(
+                &mut value,
+                "Established",
+                "False",
+                "NotAccepted",
+                "not all names are accepted",
+                now,
+            );
+            self.store.put(&DEFINITIONS.into(), key, value, 0);
+            return;
+        }
+        value["status"]["acceptedNames"] = value["spec"]["names"].clone();
+        condition(
+            &mut value,
+            "NamesAccepted",
+            "True",
+            "NoConflicts",
+            "no conflicts found",
+            now,
+        );
+        condition(
+            &mut value,
+            "Established",
+            "False",
+            "Installing",
+            "the initial names have been accepted",
+            now,
+        );
+        self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
+        condition(
+            &mut value,
+            "Established",
+            "True",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+            now,
+        );
+        self.store.put(&DEFINITIONS.into(), key, value, 0);
+        self.serve(key);
+    }
+
+    /// Serves what an established definition says now.
+    pub(super) fn serve(&mut self, key: &Key) {
+        let Some(object) = self.store.get(DEFINITIONS, key).cloned() else {
+            return;
+        };
+        let definition = Definition::of(object.value());
+        if !definition.is_established() {
+            return;
+        }
+        let stored = object
+            .value()
+            .pointer("/status/storedVersions")
+            .and_then(Value::as_array);
+        let version = definition.storage_version();
+        if !stored.is_some_and(|stored| stored.iter().any(|stored| stored == version)) {
+            let mut value = object.value().clone();
+            match value
+                .pointer_mut("/status/storedVersions")
+                .and_then(Value::as_array_mut)
+            {
+                Some(stored) => stored.push(version.into()),
+                None => value["status"]["storedVersions"] = json!([version]),
+            }
+            self.store.put(&DEFINITIONS.into(), key, value, 0);
+        }
+        self.schemas += 1;
+        self.registry
+            .remove(definition.group(), definition.plural());
+        self.registry.insert(definition.resources(self.schemas));
+    }
+
+    /// Marks a definition as terminating, and begins to delete the objects of its kind.
+    pub(super) fn end_definition(&mut self, key: &Key, object: &Arc<Stored>, now: &str) -> Deleted {
+        let mut value = object.value().clone();
+        if !metadata::mark_dying(&mut value, now) {
+            return Deleted::Dying(object.clone());
+        }
+        let finalizers = metadata::of(&mut value)
+            .entry("finalizers")
+            .or_insert_with(|| json!([]));
+        if let Some(finalizers) = finalizers.as_array_mut() {
+            finalizers.push(CRD_FINALIZER.into());
+        }
+        condition(
+            &mut value,
+            "Terminating",
+            "True",
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+            now,
+        );
+        let dying = self.store.put(&DEFINITIONS.into(), key, value, 0);
+        self.serve(key);
+        self.dying_definitions.insert(key.clone());
+        let table = table_of(key);
+        let objects: Vec<(Key, Arc<Stored>)> = self
+            .store
+            .objects(&table)
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in objects {
+            self.end(&table, &key, &object, now);
+        }
+        Deleted::Dying(dying)
+    }
+
+    /// Lets definitions go that are terminating and whose objects are gone.
+    pub(super) fn settle_definitions(&mut self) {
+        let empty: Vec<Key> = self
+            .dying_definitions
+            .iter()
+            .filter(|key| self.store.objects(&table_of(key)).next().is_none())
+            .cloned()
+            .collect();
+        for key in empty {
+            self.dying_definitions.remove(&key);
+            let Some(object) = self.store.get(DEFINITIONS, &key).cloned() else {
+                continue;
+            };
+            let mut value = object.value().clone();
+            let finalizers = value
+                .pointer_mut("/metadata/finalizers")
+                .and_then(Value::as_array_mut);
+            if let Some(finalizers) = finalizers {
+                finalizers.retain(|finalizer| finalizer != CRD_FINALIZER);
+            }
+            if metadata::is_unfinalized(&value) {
+                self.store.remove(DEFINITIONS, &key);
+                self.retire(&key);
+            } else {
+                // Somebody else's finalizer keeps the definition, without any objects.
+                self.store.put(&DEFINITIONS.into(), &key, value, 0);
+            }
+        }
+    }
+
+    /// Serves the resources of a definition no longer, if that is what was at `key`.
+    pub(super) fn forget_definition(&mut self, resource: &Resource, key: &Key) {
+        if &*resource.table == DEFINITIONS {
+            self.dying_definitions.remove(key);
+            self.retire(key);
+        }
+    }
+
+    fn retire(&mut self, key: &Key) {
+        // The name of a definition is the plural name and the group of its resource.
+        if let Some((plural, group)) = key.name.split_once('.') {
+            self.registry.remove(group, plural);
+        }
+        self.retired.push(table_of(key));
+    }
+}
+
+/// Where the objects of a definition are stored: under its own name.
+fn table_of(key: &Key) -> Table {
+    key.name.clone()
+}
+
+/// Sets a condition of a definition; the time of its transition only if it changes.
+fn condition(value: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+    let condition = json!({
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    });
+    if !value
+        .pointer("/status/conditions")
+        .is_some_and(Value::is_array)
+    {
+        value["status"]["conditions"] = json!([]);
+    }
+    if let Some(conditions) = value
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+    {
+        match conditions
+            .iter_mut()
+            .find(|condition| condition["type"] == kind)
+        {
+            Some(existing) => *existing = condition,
+            None => conditions.push(condition),
+        }
+    }
+}

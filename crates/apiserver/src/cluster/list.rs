@@ -1,0 +1,214 @@
+//! List: the objects of a resource, now or as they were, whole or in pages.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+
+use super::{Cluster, selector};
+use crate::registry::Resource;
+use crate::selector::Selector;
+use crate::status::Status;
+use crate::store::{Key, Objects, Stored};
+use crate::wire::{ListOptions, VersionMatch, resource_version};
+
+/// One page of a list, or the whole.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// The objects, in order.
+    pub(crate) items: Vec<Arc<Stored>>,
+    /// The state of the counter that they show.
+    pub(crate) revision: u64,
+    /// How to get the next page; empty on the last one.
+    pub(crate) continue_token: String,
+    /// How many objects follow, if that is known.
+    pub(crate) remaining: Option<usize>,
+}
+
+/// Where a list goes on: what a continue token says.
+#[derive(Debug, Deserialize)]
+struct Continue {
+    v: String,
+    /// -1 for the newest state.
+    rv: i64,
+    /// The first key of the next page.
+    start: String,
+}
+
+/// The version of continue tokens.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// The objects of `resource` in `namespace`, or in all.
+    ///
+    /// A `resourceVersion` from the future is the caller's to wait for.
+    ///
+    /// # Errors
+    ///
+    /// 400, 410 or 504.
+    pub(crate) fn list(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<Page, Status> {
+        let selector = selector(resource, options)?;
+        let wanted = resource_version(&options.resource_version)?;
+        let current = self.store.revision();
+        if !options.continue_token.is_empty() {
+            if wanted.is_some_and(|wanted| wanted != 0) {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            return self.list_on(resource, namespace, &selector, options);
+        }
+        match (wanted, options.version_match) {
+            (Some(wanted), _) if wanted > current => {
+                Err(Status::too_large_resource_version(wanted, current))
+            }
+            (Some(0), _) => self.page(resource, namespace, &selector, current, None, 0),
+            (Some(wanted), Some(VersionMatch::Exact)) => {
+                self.page(resource, namespace, &selector, wanted, None, options.limit)
+            }
+            // What clients from before `resourceVersionMatch` mean by a page.
+            (Some(wanted), None) if options.limit > 0 => {
+                self.page(resource, namespace, &selector, wanted, None, options.limit)
+            }
+            _ => self.page(resource, namespace, &selector, current, None, options.limit),
+        }
+    }
+
+    /// The page that a continue token asks for.
+    fn list_on(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        selector: &Selector,
+        options: &ListOptions,
+    ) -> Result<Page, Status> {
+        let token = Continue::decode(&options.continue_token)?;
+        let current = self.store.revision();
+        let revision = match token.rv {
+            rv if rv < 0 => current,
+            rv => u64::try_from(rv).unwrap_or_default(),
+        };
+        if revision > current {
+            return Err(Status::too_large_resource_version(revision, current));
+        }
+        if self.store.remembers(&resource.table, revision).is_err() {
+            let fresh = Continue { rv: -1, ..token };
+            return Err(Status::continue_expired(fresh.encode()));
+        }
+        let after = token.last_key()?;
+        self.page(
+            resource,
+            namespace,
+            selector,
+            revision,
+            Some(after),
+            options.limit,
+        )
+    }
+
+    fn page(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        selector: &Selector,
+        revision: u64,
+        after: Option<Key>,
+        limit: usize,
+    ) -> Result<Page, Status> {
+        let objects = self
+            .store
+            .objects_at(&resource.table, revision)
+            .map_err(|_| {
+                Status::expired("The resourceVersion for the provided list is too old.")
+            })?;
+        let mut rest = range(&objects, namespace, after);
+        let mut items = Vec::new();
+        let mut last = None;
+        while limit == 0 || items.len() < limit {
+            let Some((key, object)) = rest.next() else {
+                break;
+            };
+            last = Some(key);
+            if selector.matches(object.value()) {
+                items.push(object.clone());
+            }
+        }
+        let remaining = rest.count();
+        let continue_token = match last {
+            Some(last) if remaining > 0 => Continue::after(last, revision).encode(),
+            _ => String::new(),
+        };
+        let remaining = (remaining > 0 && selector.is_everything()).then_some(remaining);
+        Ok(Page {
+            items,
+            revision,
+            continue_token,
+            remaining,
+        })
+    }
+}
+
+/// The objects in `namespace`, or in all, behind `after`.
+fn range<'a>(
+    objects: &'a Objects,
+    namespace: Option<&'a str>,
+    after: Option<Key>,
+) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
+    let first = Key::new(namespace.unwrap_or_default(), "");
+    let start = match after {
+        Some(after) if after > first => Bound::Excluded(after),
+        _ => Bound::Included(first),
+    };
+    objects
+        .range((start, Bound::Unbounded))
+        .take_while(move |(key, _)| namespace.is_none_or(|namespace| &*key.namespace == namespace))
+}
+
+// === impl Continue ===
+
+impl Continue {
+    fn after(key: &Key, revision: u64) -> Self {
+        let start = format!("{}/{}\u{0}", key.namespace, key.name);
+        let rv = i64::try_from(revision).unwrap_or(i64::MAX);
+        Self {
+            v: TOKEN_VERSION.to_owned(),
+            rv,
+            start,
+        }
+    }
+
+    fn encode(&self) -> String {
+        let json = serde_json::json!({ "v": self.v, "rv": self.rv, "start": self.start });
+        URL_SAFE_NO_PAD.encode(json.to_string())
+    }
+
+    fn decode(token: &str) -> Result<Self, Status> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+        let decoded: Option<Self> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        match decoded {
+            Some(decoded) if decoded.v == TOKEN_VERSION => Ok(decoded),
+            _ => Err(Status::bad_request(
+                "invalid continue token: the token is not one of ours",
+            )),
+        }
+    }
+
+    /// The last key of the page before.
+    fn last_key(&self) -> Result<Key, Status> {
+        let key = self
+            .start
+            .strip_suffix('\u{0}')
+            .and_then(|start| start.split_once('/'));
+        key.map(|(namespace, name)| Key::new(namespace, name))
+            .ok_or_else(|| Status::bad_request("invalid continue token: it has no start"))
+    }
+}

@@ -1,0 +1,252 @@
+//! Update and patch: another state of an object that is there.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::decode::{self, Decoded};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, defaults};
+use crate::metadata::{self, unqualified_finalizers, validate};
+use crate::patch::Patch;
+use crate::registry::{Definition, Generation, Resource};
+use crate::status::{FieldError, FieldErrorKind, Status};
+use crate::store::{Key, Stored};
+use crate::wire::{WriteOptions, resource_version};
+
+/// The part of an object that a URL is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All but the status, if that has a URL of its own.
+    Main,
+    /// The status.
+    Status,
+    /// The finalizers in the spec of a namespace.
+    Finalize,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Puts the object in `body` in the place of the one at `key`.
+    ///
+    /// # Errors
+    ///
+    /// 400, 404, 409 or 422.
+    pub(crate) fn update(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        let namespace = resource.info.namespaced.then_some(&*key.namespace);
+        let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        let object = &decoded.object;
+        check_name(key, object)?;
+        let old = self.get(resource, key)?.clone();
+        let about = resource.about(&key.name);
+        match resource_version(metadata::text(object, "resourceVersion"))? {
+            None | Some(0) if resource.rules.unconditional_update => {}
+            None | Some(0) => {
+                let error = FieldError {
+                    path: "metadata.resourceVersion".to_owned(),
+                    kind: FieldErrorKind::Invalid {
+                        value: "0x0".to_owned(),
+                    },
+                    detail: "must be specified for an update".to_owned(),
+                };
+                return Err(Status::invalid(&about, &[error]));
+            }
+            Some(version) if version != old.revision() => return Err(Status::modified(&about)),
+            Some(_) => {}
+        }
+        self.replace(resource, key, part, &old, decoded, options)
+    }
+
+    /// Changes the object at `key` as `patch` says.
+    ///
+    /// # Errors
+    ///
+    /// 400, 404, 409 or 422.
+    pub(crate) fn patch(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        patch: &Patch,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        let old = self.get(resource, key)?.clone();
+        let mut object = resource.present(old.value());
+        patch.apply(&mut object)?;
+        let namespace = resource.info.namespaced.then_some(&*key.namespace);
+        let decoded = decode::decode(resource, namespace, object, options.unknown_fields)?;
+        check_name(key, &decoded.object)?;
+        let version = resource_version(metadata::text(&decoded.object, "resourceVersion"))?;
+        if version.is_some_and(|version| version != 0 && version != old.revision()) {
+            return Err(Status::modified(&resource.about(&key.name)));
+        }
+        self.replace(resource, key, part, &old, decoded, options)
+    }
+
+    fn replace(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        old: &Arc<Stored>,
+        decoded: Decoded,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        let Decoded {
+            object,
+            mut warnings,
+        } = decoded;
+        let about = resource.about(&key.name);
+        let uid = metadata::text(&object, "uid");
+        if !uid.is_empty() && uid != old.uid() {
+            let detail = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                old.uid()
+            );
+            return Err(Status::conflict(&about, &detail));
+        }
+        let before = old.value();
+        let mut object = limit_to(part, resource, before, object);
+        let mut errors = metadata::carry_over(&mut object, before);
+        errors.extend(validate(
+            &object,
+            resource.rules.names,
+            resource.rules.finalizers,
+        ));
+        if old.is_terminating() {
+            errors.extend(metadata::new_finalizers(&object, before));
+        }
+        errors.extend(decode::check_schema(resource, part, &mut object));
+        if &*resource.table == DEFINITIONS && part == Part::Main {
+            errors.extend(Definition::validate(&object));
+            errors.extend(Definition::of(before).frozen(&object));
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid(&about, &errors));
+        }
+        if part != Part::Status {
+            bump_generation(resource, before, &mut object);
+        }
+        if resource.info.custom && part == Part::Main {
+            warnings.extend(unqualified_finalizers(&object));
+        }
+        if object == *before {
+            return Ok(Written {
+                object: old.clone(),
+                warnings,
+            });
+        }
+        if options.dry_run {
+            return Ok(Written {
+                object: Arc::new(Stored::unsaved(object)),
+                warnings,
+            });
+        }
+        if old.is_terminating()
+            && metadata::is_unfinalized(&object)
+            && &*resource.table != NAMESPACES
+        {
+            // The state without finalizers is never stored: watchers see the object go in
+            // the state in which it was last stored.
+            self.store.remove(&resource.table, key);
+            self.forget_definition(resource, key);
+            self.settle();
+            return Ok(Written {
+                object: Arc::new(Stored::unsaved(object)),
+                warnings,
+            });
+        }
+        let object = self.put(resource, key, object);
+        if &*resource.table == DEFINITIONS {
+            self.serve(key);
+        }
+        self.settle();
+        Ok(Written { object, warnings })
+    }
+}
+
+/// What of `object` counts when `part` is written; the rest is as it was.
+fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) -> Value {
+    let copy = |from: &Value, to: &mut Value, field: &str| match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => _ = to.as_object_mut().map(|to| to.remove(field)),
+    };
+    match part {
+        Part::Main => {
+            if resource.has_subresource("status") {
+                copy(before, &mut object, "status");
+            }
+            if &*resource.table == NAMESPACES {
+                copy(before, &mut object, "spec");
+            }
+            if &*resource.table == "secrets" {
+                defaults::encode_string_data(&mut object);
+            }
+            if &*resource.table == DEFINITIONS {
+                Definition::default(&mut object);
+            }
+            object
+        }
+        Part::Status => {
+            let mut whole = before.clone();
+            copy(&object, &mut whole, "status");
+            whole
+        }
+        Part::Finalize => {
+            let mut whole = before.clone();
+            copy(&object, &mut whole, "spec");
+            whole
+        }
+    }
+}
+
+fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
+    let changed = match resource.rules.generation {
+        Generation::None => false,
+        Generation::Spec => before.get("spec") != object.get("spec"),
+        Generation::Content => {
+            let own_status = resource.has_subresource("status");
+            let content = |object: &Value| {
+                let members = object.as_object().into_iter().flatten();
+                members
+                    .filter(|(field, _)| {
+                        *field != "metadata" && !(own_status && *field == "status")
+                    })
+                    .map(|(field, value)| (field.clone(), value.clone()))
+                    .collect::<serde_json::Map<_, _>>()
+            };
+            content(before) != content(object)
+        }
+    };
+    if changed {
+        let generation = before
+            .pointer("/metadata/generation")
+            .and_then(Value::as_i64);
+        metadata::of(object).insert(
+            "generation".to_owned(),
+            (generation.unwrap_or_default() + 1).into(),
+        );
+    }
+}
+
+fn check_name(key: &Key, object: &Value) -> Result<(), Status> {
+    let name = metadata::text(object, "name");
+    if name == &*key.name {
+        return Ok(());
+    }
+    Err(Status::bad_request(if name.is_empty() {
+        "the name of the object must be set".to_owned()
+    } else {
+        format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        )
+    }))
+}

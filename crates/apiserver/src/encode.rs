@@ -1,0 +1,248 @@
+//! From stored objects to the bytes of an answer. *(pure)*
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cluster::Page;
+use crate::registry::{Resource, View};
+use crate::status::Status;
+use crate::store::{Stored, members};
+use crate::wire::Presentation;
+
+/// The members `apiVersion` and `kind` of an object that shows its metadata alone.
+const PARTIAL: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#;
+
+/// Turns what a watch has to say into lines.
+#[derive(Debug)]
+pub(crate) struct EventEncoder {
+    resource: Arc<Resource>,
+    presentation: Presentation,
+    /// Column definitions are sent once.
+    has_sent_columns: bool,
+}
+
+/// One object, as the answer to a request.
+///
+/// Tables tell ages, as seen at `now`.
+pub(crate) fn object(
+    resource: &Resource,
+    stored: &Stored,
+    presentation: Presentation,
+    now: Timestamp,
+) -> Vec<u8> {
+    match presentation {
+        Presentation::Table(include) => {
+            let object = shown(resource, stored);
+            let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
+            resource
+                .columns
+                .table(&[&object], &list_meta, include, now)
+                .to_string()
+                .into_bytes()
+        }
+        presentation => {
+            let mut out = Vec::new();
+            write_object(&mut out, resource, stored, presentation, true);
+            out
+        }
+    }
+}
+
+/// A list, or a page of one.
+pub(crate) fn list(
+    resource: &Resource,
+    page: &Page,
+    presentation: Presentation,
+    now: Timestamp,
+) -> Vec<u8> {
+    let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
+    if !page.continue_token.is_empty() {
+        metadata["continue"] = page.continue_token.as_str().into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    if let Presentation::Table(include) = presentation {
+        let objects: Vec<_> = page
+            .items
+            .iter()
+            .map(|stored| shown(resource, stored))
+            .collect();
+        let objects: Vec<_> = objects.iter().collect();
+        let table = resource.columns.table(&objects, &metadata, include, now);
+        return table.to_string().into_bytes();
+    }
+    let (kind, api_version) = match presentation {
+        Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+        _ => (resource.info.list_kind.as_str(), resource.api_version()),
+    };
+    let size: usize = page
+        .items
+        .iter()
+        .map(|stored| stored.body().len() + 128)
+        .sum();
+    let mut out = Vec::with_capacity(size + 256);
+    out.extend_from_slice(
+        format!(
+            "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
+            json!(kind),
+            json!(api_version)
+        )
+        .as_bytes(),
+    );
+    for (at, stored) in page.items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        // Kubernetes names the kind of each item for custom resources only.
+        write_object(
+            &mut out,
+            resource,
+            stored,
+            presentation,
+            resource.info.custom,
+        );
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+fn write_object(
+    out: &mut Vec<u8>,
+    resource: &Resource,
+    stored: &Stored,
+    presentation: Presentation,
+    typed: bool,
+) {
+    let (types, body): (Cow<'_, str>, Bytes) = if presentation == Presentation::Metadata {
+        (PARTIAL.into(), stored.metadata_body().clone())
+    } else {
+        (
+            if typed {
+                resource.type_members().into()
+            } else {
+                "".into()
+            },
+            body(resource, stored),
+        )
+    };
+    out.push(b'{');
+    out.extend_from_slice(types.as_bytes());
+    if !types.is_empty() && !body.is_empty() {
+        out.push(b',');
+    }
+    out.extend_from_slice(&body);
+    out.push(b'}');
+}
+
+/// The members of an object but for `apiVersion` and `kind`.
+fn body(resource: &Resource, stored: &Stored) -> Bytes {
+    if resource.view == View::Same && follows_schema(resource, stored) {
+        return stored.body().clone();
+    }
+    let mut object = shown(resource, stored);
+    if let Some(object) = object.as_object_mut() {
+        object.remove("apiVersion");
+        object.remove("kind");
+    }
+    members(&object)
+}
+
+/// A stored object as `resource` shows it.
+fn shown(resource: &Resource, stored: &Stored) -> Value {
+    let mut object = resource.present(stored.value());
+    if !follows_schema(resource, stored)
+        && let Some(schema) = &resource.stored_schema
+    {
+        // It was written under another schema: what that let through is dropped, and what
+        // has a default since is filled in.
+        schema.prune(&mut object);
+        schema.default(&mut object);
+    }
+    object
+}
+
+fn follows_schema(resource: &Resource, stored: &Stored) -> bool {
+    resource.stored_schema.is_none() || resource.stored_schema_number == stored.schema()
+}
+
+// === impl EventEncoder ===
+
+impl EventEncoder {
+    pub(crate) fn new(resource: Arc<Resource>, presentation: Presentation) -> Self {
+        Self {
+            resource,
+            presentation,
+            has_sent_columns: false,
+        }
+    }
+
+    /// Appends the line of an event of type `kind`.
+    pub(crate) fn event(&mut self, out: &mut Vec<u8>, kind: &str, stored: &Stored, now: Timestamp) {
+        open(out, kind);
+        if let Presentation::Table(include) = self.presentation {
+            let object = shown(&self.resource, stored);
+            let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
+            let mut table = self
+                .resource
+                .columns
+                .table(&[&object], &list_meta, include, now);
+            if self.has_sent_columns {
+                table["columnDefinitions"] = Value::Null;
+            }
+            self.has_sent_columns = true;
+            out.extend_from_slice(table.to_string().as_bytes());
+        } else {
+            write_object(out, &self.resource, stored, self.presentation, true);
+        }
+        close(out);
+    }
+
+    /// Appends the line of a bookmark; `initial` says that it ends the initial events.
+    pub(crate) fn bookmark(&self, out: &mut Vec<u8>, revision: u64, initial: bool) {
+        let mut metadata =
+            json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        if initial {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        let (kind, api_version) = match self.presentation {
+            Presentation::Object => (
+                self.resource.info.kind.as_str(),
+                self.resource.api_version(),
+            ),
+            Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
+            Presentation::Table(_) => ("Table", "meta.k8s.io/v1".to_owned()),
+        };
+        let mut object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        if matches!(self.presentation, Presentation::Table(_)) {
+            object["columnDefinitions"] = Value::Null;
+            object["rows"] = json!([]);
+        }
+        open(out, "BOOKMARK");
+        out.extend_from_slice(object.to_string().as_bytes());
+        close(out);
+    }
+}
+
+/// The line that tells a watcher what went wrong.
+pub(crate) fn error_line(status: &Status) -> Bytes {
+    let mut out = Vec::new();
+    open(&mut out, "ERROR");
+    out.extend_from_slice(status.to_value().to_string().as_bytes());
+    close(&mut out);
+    out.into()
+}
+
+fn open(out: &mut Vec<u8>, kind: &str) {
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+}
+
+fn close(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"}\n");
+}

@@ -1,0 +1,330 @@
+//! The rules of `metadata`, which are the same for every kind. *(pure)*
+
+use serde_json::{Map, Value, json};
+
+use crate::status::FieldError;
+
+mod rules;
+pub(crate) mod syntax;
+
+pub(crate) use rules::{Finalizers, NameRule, unqualified_finalizers, validate};
+
+/// The fields of `ObjectMeta`; what else a client sends is dropped.
+const FIELDS: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// How much of `generateName` is kept: five random letters follow, and 63 is the most
+/// that any kind allows.
+const MAX_GENERATED_BASE: usize = 58;
+
+/// The `metadata` of an object, made if it is missing.
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.get("metadata").is_some_and(Value::is_object) {
+        object["metadata"] = json!({});
+    }
+    match &mut object["metadata"] {
+        Value::Object(metadata) => metadata,
+        _ => unreachable!("it was made an object above"),
+    }
+}
+
+/// A text in `metadata`; empty if it is missing.
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Whether every finalizer is gone.
+pub(crate) fn is_unfinalized(object: &Value) -> bool {
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty)
+}
+
+/// Brings `metadata` into the form in which it is stored: known fields of the right type,
+/// nothing empty.
+///
+/// # Errors
+///
+/// What a typed decoder would say of a field of the wrong type.
+pub(crate) fn decode(object: &mut Value) -> Result<(), String> {
+    match object.get("metadata") {
+        None | Some(Value::Null | Value::Object(_)) => {}
+        Some(other) => return Err(mistyped("metadata", other, "ObjectMeta")),
+    }
+    let metadata = of(object);
+    metadata.retain(|field, value| {
+        FIELDS.contains(&field.as_str())
+            && match value {
+                Value::Null => false,
+                Value::String(text) => !text.is_empty(),
+                Value::Array(list) => !list.is_empty(),
+                Value::Object(map) => !map.is_empty(),
+                Value::Bool(_) | Value::Number(_) => true,
+            }
+    });
+    for (field, value) in metadata.iter_mut() {
+        let path = format!("metadata.{field}");
+        match field.as_str() {
+            "generation" | "deletionGracePeriodSeconds" => {
+                if value.as_i64().is_none() {
+                    return Err(mistyped(&path, value, "int64"));
+                }
+            }
+            "labels" | "annotations" => {
+                let Some(map) = value.as_object_mut() else {
+                    return Err(mistyped(&path, value, "map[string]string"));
+                };
+                for value in map.values_mut() {
+                    match value {
+                        Value::Null => *value = "".into(),
+                        Value::String(_) => {}
+                        other => return Err(mistyped(&path, other, "string")),
+                    }
+                }
+            }
+            "ownerReferences" | "managedFields" => {
+                let Some(list) = value.as_array() else {
+                    return Err(mistyped(&path, value, "[]object"));
+                };
+                if let Some(other) = list.iter().find(|item| !item.is_object()) {
+                    return Err(mistyped(&path, other, "object"));
+                }
+            }
+            "finalizers" => {
+                let Some(list) = value.as_array() else {
+                    return Err(mistyped(&path, value, "[]string"));
+                };
+                if let Some(other) = list.iter().find(|item| !item.is_string()) {
+                    return Err(mistyped(&path, other, "string"));
+                }
+            }
+            _ if value.is_string() => {}
+            _ => return Err(mistyped(&path, value, "string")),
+        }
+    }
+    Ok(())
+}
+
+fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    format!("json: cannot unmarshal {found} into Go struct field .{path} of type {wanted}")
+}
+
+/// Gives a new object what only the server may give it.
+pub(crate) fn stamp(object: &mut Value, uid: &str, now: &str) {
+    let metadata = of(object);
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+        "resourceVersion",
+    ] {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".to_owned(), uid.into());
+    metadata.insert("creationTimestamp".to_owned(), now.into());
+}
+
+/// A name made of `base` and five random letters.
+pub(crate) fn generated_name(base: &str, random: &mut impl rand::Rng) -> String {
+    /// No vowels, so that no words come about, and none that look like another.
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let end = (0..=MAX_GENERATED_BASE.min(base.len()))
+        .rev()
+        .find(|end| base.is_char_boundary(*end))
+        .unwrap_or_default();
+    let mut name = base[..end].to_owned();
+    name.extend((0..5).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])));
+    name
+}
+
+/// Takes over from `old` what an update may leave out, and gives what it may not change.
+pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
+    /// Left out means kept; anything else is a change.
+    const KEPT: &[&str] = &[
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "name",
+        "namespace",
+    ];
+    let mut errors = Vec::new();
+    let metadata = of(object);
+    for field in KEPT {
+        let before = old
+            .get("metadata")
+            .and_then(|metadata| metadata.get(*field));
+        match (metadata.get(*field), before) {
+            (None, Some(before)) => {
+                metadata.insert((*field).to_owned(), before.clone());
+            }
+            (Some(after), before) if before != Some(after) => errors.push(FieldError::invalid(
+                format!("metadata.{field}"),
+                after,
+                "field is immutable",
+            )),
+            _ => {}
+        }
+    }
+    for field in ["generation", "resourceVersion", "selfLink"] {
+        match old.get("metadata").and_then(|metadata| metadata.get(field)) {
+            Some(before) => metadata.insert(field.to_owned(), before.clone()),
+            None => metadata.remove(field),
+        };
+    }
+    errors
+}
+
+/// Refuses finalizers that are added to a dying object.
+pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
+    let list = |object: &Value| {
+        object
+            .pointer("/metadata/finalizers")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let before = list(old);
+    let mut added: Vec<_> = list(object)
+        .into_iter()
+        .filter(|finalizer| !before.contains(finalizer))
+        .collect();
+    added.sort_by_key(ToString::to_string);
+    if added.is_empty() {
+        return None;
+    }
+    let added: Vec<_> = added.iter().map(Value::to_string).collect();
+    Some(FieldError::forbidden(
+        "metadata.finalizers",
+        format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        ),
+    ))
+}
+
+/// Marks an object as dying, once; says whether this changed it.
+pub(crate) fn mark_dying(object: &mut Value, now: &str) -> bool {
+    let metadata = of(object);
+    if metadata.contains_key("deletionTimestamp") {
+        return false;
+    }
+    metadata.insert("deletionTimestamp".to_owned(), now.into());
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata.insert("generation".to_owned(), (generation + 1).into());
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use serde_json::json;
+
+    use super::{carry_over, decode, generated_name, mark_dying, new_finalizers};
+
+    #[test]
+    fn a_generated_name_keeps_58_letters_of_its_base() {
+        let mut random = StdRng::seed_from_u64(1);
+        let name = generated_name(&"x".repeat(100), &mut random);
+        assert_eq!(name.len(), 63);
+        assert!(generated_name("web-", &mut random).starts_with("web-"));
+        assert_eq!(
+            generated_name(&"ä".repeat(40), &mut random).chars().count(),
+            34
+        );
+    }
+
+    #[test]
+    fn metadata_of_the_wrong_type_does_not_decode() {
+        for metadata in [
+            json!("x"),
+            json!({ "labels": { "a": 1 } }),
+            json!({ "name": 1 }),
+            json!({ "finalizers": "x" }),
+            json!({ "finalizers": [1] }),
+            json!({ "ownerReferences": ["x"] }),
+            json!({ "generation": "1" }),
+        ] {
+            let mut object = json!({ "metadata": metadata });
+            assert!(decode(&mut object).is_err(), "{object}");
+        }
+        let mut object =
+            json!({ "metadata": { "name": "a", "labels": {}, "color": "red", "uid": null } });
+        assert_eq!(decode(&mut object), Ok(()));
+        assert_eq!(object, json!({ "metadata": { "name": "a" } }));
+    }
+
+    #[test]
+    fn what_is_left_out_is_kept_and_what_is_changed_is_refused() {
+        let old = json!({ "metadata": { "name": "a", "uid": "1", "generation": 3 } });
+        let mut new = json!({ "metadata": { "name": "a", "generation": 9 } });
+        assert_eq!(carry_over(&mut new, &old), []);
+        assert_eq!(new, old);
+        let mut new = json!({ "metadata": { "name": "a", "uid": "2" } });
+        let errors = carry_over(&mut new, &old);
+        assert_eq!(errors.len(), 1);
+        assert_eq!(
+            errors[0].to_string(),
+            r#"metadata.uid: Invalid value: "2": field is immutable"#
+        );
+    }
+
+    #[test]
+    fn a_dying_object_gets_no_new_finalizers() {
+        let old = json!({ "metadata": { "finalizers": ["a", "b"] } });
+        assert_eq!(
+            new_finalizers(&json!({ "metadata": { "finalizers": ["b"] } }), &old),
+            None
+        );
+        let error = new_finalizers(&json!({ "metadata": { "finalizers": ["b", "c"] } }), &old);
+        assert!(
+            error
+                .expect("c is new")
+                .to_string()
+                .ends_with(r#"[]string{"c"}"#)
+        );
+    }
+
+    #[test]
+    fn death_is_marked_once_and_counts_as_a_new_generation() {
+        let mut object = json!({ "metadata": { "generation": 1 } });
+        assert!(mark_dying(&mut object, "t1"));
+        assert!(!mark_dying(&mut object, "t2"));
+        assert_eq!(
+            object["metadata"],
+            json!({ "generation": 2, "deletionTimestamp": "t1", "deletionGracePeriodSeconds": 0 })
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! What Kubernetes refuses in the metadata of any object. *(pure)*
+
+use serde_json::Value;
+
+use super::syntax;
+use crate::status::FieldError;
+
+/// All annotations together: 256 KiB.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// Finalizers without a domain that the kinds of Kubernetes itself use.
+const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+
+/// How objects of a kind are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// `example.com`: most kinds.
+    Subdomain,
+    /// `my-name`: namespaces.
+    Label,
+    /// `my-name`, not beginning with a digit: services.
+    Label1035,
+    /// Anything that fits into a URL: roles and their bindings.
+    PathSegment,
+}
+
+/// Which finalizers a kind takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finalizers {
+    /// With a domain, or one of the standard ones: built-in kinds.
+    Qualified,
+    /// Without a domain too: custom resources, which are only warned.
+    Any,
+}
+
+// === impl NameRule ===
+
+impl NameRule {
+    /// What is wrong with `name`, or nothing.
+    pub(crate) fn check(self, name: &str) -> Option<String> {
+        match self {
+            Self::Subdomain => syntax::subdomain(name),
+            Self::Label => syntax::label(name),
+            Self::Label1035 => syntax::label_1035(name),
+            Self::PathSegment => syntax::path_segment(name),
+        }
+    }
+}
+
+/// What is wrong with the metadata of `object`, which has been decoded.
+pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let Some(metadata) = object.get("metadata") else {
+        return vec![FieldError::required("metadata", "")];
+    };
+    match metadata.get("name").and_then(Value::as_str) {
+        None => errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        )),
+        Some(name) => {
+            if let Some(why) = names.check(name) {
+                errors.push(FieldError::invalid("metadata.name", &name.into(), why));
+            }
+        }
+    }
+    labels(metadata, &mut errors);
+    annotations(metadata, &mut errors);
+    owners(metadata, &mut errors);
+    for (at, finalizer) in strings(metadata.get("finalizers")).enumerate() {
+        if let Some(why) = syntax::qualified_name(finalizer) {
+            errors.push(FieldError::invalid(
+                "metadata.finalizers",
+                &finalizer.into(),
+                why,
+            ));
+        } else if finalizers == Finalizers::Qualified
+            && !finalizer.contains('/')
+            && !STANDARD_FINALIZERS.contains(&finalizer)
+        {
+            errors.push(FieldError::invalid(
+                format!("metadata.finalizers[{at}]"),
+                &finalizer.into(),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
+    errors
+}
+
+/// What a custom resource is warned about: finalizers without a domain.
+pub(crate) fn unqualified_finalizers(object: &Value) -> Vec<String> {
+    strings(object.pointer("/metadata/finalizers"))
+        .filter(|finalizer| !finalizer.contains('/'))
+        .map(|finalizer| {
+            format!(
+                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name \
+                 including a path (/) to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+fn labels(metadata: &Value, errors: &mut Vec<FieldError>) {
+    for (key, value) in metadata
+        .get("labels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(why) = syntax::qualified_name(key) {
+            errors.push(FieldError::invalid(
+                "metadata.labels",
+                &key.as_str().into(),
+                why,
+            ));
+        }
+        if let Some(why) = value.as_str().and_then(syntax::label_value) {
+            errors.push(FieldError::invalid("metadata.labels", value, why));
+        }
+    }
+}
+
+fn annotations(metadata: &Value, errors: &mut Vec<FieldError>) {
+    let mut total = 0;
+    for (key, value) in metadata
+        .get("annotations")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(why) = syntax::qualified_name(&key.to_lowercase()) {
+            errors.push(FieldError::invalid(
+                "metadata.annotations",
+                &key.as_str().into(),
+                why,
+            ));
+        }
+        total += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if total > MAX_ANNOTATIONS {
+        errors.push(FieldError::too_long(
+            "metadata.annotations",
+            MAX_ANNOTATIONS,
+        ));
+    }
+}
+
+fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
+    let mut controller: Option<&str> = None;
+    let owners = metadata.get("ownerReferences").and_then(Value::as_array);
+    for owner in owners.into_iter().flatten() {
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+        for (field, detail) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if text(field).is_empty() {
+                let path = format!("metadata.ownerReferences.{field}");
+                errors.push(FieldError::invalid(path, &"".into(), detail));
+            }
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            if let Some(first) = controller {
+                let detail = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in \
+                     references for {first} and {}",
+                    text("name")
+                );
+                let all = &metadata["ownerReferences"];
+                errors.push(FieldError::invalid("metadata.ownerReferences", all, detail));
+            }
+            controller = Some(text("name"));
+        }
+    }
+}
+
+fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    list.and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Finalizers, NameRule, validate};
+
+    #[test]
+    fn what_kubernetes_refuses_is_refused() {
+        let owner = |name: &str, controller: bool| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod", "name": name, "uid": "1",
+                "controller": controller,
+            })
+        };
+        for (metadata, path) in [
+            (json!({}), Some("metadata.name")),
+            (json!({ "name": "A" }), Some("metadata.name")),
+            (
+                json!({ "name": "a", "labels": { "-": "a" } }),
+                Some("metadata.labels"),
+            ),
+            (
+                json!({ "name": "a", "labels": { "a": "-" } }),
+                Some("metadata.labels"),
+            ),
+            (
+                json!({ "name": "a", "annotations": { "-": "" } }),
+                Some("metadata.annotations"),
+            ),
+            (
+                json!({ "name": "a", "annotations": { "a": "x".repeat(256 * 1024) } }),
+                Some("metadata.annotations"),
+            ),
+            (
+                json!({ "name": "a", "finalizers": ["no good"] }),
+                Some("metadata.finalizers"),
+            ),
+            (
+                json!({ "name": "a", "finalizers": ["plain"] }),
+                Some("metadata.finalizers[0]"),
+            ),
+            (
+                json!({ "name": "a", "ownerReferences": [owner("x", true), owner("y", true)] }),
+                Some("metadata.ownerReferences"),
+            ),
+            (
+                json!({ "name": "a", "ownerReferences": [{}] }),
+                Some("metadata.ownerReferences.apiVersion"),
+            ),
+            (
+                json!({
+                    "name": "a",
+                    "labels": { "ex.io/a": "b" },
+                    "annotations": { "Ex.io/A": "anything goes" },
+                    "finalizers": ["ex.io/clean"],
+                    "ownerReferences": [owner("x", true), owner("y", false)],
+                }),
+                None,
+            ),
+        ] {
+            let object: Value = json!({ "metadata": metadata });
+            let errors = validate(&object, NameRule::Subdomain, Finalizers::Qualified);
+            assert_eq!(
+                errors.first().map(|error| error.path.as_str()),
+                path,
+                "{metadata}"
+            );
+        }
+    }
+
+    #[test]
+    fn custom_resources_may_have_finalizers_without_a_domain() {
+        let object = json!({ "metadata": { "name": "a", "finalizers": ["plain"] } });
+        assert_eq!(validate(&object, NameRule::Subdomain, Finalizers::Any), []);
+    }
+}

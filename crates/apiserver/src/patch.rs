@@ -1,0 +1,180 @@
+//! Patches: JSON patch and merge patch. *(pure)*
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::status::Status;
+
+/// JSON patches with more operations are refused, as Kubernetes refuses them.
+const MAX_OPERATIONS: usize = 10_000;
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCHES: [&str; 2] = [
+    "application/apply-patch+yaml",
+    "application/apply-patch+cbor",
+];
+
+/// A change to an object.
+#[derive(Debug, Clone)]
+pub(crate) enum Patch {
+    /// Operations, one after the other (RFC 6902).
+    Json(json_patch::Patch),
+    /// What to put in, with `null` for what to take out (RFC 7386).
+    Merge(Value),
+}
+
+// === impl Patch ===
+
+impl Patch {
+    /// Reads the body of a patch request.
+    ///
+    /// A strategic merge patch of a built-in kind is taken as a merge patch for now:
+    /// lists are replaced, not merged by key.
+    ///
+    /// # Errors
+    ///
+    /// 415 for a format that isn't spoken here, 400 for a body that isn't in that format.
+    pub(crate) fn parse(content_type: &str, body: &[u8], custom: bool) -> Result<Self, Status> {
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        match essence {
+            JSON_PATCH => {
+                let patch: json_patch::Patch = serde_json::from_slice(body)
+                    .map_err(|error| Status::bad_request(error.to_string()))?;
+                if patch.0.len() > MAX_OPERATIONS {
+                    let message = format!(
+                        "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                        patch.0.len()
+                    );
+                    return Err(Status::failure(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "RequestEntityTooLarge",
+                        format!("Request entity too large: {message}"),
+                    ));
+                }
+                Ok(Self::Json(patch))
+            }
+            MERGE_PATCH => parse_merge(body),
+            STRATEGIC_PATCH if !custom => parse_merge(body),
+            essence if APPLY_PATCHES.contains(&essence) => Err(Status::failure(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UnsupportedMediaType",
+                format!(
+                    "server-side apply is not part of this in-memory API server yet - accepted \
+                     media types include: {JSON_PATCH}, {MERGE_PATCH}"
+                ),
+            )),
+            _ if custom => Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH])),
+            _ => Err(Status::unsupported_media_type(&[
+                JSON_PATCH,
+                MERGE_PATCH,
+                STRATEGIC_PATCH,
+            ])),
+        }
+    }
+
+    /// Changes `object`.
+    ///
+    /// # Errors
+    ///
+    /// 422 if an operation doesn't fit the object.
+    pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
+        match self {
+            Self::Json(patch) => json_patch::patch(object, patch).map_err(|_| {
+                // Kubernetes doesn't say which operation it was either.
+                Status::failure(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "Invalid",
+                    "the server rejected our request due to an error in our request",
+                )
+            }),
+            Self::Merge(patch) => {
+                json_patch::merge(object, patch);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn parse_merge(body: &[u8]) -> Result<Patch, Status> {
+    match serde_json::from_slice(body) {
+        Ok(patch @ Value::Object(_)) => Ok(Patch::Merge(patch)),
+        Ok(_) => Err(Status::bad_request("a merge patch must be a JSON object")),
+        Err(error) => Err(Status::bad_request(format!(
+            "error decoding patch: {error}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{APPLY_PATCHES, JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
+
+    #[test]
+    fn patches_change_what_they_name() {
+        for (kind, patch, expected) in [
+            (
+                MERGE_PATCH,
+                r#"{"a":null,"b":{"c":2}}"#,
+                json!({ "b": { "c": 2 } }),
+            ),
+            (MERGE_PATCH, r#"{"l":[1]}"#, json!({ "a": 1, "l": [1] })),
+            (STRATEGIC_PATCH, r#"{"a":2}"#, json!({ "a": 2 })),
+            (
+                JSON_PATCH,
+                r#"[{"op":"replace","path":"/a","value":3}]"#,
+                json!({ "a": 3 }),
+            ),
+            (
+                JSON_PATCH,
+                r#"[{"op":"test","path":"/a","value":1},{"op":"remove","path":"/a"}]"#,
+                json!({}),
+            ),
+        ] {
+            let mut object = json!({ "a": 1 });
+            let patch = Patch::parse(kind, patch.as_bytes(), false).expect(patch);
+            patch.apply(&mut object).expect("it fits");
+            assert_eq!(object, expected);
+        }
+    }
+
+    #[test]
+    fn a_patch_that_does_not_fit_changes_nothing() {
+        let mut object = json!({ "a": 1, "b": 1 });
+        let body = r#"[{"op":"remove","path":"/b"},{"op":"test","path":"/a","value":2}]"#;
+        let patch = Patch::parse(JSON_PATCH, body.as_bytes(), true).expect("it parses");
+        assert_eq!(
+            patch.apply(&mut object).map_err(|status| status.code()),
+            Err(422)
+        );
+        assert_eq!(object, json!({ "a": 1, "b": 1 }));
+    }
+
+    #[test]
+    fn formats_that_are_not_spoken_are_refused() {
+        for (kind, custom, code) in [
+            (STRATEGIC_PATCH, true, 415),
+            (APPLY_PATCHES[0], false, 415),
+            ("application/json", false, 415),
+            ("", false, 415),
+        ] {
+            let status = Patch::parse(kind, b"{}", custom).expect_err(kind);
+            assert_eq!(status.code(), code, "{kind}");
+        }
+        assert_eq!(
+            Patch::parse(JSON_PATCH, b"{}", false)
+                .expect_err("no list")
+                .code(),
+            400
+        );
+        assert_eq!(
+            Patch::parse(MERGE_PATCH, b"[]", false)
+                .expect_err("no object")
+                .code(),
+            400
+        );
+    }
+}

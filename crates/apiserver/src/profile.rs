@@ -1,0 +1,41 @@
+//! Which Kubernetes the server behaves like.
+
+/// Which Kubernetes the server behaves like, where versions differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[non_exhaustive]
+pub enum Profile {
+    /// Kubernetes 1.31: no watch-list.
+    V1_31,
+    /// Kubernetes 1.33: no watch-list.
+    V1_33,
+    /// Kubernetes 1.36: watch-list, also for a watch that names no resourceVersion.
+    #[default]
+    V1_36,
+}
+
+// === impl Profile ===
+
+impl Profile {
+    /// The version as `/version` says it, such as `v1.36.0`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::Profile;
+    ///
+    /// assert_eq!(Profile::default().git_version(), "v1.36.0");
+    /// ```
+    #[must_use]
+    pub const fn git_version(self) -> &'static str {
+        match self {
+            Self::V1_31 => "v1.31.0",
+            Self::V1_33 => "v1.33.0",
+            Self::V1_36 => "v1.36.0",
+        }
+    }
+
+    /// Whether a watch may begin with the objects that are there.
+    pub(crate) const fn has_watch_list(self) -> bool {
+        matches!(self, Self::V1_36)
+    }
+}

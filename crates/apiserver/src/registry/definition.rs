@@ -1,0 +1,423 @@
+//! Custom resource definitions: what they must say, and the resources they make.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::builtin::{VERBS, metadata_fields};
+use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use crate::metadata::{self, Finalizers, NameRule};
+use crate::schema::Schema;
+use crate::selector::SelectableField;
+use crate::status::FieldError;
+use crate::table::Columns;
+
+/// What keeps a definition until the objects of its kind are gone.
+pub(crate) const CRD_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// A custom resource definition that makes sense.
+#[derive(Debug)]
+pub(crate) struct Definition<'a> {
+    object: &'a Value,
+}
+
+// === impl Definition ===
+
+impl<'a> Definition<'a> {
+    /// Reads a definition that was accepted before.
+    pub(crate) fn of(object: &'a Value) -> Self {
+        Self { object }
+    }
+
+    /// Fills in what a definition may leave out.
+    pub(crate) fn default(object: &mut Value) {
+        let kind = object
+            .pointer("/spec/names/kind")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
+            return;
+        };
+        spec.entry("conversion")
+            .or_insert_with(|| json!({ "strategy": "None" }));
+        let names = spec.get_mut("names").and_then(Value::as_object_mut);
+        if let (Some(names), Some(kind)) = (names, kind) {
+            names
+                .entry("singular")
+                .or_insert_with(|| kind.to_lowercase().into());
+            names
+                .entry("listKind")
+                .or_insert_with(|| format!("{kind}List").into());
+        }
+    }
+
+    /// What is wrong with a definition.
+    pub(crate) fn validate(object: &'a Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let definition = Self { object };
+        for pointer in [
+            "group",
+            "scope",
+            "names/plural",
+            "names/singular",
+            "names/kind",
+            "names/listKind",
+        ] {
+            let value = object.pointer(&format!("/spec/{pointer}"));
+            let path = format!("spec.{}", pointer.replace('/', "."));
+            match value {
+                Some(Value::String(text)) if !text.is_empty() => {}
+                None | Some(Value::Null | Value::String(_)) => {
+                    errors.push(FieldError::required(path, ""));
+                }
+                Some(other) => {
+                    errors.push(FieldError::type_invalid(path, other, "must be a string"))
+                }
+            }
+        }
+        let scope = definition.text("scope");
+        if !matches!(scope, "" | "Cluster" | "Namespaced") {
+            let supported = ["Cluster", "Namespaced"];
+            errors.push(FieldError::not_supported(
+                "spec.scope",
+                &scope.into(),
+                supported,
+            ));
+        }
+        let expected = format!("{}.{}", definition.plural(), definition.group());
+        let name = metadata::text(object, "name");
+        if name != expected {
+            let detail = "must be spec.names.plural+\".\"+spec.group";
+            errors.push(FieldError::invalid("metadata.name", &name.into(), detail));
+        }
+        if object.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
+            errors.push(FieldError::invalid(
+                "spec.preserveUnknownFields",
+                &true.into(),
+                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                 spec.versions[*].schema instead",
+            ));
+        }
+        let strategy = object
+            .pointer("/spec/conversion/strategy")
+            .and_then(Value::as_str);
+        if strategy.is_some_and(|strategy| strategy != "None") {
+            errors.push(FieldError::not_supported(
+                "spec.conversion.strategy",
+                &strategy.into(),
+                ["None"],
+            ));
+        }
+        definition.validate_versions(&mut errors);
+        errors
+    }
+
+    fn validate_versions(&self, errors: &mut Vec<FieldError>) {
+        let versions = self.versions();
+        if versions.is_empty() {
+            errors.push(FieldError::required("spec.versions", ""));
+            return;
+        }
+        let stored = versions
+            .iter()
+            .filter(|version| version["storage"] == true)
+            .count();
+        if stored != 1 {
+            let names: Vec<_> = versions
+                .iter()
+                .map(|version| version["name"].clone())
+                .collect();
+            errors.push(FieldError::invalid(
+                "spec.versions",
+                &names.into(),
+                "must have exactly one version marked as storage version",
+            ));
+        }
+        let mut names = Vec::new();
+        for (at, version) in versions.iter().enumerate() {
+            let path = format!("spec.versions[{at}]");
+            let name = version["name"].as_str().unwrap_or_default();
+            if let Some(why) = NameRule::Label1035.check(name) {
+                errors.push(FieldError::invalid(
+                    format!("{path}.name"),
+                    &name.into(),
+                    why,
+                ));
+            }
+            if names.contains(&name) {
+                errors.push(FieldError::duplicate(format!("{path}.name"), &name.into()));
+            }
+            names.push(name);
+            match version.pointer("/schema/openAPIV3Schema") {
+                None | Some(Value::Null) => errors.push(FieldError::required(
+                    format!("{path}.schema.openAPIV3Schema"),
+                    "schemas are required",
+                )),
+                Some(schema) => {
+                    if let Err(found) = Schema::compile(schema) {
+                        errors.extend(found.into_iter().map(|error| {
+                            let rest = match error.path.as_str() {
+                                "" => String::new(),
+                                rest if rest.starts_with('[') => rest.to_owned(),
+                                rest => format!(".{rest}"),
+                            };
+                            FieldError {
+                                path: format!("{path}.schema.openAPIV3Schema{rest}"),
+                                ..error
+                            }
+                        }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The group of the resources it makes.
+    pub(crate) fn group(&self) -> &'a str {
+        self.text("group")
+    }
+
+    /// The plural name of the resource it makes.
+    pub(crate) fn plural(&self) -> &'a str {
+        self.text("names/plural")
+    }
+
+    /// The version in which objects are stored.
+    pub(crate) fn storage_version(&self) -> &'a str {
+        self.versions()
+            .iter()
+            .find(|version| version["storage"] == true)
+            .and_then(|version| version["name"].as_str())
+            .unwrap_or_default()
+    }
+
+    /// Whether its names were accepted and it is served.
+    pub(crate) fn is_established(&self) -> bool {
+        let conditions = self
+            .object
+            .pointer("/status/conditions")
+            .and_then(Value::as_array);
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    }
+
+    /// What of an established definition may not change, and does in `object`.
+    pub(crate) fn frozen(&self, object: &Value) -> Vec<FieldError> {
+        let fields = ["group", "scope", "names/plural", "names/kind"];
+        let changed = fields.iter().filter(|field| {
+            let pointer = format!("/spec/{field}");
+            self.is_established() && self.object.pointer(&pointer) != object.pointer(&pointer)
+        });
+        changed
+            .map(|field| {
+                let value = object
+                    .pointer(&format!("/spec/{field}"))
+                    .unwrap_or(&Value::Null);
+                let path = format!("spec.{}", field.replace('/', "."));
+                FieldError::invalid(path, value, "field is immutable")
+            })
+            .collect()
+    }
+
+    /// The resources it makes, one for each version that is served, the preferred one
+    /// first. `number` numbers the schema of the stored version.
+    pub(crate) fn resources(&self, number: u64) -> Vec<Arc<Resource>> {
+        let compile = |version: &Value| {
+            let schema = version.pointer("/schema/openAPIV3Schema")?;
+            Schema::compile(schema).ok().map(Arc::new)
+        };
+        let stored_schema = self
+            .versions()
+            .iter()
+            .find(|version| version["storage"] == true)
+            .and_then(compile);
+        let mut versions: Vec<_> = self
+            .versions()
+            .iter()
+            .filter(|version| version["served"] == true)
+            .collect();
+        versions.sort_by_key(|version| Priority::of(version["name"].as_str().unwrap_or_default()));
+        versions
+            .into_iter()
+            .map(|version| {
+                let storage = version["storage"] == true;
+                Arc::new(Resource {
+                    info: self.info(version),
+                    table: format!("{}.{}", self.plural(), self.group()).into(),
+                    rules: self.rules(version),
+                    view: View::Same,
+                    schema: if storage {
+                        stored_schema.clone()
+                    } else {
+                        compile(version)
+                    },
+                    stored_schema: stored_schema.clone(),
+                    stored_schema_number: number,
+                    columns: Columns::from_crd(version.get("additionalPrinterColumns")),
+                    is_closing: !metadata::text(self.object, "deletionTimestamp").is_empty(),
+                })
+            })
+            .collect()
+    }
+
+    fn info(&self, version: &Value) -> ResourceInfo {
+        let name = version["name"].as_str().unwrap_or_default();
+        let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let subresource = |name: &str, (group, version, kind): (&str, &str, &str)| Subresource {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            verbs: owned(&["get", "patch", "update"]),
+        };
+        let kind = self.text("names/kind");
+        let mut subresources = Vec::new();
+        if version.pointer("/subresources/status").is_some() {
+            subresources.push(subresource("status", (self.group(), name, kind)));
+        }
+        ResourceInfo {
+            group: self.group().to_owned(),
+            version: name.to_owned(),
+            kind: kind.to_owned(),
+            list_kind: self.text("names/listKind").to_owned(),
+            plural: self.plural().to_owned(),
+            singular: self.text("names/singular").to_owned(),
+            short_names: self.texts("names/shortNames"),
+            categories: self.texts("names/categories"),
+            namespaced: self.text("scope") == "Namespaced",
+            verbs: owned(VERBS),
+            subresources,
+            storage: version["storage"] == true,
+            custom: true,
+            deprecation: (version["deprecated"] == true).then(|| {
+                version["deprecationWarning"].as_str().map_or_else(
+                    || format!("{}/{name} {kind} is deprecated", self.group()),
+                    str::to_owned,
+                )
+            }),
+            open_api_schema: version.pointer("/schema/openAPIV3Schema").cloned(),
+        }
+    }
+
+    fn rules(&self, version: &Value) -> Rules {
+        let mut fields = metadata_fields(self.text("scope") == "Namespaced");
+        let selectable = version.get("selectableFields").and_then(Value::as_array);
+        fields.extend(selectable.into_iter().flatten().filter_map(|field| {
+            let path = field["jsonPath"].as_str()?.trim_start_matches('.');
+            Some(SelectableField::at_its_path(path, ""))
+        }));
+        Rules {
+            names: NameRule::Subdomain,
+            finalizers: Finalizers::Any,
+            generation: Generation::Content,
+            unconditional_update: false,
+            returns_deleted: false,
+            fields,
+        }
+    }
+
+    fn versions(&self) -> &'a [Value] {
+        self.object
+            .pointer("/spec/versions")
+            .and_then(Value::as_array)
+            .map_or(&[], |versions| versions.as_slice())
+    }
+
+    fn text(&self, path: &str) -> &'a str {
+        self.object
+            .pointer(&format!("/spec/{path}"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    fn texts(&self, path: &str) -> Vec<String> {
+        let list = self
+            .object
+            .pointer(&format!("/spec/{path}"))
+            .and_then(Value::as_array);
+        list.into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+/// The order of versions in discovery: `v2`, `v1`, `v1beta2`, `v1alpha1`, then the others
+/// by name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    Known {
+        stage: u8,
+        major: std::cmp::Reverse<u32>,
+        minor: std::cmp::Reverse<u32>,
+    },
+    Other(String),
+}
+
+// === impl Priority ===
+
+impl Priority {
+    fn of(version: &str) -> Self {
+        Self::known(version).unwrap_or_else(|| Self::Other(version.to_owned()))
+    }
+
+    fn known(version: &str) -> Option<Self> {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (major, rest) = rest.split_at(digits);
+        let (stage, minor) = if rest.is_empty() {
+            (0, "0")
+        } else if let Some(minor) = rest.strip_prefix("beta") {
+            (1, minor)
+        } else {
+            (2, rest.strip_prefix("alpha")?)
+        };
+        Some(Self::Known {
+            stage,
+            major: std::cmp::Reverse(major.parse().ok()?),
+            minor: std::cmp::Reverse(minor.parse().ok()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Priority;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut versions = [
+            "foo1",
+            "v1",
+            "v10",
+            "v11beta2",
+            "v2",
+            "v3beta1",
+            "v12alpha1",
+            "foo10",
+            "v11alpha2",
+            "v10beta3",
+        ];
+        versions.sort_by_key(|version| Priority::of(version));
+        assert_eq!(
+            versions,
+            [
+                "v10",
+                "v2",
+                "v1",
+                "v11beta2",
+                "v10beta3",
+                "v3beta1",
+                "v12alpha1",
+                "v11alpha2",
+                "foo1",
+                "foo10"
+            ]
+        );
+    }
+}

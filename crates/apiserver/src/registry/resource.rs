@@ -1,0 +1,79 @@
+//! One resource in one version, with all that a request needs to know of it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{ResourceInfo, Rules, View};
+use crate::schema::Schema;
+use crate::status::About;
+use crate::store::Table;
+use crate::table::Columns;
+
+/// One resource in one version, with all that a request needs to know of it.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// How discovery and requests name it.
+    pub(crate) info: ResourceInfo,
+    /// Where its objects are stored.
+    pub(crate) table: Table,
+    /// Where its rules differ from those of other kinds.
+    pub(crate) rules: Rules,
+    /// How an object in this version differs from the stored one.
+    pub(crate) view: View,
+    /// The schema of this version; built-in kinds have none.
+    pub(crate) schema: Option<Arc<Schema>>,
+    /// The schema of the stored version.
+    pub(crate) stored_schema: Option<Arc<Schema>>,
+    /// The number of the schema of the stored version; 0 if there is none.
+    pub(crate) stored_schema_number: u64,
+    /// What kubectl prints.
+    pub(crate) columns: Columns,
+    /// Whether new objects are refused, because the definition is being deleted.
+    pub(crate) is_closing: bool,
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// `apps/v1`, or `v1` in the core group.
+    pub(crate) fn api_version(&self) -> String {
+        if self.info.group.is_empty() {
+            self.info.version.clone()
+        } else {
+            format!("{}/{}", self.info.group, self.info.version)
+        }
+    }
+
+    /// How messages name an object of this kind.
+    pub(crate) fn about<'a>(&'a self, name: &'a str) -> About<'a> {
+        About {
+            group: &self.info.group,
+            resource: &self.info.plural,
+            kind: &self.info.kind,
+            name,
+        }
+    }
+
+    /// Whether `name` is a subresource that is served.
+    pub(crate) fn has_subresource(&self, name: &str) -> bool {
+        self.info
+            .subresources
+            .iter()
+            .any(|subresource| subresource.name == name)
+    }
+
+    /// The members `apiVersion` and `kind`, as they stand before the others.
+    pub(crate) fn type_members(&self) -> String {
+        let (api_version, kind) = (json!(self.api_version()), json!(self.info.kind));
+        format!("\"apiVersion\":{api_version},\"kind\":{kind}")
+    }
+
+    /// A stored object, in this version, with `apiVersion` and `kind`.
+    pub(crate) fn present(&self, stored: &Value) -> Value {
+        let mut object = self.view.present(stored);
+        object["apiVersion"] = self.api_version().into();
+        object["kind"] = self.info.kind.as_str().into();
+        object
+    }
+}

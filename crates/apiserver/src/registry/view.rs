@@ -1,0 +1,78 @@
+//! How an object in one version differs from the stored one.
+
+use serde_json::Value;
+
+/// How an object in one version differs from the stored one.
+///
+/// With conversion `None`, versions of a custom resource differ in `apiVersion` alone,
+/// and so do the built-in kinds here; but for events, which have two shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Not at all.
+    Same,
+    /// `events.k8s.io/v1`, stored as `v1`.
+    Events,
+}
+
+/// The fields of an event that have two names: in `events.k8s.io/v1`, and in `v1`.
+const EVENT_FIELDS: &[(&str, &str)] = &[
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("reportingController", "reportingComponent"),
+];
+
+// === impl View ===
+
+impl View {
+    /// The stored object as this version shows it.
+    pub(crate) fn present(self, stored: &Value) -> Value {
+        let mut object = stored.clone();
+        if self == Self::Events {
+            for (here, there) in EVENT_FIELDS {
+                rename(&mut object, there, here);
+            }
+        }
+        object
+    }
+
+    /// An object of this version as it is stored.
+    pub(crate) fn store(self, object: &mut Value) {
+        if self == Self::Events {
+            for (here, there) in EVENT_FIELDS {
+                rename(object, here, there);
+            }
+        }
+    }
+}
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    if let Some(members) = object.as_object_mut()
+        && let Some(value) = members.remove(from)
+    {
+        members.insert(to.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::View;
+
+    #[test]
+    fn an_event_reads_in_both_groups() {
+        let new = json!({ "regarding": { "kind": "Pod" }, "note": "hi", "reason": "Said" });
+        let mut stored = new.clone();
+        View::Events.store(&mut stored);
+        assert_eq!(
+            stored,
+            json!({ "involvedObject": { "kind": "Pod" }, "message": "hi", "reason": "Said" })
+        );
+        assert_eq!(View::Events.present(&stored), new);
+        assert_eq!(View::Same.present(&stored), stored);
+    }
+}

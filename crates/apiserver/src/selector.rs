@@ -1,0 +1,253 @@
+//! Label and field selectors: which objects of a list or watch are meant. *(pure)*
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+mod label;
+
+pub(crate) use label::LabelSelector;
+
+/// A selector that doesn't parse, or asks for what the resource can't tell.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SelectorError {
+    /// A label selector that doesn't parse.
+    #[error("unable to parse requirement: {0}")]
+    Label(String),
+    /// A field selector that doesn't parse.
+    #[error("invalid selector: '{selector}'; can't understand '{part}'")]
+    Field {
+        /// The whole selector.
+        selector: String,
+        /// The part in which it went wrong.
+        part: String,
+    },
+    /// A field by which this resource can't be selected.
+    #[error("field label not supported: {0}")]
+    Unsupported(String),
+}
+
+/// A field by which a resource can be selected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SelectableField {
+    /// What it is called in a selector, such as `spec.nodeName`.
+    pub(crate) label: String,
+    /// Where its value is, as a JSON pointer.
+    pub(crate) pointer: String,
+    /// What counts as its value where it is absent.
+    pub(crate) default: &'static str,
+}
+
+/// `metadata.name=web,status.phase!=Running`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FieldSelector {
+    terms: Vec<Term>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    field: SelectableField,
+    value: String,
+    equal: bool,
+}
+
+/// Both selectors of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selector {
+    /// By label.
+    pub(crate) labels: LabelSelector,
+    /// By field.
+    pub(crate) fields: FieldSelector,
+}
+
+// === impl Selector ===
+
+impl Selector {
+    /// Whether every object is meant.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.terms.is_empty()
+    }
+
+    /// Whether `object` is meant.
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.labels.matches(object) && self.fields.matches(object)
+    }
+}
+
+// === impl FieldSelector ===
+
+impl FieldSelector {
+    /// Parses `text`, given the fields that the resource knows.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError`] if it doesn't parse, or names a field that the resource doesn't
+    /// know.
+    pub(crate) fn parse(text: &str, known: &[SelectableField]) -> Result<Self, SelectorError> {
+        let mut terms = Vec::new();
+        for part in split_unescaped(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let misread = || SelectorError::Field {
+                selector: text.to_owned(),
+                part: part.clone(),
+            };
+            let (label, equal, value) = split_term(&part).ok_or_else(misread)?;
+            let value = unescape(value).ok_or_else(misread)?;
+            let field = known
+                .iter()
+                .find(|field| field.label == label)
+                .ok_or_else(|| SelectorError::Unsupported(label.to_owned()))?;
+            terms.push(Term {
+                field: field.clone(),
+                value,
+                equal,
+            });
+        }
+        Ok(Self { terms })
+    }
+
+    /// The name that is asked for, if exactly one is.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for term in &self.terms {
+            if term.equal && term.field.label == "metadata.name" {
+                names.insert(&term.value);
+            }
+        }
+        if names.len() == 1 {
+            names.pop_first()
+        } else {
+            None
+        }
+    }
+
+    /// Whether `object` is meant.
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.terms
+            .iter()
+            .all(|term| (term.field.read(object) == term.value) == term.equal)
+    }
+}
+
+// === impl SelectableField ===
+
+impl SelectableField {
+    /// The field that is called by its own path, such as `spec.nodeName`.
+    pub(crate) fn at_its_path(label: &str, default: &'static str) -> Self {
+        let pointer = format!("/{}", label.replace('.', "/"));
+        Self {
+            label: label.to_owned(),
+            pointer,
+            default,
+        }
+    }
+
+    fn read(&self, object: &Value) -> String {
+        match object.pointer(&self.pointer) {
+            None | Some(Value::Null) => self.default.to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
+    }
+}
+
+fn split_term(part: &str) -> Option<(&str, bool, &str)> {
+    let at = part.find('=')?;
+    let (left, right) = (&part[..at], &part[at + 1..]);
+    if let Some(label) = left.strip_suffix('!') {
+        return Some((label, false, right));
+    }
+    Some((left, true, right.strip_prefix('=').unwrap_or(right)))
+}
+
+fn split_unescaped(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        if c == ',' && !escaped {
+            parts.push(String::new());
+            continue;
+        }
+        escaped = c == '\\' && !escaped;
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    parts
+}
+
+fn unescape(value: &str) -> Option<String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut rest = value.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => plain.push(rest.next().filter(|c| matches!(c, '\\' | ',' | '='))?),
+            '=' => return None,
+            c => plain.push(c),
+        }
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::{FieldSelector, LabelSelector, SelectableField, SelectorError};
+
+    fn known() -> Vec<SelectableField> {
+        ["metadata.name", "spec.nodeName"]
+            .map(|label| SelectableField::at_its_path(label, ""))
+            .into()
+    }
+
+    #[test]
+    fn fields_are_compared_with_their_text() {
+        let object = json!({ "metadata": { "name": "web" }, "spec": { "nodeName": "a,b" } });
+        for (text, meant) in [
+            ("", true),
+            ("metadata.name=web", true),
+            ("metadata.name==web", true),
+            ("metadata.name!=web", false),
+            ("metadata.name=web,spec.nodeName=", false),
+            ("metadata.name=web,spec.nodeName!=", true),
+            (r"spec.nodeName=a\,b", true),
+        ] {
+            let selector = FieldSelector::parse(text, &known()).expect(text);
+            assert_eq!(selector.matches(&object), meant, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_the_resource_does_not_know_is_refused() {
+        assert_eq!(
+            FieldSelector::parse("spec.color=red", &known()),
+            Err(SelectorError::Unsupported("spec.color".to_owned()))
+        );
+        assert!(FieldSelector::parse("metadata.name", &known()).is_err());
+    }
+
+    #[test]
+    fn one_name_is_recognised() {
+        let name = |text| {
+            FieldSelector::parse(text, &known())
+                .expect(text)
+                .name()
+                .map(str::to_owned)
+        };
+        assert_eq!(name("metadata.name=web"), Some("web".to_owned()));
+        assert_eq!(name("metadata.name!=web"), None);
+        assert_eq!(name("metadata.name=a,metadata.name=b"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_client_sends_panics(text in ".{0,40}") {
+            _ = LabelSelector::parse(&text);
+            _ = FieldSelector::parse(&text, &known());
+        }
+    }
+}

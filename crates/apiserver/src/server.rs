@@ -1,0 +1,321 @@
+//! The server: a builder, a handle, and what all its requests share.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::authorize::{Attributes, Authorizer, Decision};
+use crate::cluster::Cluster;
+use crate::profile::Profile;
+use crate::service::ApiService;
+use crate::store::Table;
+
+mod clock;
+mod listen;
+
+use clock::Clock;
+pub use listen::{ListenError, Listening};
+
+/// How many writes of each resource are remembered, if nobody says otherwise: enough for
+/// any test to lag behind, and a bound all the same.
+const DEFAULT_HISTORY: usize = 100_000;
+
+/// A Kubernetes API server in the process, in memory.
+///
+/// It is for first steps and tests, not for production: there is no authentication, no
+/// encryption and no disk. What it does and does not do is told row by row in
+/// `docs/apiserver.md`.
+///
+/// # Contract
+///
+/// - **As Kubernetes.** Code that works on it works on a cluster: requests, answers,
+///   errors and watches are worded as those of kube-apiserver, within what the
+///   documentation lists.
+/// - **One counter.** Each write, to whatever resource, gets the next resourceVersion.
+/// - **In the runtime's time.** Timestamps and deadlines follow tokio's clock, so a test
+///   on paused time never waits.
+/// - A clone is another handle on the same server. The server itself has no task; it
+///   lives as long as a handle, a service or a port of it.
+///
+/// # Example
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass_apiserver::ApiServer;
+/// use http_body_util::{BodyExt, Empty};
+/// use tower::ServiceExt;
+///
+/// let server = ApiServer::new();
+/// let request = http::Request::get("/api/v1/namespaces/default").body(Empty::<&[u8]>::new())?;
+/// let response = server.service().oneshot(request).await?;
+/// assert_eq!(response.status(), 200);
+///
+/// let body = response.into_body().collect().await?.to_bytes();
+/// let namespace: serde_json::Value = serde_json::from_slice(&body)?;
+/// assert_eq!(namespace["status"]["phase"], "Active");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+/// How a server is to be.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until the server is started"]
+pub struct ApiServerBuilder {
+    profile: Profile,
+    seed: Option<u64>,
+    history: usize,
+    authorizer: Option<Authorizer>,
+}
+
+/// What all requests to a server share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// The counter, for those who wait for a version from the future.
+    revision: watch::Sender<u64>,
+    clock: Clock,
+    pub(crate) profile: Profile,
+    pub(crate) authorizer: Option<Authorizer>,
+    /// Cut to end all watches that run; then another one takes its place.
+    cut: Mutex<CancellationToken>,
+}
+
+#[derive(Debug)]
+struct State {
+    cluster: Cluster,
+    /// For the watches of each resource: the revision of its last write.
+    written: BTreeMap<Table, watch::Sender<u64>>,
+}
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// Starts a server with the built-in kinds and the namespaces that every cluster has.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().start()
+    }
+
+    /// Says how a server is to be before it is started.
+    pub fn builder() -> ApiServerBuilder {
+        ApiServerBuilder {
+            profile: Profile::default(),
+            seed: None,
+            history: DEFAULT_HISTORY,
+            authorizer: None,
+        }
+    }
+
+    /// The server as a tower service: what kube's `Client::new` takes.
+    #[must_use]
+    pub fn service(&self) -> ApiService {
+        ApiService::new(self.shared.clone())
+    }
+
+    /// A client of this server, in the namespace `default`.
+    ///
+    /// No socket is involved. It must be called within a tokio runtime.
+    #[cfg(feature = "kube")]
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.service(), "default")
+    }
+
+    /// Opens a loopback port for kubectl and clients in other languages, with HTTP/1.1
+    /// and HTTP/2. Port 0 lets the system choose.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError`] if `addr` is not a loopback address, or the port can't be opened.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_apiserver::ListenError> {
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await?;
+    /// assert!(listening.url().starts_with("http://127.0.0.1:"));
+    /// listening.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn listen(&self, addr: impl Into<SocketAddr>) -> Result<Listening, ListenError> {
+        Listening::open(self, addr.into()).await
+    }
+
+    /// The counter: the resourceVersion of the last write.
+    #[must_use]
+    pub fn resource_version(&self) -> u64 {
+        self.shared.read(|cluster| cluster.store.revision())
+    }
+
+    /// Forgets the history before `resource_version`.
+    ///
+    /// A list or watch that asks for it afterwards gets `410 Expired`. Watches that run
+    /// already go on.
+    pub fn compact(&self, resource_version: u64) {
+        self.shared
+            .write(|cluster, _| cluster.store.compact(resource_version));
+    }
+
+    /// Ends all watches that run, as a connection that breaks would; new ones may start
+    /// at once.
+    pub fn close_watches(&self) {
+        std::mem::take(&mut *self.shared.cut.lock()).cancel();
+    }
+}
+
+impl Default for ApiServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// === impl ApiServerBuilder ===
+
+impl ApiServerBuilder {
+    /// Which Kubernetes to behave like. The default is the newest.
+    pub fn profile(self, profile: Profile) -> Self {
+        Self { profile, ..self }
+    }
+
+    /// Makes uids and generated names the same in each run. Without a seed they differ.
+    pub fn seed(self, seed: u64) -> Self {
+        Self {
+            seed: Some(seed),
+            ..self
+        }
+    }
+
+    /// How many writes of each resource are remembered. The default is 100,000.
+    ///
+    /// A watch that lags behind further is closed, and a list or watch from before gets
+    /// `410 Expired`.
+    pub fn history(self, writes: std::num::NonZeroUsize) -> Self {
+        Self {
+            history: writes.get(),
+            ..self
+        }
+    }
+
+    /// Asks `decide` before each request to a resource. The default allows everything.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::{ApiServer, Decision};
+    ///
+    /// let server = ApiServer::builder()
+    ///     .authorize(|request| match (request.verb.as_str(), request.resource.as_str()) {
+    ///         ("list" | "watch", "secrets") => Decision::Deny,
+    ///         _ => Decision::Allow,
+    ///     })
+    ///     .start();
+    /// # drop(server);
+    /// ```
+    pub fn authorize(
+        self,
+        decide: impl Fn(&Attributes) -> Decision + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            authorizer: Some(Authorizer::new(decide)),
+            ..self
+        }
+    }
+
+    /// Starts the server.
+    #[must_use]
+    pub fn start(self) -> ApiServer {
+        let clock = Clock::start();
+        let cluster = Cluster::new(self.seed, self.history, &clock::written(clock.now()));
+        let revision = watch::Sender::new(cluster.store.revision());
+        let state = State {
+            cluster,
+            written: BTreeMap::new(),
+        };
+        ApiServer {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                revision,
+                clock,
+                profile: self.profile,
+                authorizer: self.authorizer,
+                cut: Mutex::default(),
+            }),
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// What time it is.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Looks at the cluster.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        look(&self.state.lock().cluster)
+    }
+
+    /// Changes the cluster, and wakes whoever waits for what changed.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Cluster, &str) -> T) -> T {
+        let now = clock::written(self.clock.now());
+        let mut state = self.state.lock();
+        let before = state.cluster.store.revision();
+        let outcome = change(&mut state.cluster, &now);
+        let after = state.cluster.store.revision();
+        for table in state.cluster.take_retired() {
+            // The last sender: the watches of this resource see it close, and end.
+            state.written.remove(&table);
+        }
+        if after != before {
+            let State { cluster, written } = &mut *state;
+            written.retain(|table, written| {
+                let last = cluster.store.last_write(table);
+                written.send_if_modified(|told| std::mem::replace(told, last) != last);
+                written.receiver_count() > 0
+            });
+            self.revision.send_replace(after);
+        }
+        outcome
+    }
+
+    /// Looks at the cluster, and subscribes to the writes to a resource in the same
+    /// moment.
+    pub(crate) fn subscribe<T>(
+        &self,
+        table: &Table,
+        look: impl FnOnce(&Cluster) -> T,
+    ) -> (T, watch::Receiver<u64>, CancellationToken) {
+        let mut state = self.state.lock();
+        let seen = look(&state.cluster);
+        let last = state.cluster.store.last_write(table);
+        let written = state
+            .written
+            .entry(table.clone())
+            .or_insert_with(|| watch::Sender::new(last));
+        (seen, written.subscribe(), self.cut.lock().clone())
+    }
+
+    /// Waits until the counter has reached `revision`, or gives up after three seconds.
+    pub(crate) async fn reach(&self, revision: u64) {
+        /// As long as kube-apiserver waits.
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+        let mut current = self.revision.subscribe();
+        _ = tokio::time::timeout(PATIENCE, current.wait_for(|current| *current >= revision)).await;
+    }
+}

@@ -1,0 +1,176 @@
+//! The server as a tower service: a request in, a response out.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::uri::Authority;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use crate::discovery;
+use crate::registry::Resource;
+use crate::server::Shared;
+use crate::status::Status;
+use crate::wire::{Accept, Target};
+
+mod reply;
+mod resources;
+mod watching;
+
+pub use reply::ResponseBody;
+
+/// The largest body of a request, as in Kubernetes: 3 MiB.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// The server as a tower service.
+///
+/// Generic over the body of the request, so that it fits kube's client, hyper and a test
+/// alike. It is always ready, and it never fails: a refusal is a response.
+///
+/// # Cancel safety
+///
+/// A request takes effect as a whole, in one poll, or not at all.
+#[derive(Debug, Clone)]
+pub struct ApiService {
+    shared: Arc<Shared>,
+    /// Ends the watches that were asked for through this service.
+    stop: CancellationToken,
+}
+
+/// What a request carries, once its body is read.
+struct Call {
+    parts: Parts,
+    body: Bytes,
+    accept: Accept,
+}
+
+// === impl ApiService ===
+
+impl ApiService {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// A service that says no, and ends its watches, once `stop` is cancelled.
+    pub(crate) fn until(self, stop: CancellationToken) -> Self {
+        Self { stop, ..self }
+    }
+
+    async fn respond<B>(self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let accept = Accept::parse(
+            parts
+                .headers
+                .get_all(http::header::ACCEPT)
+                .iter()
+                .filter_map(|value| value.to_str().ok()),
+        );
+        let body = match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return reply::refusal(&Status::too_large(MAX_BODY));
+            }
+            Err(_) => {
+                return reply::refusal(&Status::bad_request("the body of the request broke off"));
+            }
+        };
+        if self.stop.is_cancelled() {
+            return reply::refusal(&Status::shutting_down());
+        }
+        let call = Call {
+            parts,
+            body,
+            accept,
+        };
+        match Target::parse(call.parts.uri.path()) {
+            Target::Resource(place) => resources::respond(&self, &call, place)
+                .await
+                .unwrap_or_else(|status| reply::refusal(&status)),
+            Target::Unknown => reply::not_found(),
+            Target::Health => reply::text(http::StatusCode::OK, "ok"),
+            target => self.describe(&call, &target),
+        }
+    }
+
+    /// The documents in which the server describes itself.
+    fn describe(&self, call: &Call, target: &Target) -> Response<ResponseBody> {
+        if call.parts.method != http::Method::GET {
+            return reply::text(http::StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+        }
+        let resources: Vec<Arc<Resource>> = self
+            .shared
+            .read(|cluster| cluster.registry.iter().cloned().collect());
+        let infos = || resources.iter().map(|resource| &resource.info);
+        let aggregated = call.accept.prefers_aggregated_discovery();
+        let document = match target {
+            Target::Version => Some(discovery::version(self.shared.profile.git_version())),
+            Target::CoreVersions | Target::Groups if aggregated => {
+                let core = *target == Target::CoreVersions;
+                return reply::discovery(
+                    &call.parts.headers,
+                    &discovery::aggregated(infos(), core),
+                );
+            }
+            Target::CoreVersions => Some(discovery::api_versions(call.host())),
+            Target::Groups => Some(discovery::group_list(infos())),
+            Target::Group(name) => discovery::group(infos(), name),
+            Target::Resources { group, version } => {
+                discovery::resource_list(infos(), group, version)
+            }
+            Target::OpenApi => Some(discovery::openapi_index(infos())),
+            Target::OpenApiOf { group, version } => discovery::openapi(infos(), group, version),
+            Target::Health | Target::Resource(_) | Target::Unknown => None,
+        };
+        document.map_or_else(reply::not_found, |document| reply::document(&document))
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    /// Where the client thinks the server is, as `host:port`.
+    fn host(&self) -> &str {
+        let header = self.parts.headers.get(http::header::HOST);
+        let header = header.and_then(|value| value.to_str().ok());
+        header
+            .or_else(|| self.parts.uri.authority().map(Authority::as_str))
+            .unwrap_or_default()
+    }
+}
+
+impl<B> Service<Request<B>> for ApiService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    // Boxed, so that users can name the service without naming its future.
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.respond(request).await) })
+    }
+}

@@ -1,0 +1,154 @@
+//! Responses.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING,
+};
+use http::{HeaderMap, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use serde_json::Value;
+
+use crate::discovery;
+use crate::status::Status;
+
+/// The header by which one sees that this is not a cluster.
+const NOTICE: (&str, &str) = (
+    "x-windlass-apiserver",
+    "in memory; for first steps and tests, not for production",
+);
+
+const JSON: &str = "application/json";
+
+/// The body of a response: one piece, or the lines of a watch.
+#[derive(Debug)]
+pub struct ResponseBody {
+    frames: UnsyncBoxBody<Bytes, Infallible>,
+}
+
+// === impl ResponseBody ===
+
+impl ResponseBody {
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self {
+            frames: Full::new(bytes.into()).boxed_unsync(),
+        }
+    }
+
+    fn lines(lines: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        let frames = lines.map(|line| Ok(Frame::data(line)));
+        Self {
+            frames: StreamBody::new(frames).boxed_unsync(),
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.frames).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.frames.size_hint()
+    }
+}
+
+fn response(
+    code: StatusCode,
+    content_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(NOTICE.0, HeaderValue::from_static(NOTICE.1));
+    response
+}
+
+/// A JSON document that is serialized already.
+pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
+    response(code, JSON, ResponseBody::whole(body))
+}
+
+/// A JSON document.
+pub(crate) fn document(body: &Value) -> Response<ResponseBody> {
+    json(StatusCode::OK, body.to_string())
+}
+
+/// The aggregated discovery document, unless the client has it already.
+pub(crate) fn discovery(headers: &HeaderMap, body: &Value) -> Response<ResponseBody> {
+    let tag = discovery::etag(body);
+    let known = headers
+        .get(IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok());
+    let mut response = if known == Some(&tag) {
+        response(
+            StatusCode::NOT_MODIFIED,
+            discovery::AGGREGATED,
+            ResponseBody::whole(""),
+        )
+    } else {
+        let body = ResponseBody::whole(body.to_string());
+        response(StatusCode::OK, discovery::AGGREGATED, body)
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// A `Status` object: a refusal, or that something is gone.
+pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
+    let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, status.to_value().to_string());
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// Plain text.
+pub(crate) fn text(code: StatusCode, text: &'static str) -> Response<ResponseBody> {
+    response(code, "text/plain; charset=utf-8", ResponseBody::whole(text))
+}
+
+/// What nobody knows, in the words of Go's HTTP server.
+pub(crate) fn not_found() -> Response<ResponseBody> {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// The lines of a watch.
+pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
+    response(StatusCode::OK, JSON, ResponseBody::lines(lines))
+}
+
+/// Puts warnings for the client's user into the headers.
+pub(crate) fn warn(response: &mut Response<ResponseBody>, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = format!("299 - {warning:?}");
+        if let Ok(value) = HeaderValue::from_str(&quoted) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Requests to resources: which verb it is, who may, and what comes of it.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{Method, Response, StatusCode};
+use serde_json::Value;
+
+use super::{ApiService, Call, ResponseBody, reply, watching};
+use crate::authorize::Attributes;
+use crate::cluster::{Deleted, Page, Part, Written, selector};
+use crate::encode;
+use crate::patch::Patch;
+use crate::registry::Resource;
+use crate::selector::FieldSelector;
+use crate::status::Status;
+use crate::store::Key;
+use crate::wire::{
+    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, resource_version,
+};
+
+/// What a request asks to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+/// A request to a resource that is served.
+struct Operation<'a> {
+    service: &'a ApiService,
+    call: &'a Call,
+    query: Query,
+    resource: Arc<Resource>,
+    place: Place,
+}
+
+/// Answers a request to a resource.
+pub(super) async fn respond(
+    service: &ApiService,
+    call: &Call,
+    place: Place,
+) -> Result<Response<ResponseBody>, Status> {
+    let query = Query::parse(call.parts.uri.query().unwrap_or_default());
+    let Some(verb) = Verb::of(&call.parts.method, &place, &query) else {
+        return Ok(reply::text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "405 method not allowed\n",
+        ));
+    };
+    authorize(service, verb, &place, &query)?;
+    let found = service.shared.read(|cluster| {
+        cluster
+            .registry
+            .find(&place.group, &place.version, &place.resource)
+            .cloned()
+    });
+    let Some(resource) = found.filter(|resource| is_there(resource, &place)) else {
+        return Ok(reply::not_found());
+    };
+    let operation = Operation {
+        service,
+        call,
+        query,
+        resource,
+        place,
+    };
+    if !operation.is_allowed(verb) {
+        let about = operation.resource.about("");
+        return Err(Status::method_not_allowed(&about, verb.name()));
+    }
+    match verb {
+        Verb::Get => operation.get().await,
+        Verb::List => operation.list().await,
+        Verb::Watch => {
+            let presentation = call.accept.presentation(&operation.query, false)?;
+            let options = ListOptions::parse(&operation.query)?;
+            let Operation {
+                resource, place, ..
+            } = operation;
+            watching::respond(service, resource, place.namespace, &options, presentation).await
+        }
+        Verb::Create => operation.create(),
+        Verb::Update => operation.update(),
+        Verb::Patch => operation.patch(),
+        Verb::Delete => operation.delete(),
+        Verb::DeleteCollection => operation.delete_collection(),
+    }
+}
+
+fn authorize(service: &ApiService, verb: Verb, place: &Place, query: &Query) -> Result<(), Status> {
+    let Some(authorizer) = &service.shared.authorizer else {
+        return Ok(());
+    };
+    let namespace = match (&place.namespace, &place.name) {
+        (Some(namespace), _) => namespace.as_str(),
+        // A namespace lies in itself, as far as rights go.
+        (None, Some(name)) if place.resource == "namespaces" && place.group.is_empty() => name,
+        (None, _) => "",
+    };
+    let attributes = Attributes {
+        user: Attributes::USER.to_owned(),
+        verb: verb.name().to_owned(),
+        group: place.group.clone(),
+        version: place.version.clone(),
+        resource: place.resource.clone(),
+        subresource: place.subresource.clone().unwrap_or_default(),
+        namespace: namespace.to_owned(),
+        name: place
+            .name
+            .clone()
+            .or_else(|| selected_name(query))
+            .unwrap_or_default(),
+    };
+    if authorizer.allows(&attributes) {
+        return Ok(());
+    }
+    let about = crate::status::About {
+        group: &attributes.group,
+        resource: &attributes.resource,
+        kind: "",
+        name: &attributes.name,
+    };
+    Err(Status::forbidden(&about, &attributes.refusal()))
+}
+
+/// The name in `fieldSelector=metadata.name=x`: such a list is about one object.
+fn selected_name(query: &Query) -> Option<String> {
+    let known = [crate::selector::SelectableField::at_its_path(
+        "metadata.name",
+        "",
+    )];
+    let selector = FieldSelector::parse(query.get("fieldSelector"), &known).ok()?;
+    selector.name().map(str::to_owned)
+}
+
+/// Whether the URL fits the scope and the parts of the resource.
+fn is_there(resource: &Resource, place: &Place) -> bool {
+    let scoped = match (&place.namespace, &place.name) {
+        (Some(_), _) => resource.info.namespaced,
+        // All namespaces together have no objects of their own.
+        (None, Some(_)) => !resource.info.namespaced,
+        (None, None) => true,
+    };
+    scoped
+        && place
+            .subresource
+            .as_deref()
+            .is_none_or(|part| resource.has_subresource(part))
+}
+
+// === impl Verb ===
+
+impl Verb {
+    fn of(method: &Method, place: &Place, query: &Query) -> Option<Self> {
+        Some(match (method, &place.name) {
+            (&Method::GET, Some(_)) => Self::Get,
+            (&Method::GET, None) if query.flag("watch").unwrap_or(false) => Self::Watch,
+            (&Method::GET, None) => Self::List,
+            (&Method::POST, None) => Self::Create,
+            (&Method::PUT, Some(_)) => Self::Update,
+            (&Method::PATCH, Some(_)) => Self::Patch,
+            (&Method::DELETE, Some(_)) => Self::Delete,
+            (&Method::DELETE, None) => Self::DeleteCollection,
+            _ => return None,
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+// === impl Operation ===
+
+impl Operation<'_> {
+    fn is_allowed(&self, verb: Verb) -> bool {
+        let verbs = match &self.place.subresource {
+            None => Some(&self.resource.info.verbs),
+            Some(name) => {
+                let mut parts = self.resource.info.subresources.iter();
+                parts
+                    .find(|part| part.name == *name)
+                    .map(|part| &part.verbs)
+            }
+        };
+        // What is made in a namespace is made in one.
+        let placed =
+            verb != Verb::Create || self.place.namespace.is_some() == self.resource.info.namespaced;
+        placed && verbs.is_some_and(|verbs| verbs.iter().any(|allowed| allowed == verb.name()))
+    }
+
+    async fn get(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.presentation()?;
+        self.wait_for(resource_version(self.query.get("resourceVersion"))?)
+            .await?;
+        let key = self.key();
+        let object = self
+            .service
+            .shared
+            .read(|cluster| cluster.get(&self.resource, &key).cloned())?;
+        Ok(reply::json(
+            StatusCode::OK,
+            encode::object(
+                &self.resource,
+                &object,
+                presentation,
+                self.service.shared.now(),
+            ),
+        ))
+    }
+
+    async fn list(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.call.accept.presentation(&self.query, true)?;
+        let options = ListOptions::parse(&self.query)?;
+        self.wait_for(resource_version(&options.resource_version)?)
+            .await?;
+        let namespace = self.place.namespace.as_deref();
+        let page = self
+            .service
+            .shared
+            .read(|cluster| cluster.list(&self.resource, namespace, &options))?;
+        Ok(reply::json(
+            StatusCode::OK,
+            encode::list(
+                &self.resource,
+                &page,
+                presentation,
+                self.service.shared.now(),
+            ),
+        ))
+    }
+
+    /// Waits for a version from the future.
+    async fn wait_for(&self, version: Option<u64>) -> Result<(), Status> {
+        let Some(version) = version else {
+            return Ok(());
+        };
+        self.service.shared.reach(version).await;
+        let current = self.service.shared.read(|cluster| cluster.store.revision());
+        if version > current {
+            return Err(Status::too_large_resource_version(version, current));
+        }
+        Ok(())
+    }
+
+    fn create(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.presentation()?;
+        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let body = self.body()?;
+        let namespace = self.place.namespace.as_deref();
+        let written = self
+            .service
+            .shared
+            .write(|cluster, now| cluster.create(&self.resource, namespace, body, options, now))?;
+        Ok(self.written(StatusCode::CREATED, &written, presentation))
+    }
+
+    fn update(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.presentation()?;
+        let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+        let body = self.body()?;
+        let written = self.service.shared.write(|cluster, _| {
+            cluster.update(&self.resource, &self.key(), self.part(), body, options)
+        })?;
+        Ok(self.written(StatusCode::OK, &written, presentation))
+    }
+
+    fn patch(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.presentation()?;
+        let patch = Patch::parse(
+            self.content_type(),
+            &self.call.body,
+            self.resource.info.custom,
+        )?;
+        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
+        let written = self.service.shared.write(|cluster, _| {
+            cluster.patch(&self.resource, &self.key(), self.part(), &patch, options)
+        })?;
+        Ok(self.written(StatusCode::OK, &written, presentation))
+    }
+
+    fn delete(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.presentation()?;
+        let options = self.delete_options()?;
+        let key = self.key();
+        let deleted = self
+            .service
+            .shared
+            .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
+        match deleted {
+            Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
+                let about = self.resource.about(&key.name);
+                Ok(reply::refusal(&Status::deleted(&about, object.uid())))
+            }
+            Deleted::Gone(object) | Deleted::Dying(object) => {
+                let body = encode::object(
+                    &self.resource,
+                    &object,
+                    presentation,
+                    self.service.shared.now(),
+                );
+                Ok(reply::json(StatusCode::OK, body))
+            }
+        }
+    }
+
+    fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
+        let presentation = self.call.accept.presentation(&self.query, true)?;
+        let options = self.delete_options()?;
+        let list = ListOptions::parse(&self.query)?;
+        let selector = selector(&self.resource, &list)?;
+        let namespace = self.place.namespace.as_deref();
+        let page = self.service.shared.write(|cluster, now| {
+            let resource = &self.resource;
+            let items = cluster
+                .delete_collection(resource, namespace, &selector, list.limit, &options, now)?;
+            let revision = cluster.store.revision();
+            Ok::<_, Status>(Page {
+                items,
+                revision,
+                continue_token: String::new(),
+                remaining: None,
+            })
+        })?;
+        Ok(reply::json(
+            StatusCode::OK,
+            encode::list(
+                &self.resource,
+                &page,
+                presentation,
+                self.service.shared.now(),
+            ),
+        ))
+    }
+
+    fn written(
+        &self,
+        code: StatusCode,
+        written: &Written,
+        presentation: Presentation,
+    ) -> Response<ResponseBody> {
+        let body = encode::object(
+            &self.resource,
+            &written.object,
+            presentation,
+            self.service.shared.now(),
+        );
+        let mut response = reply::json(code, body);
+        reply::warn(&mut response, &written.warnings);
+        response
+    }
+
+    fn presentation(&self) -> Result<Presentation, Status> {
+        self.call.accept.presentation(&self.query, false)
+    }
+
+    fn key(&self) -> Key {
+        let namespace = self.place.namespace.as_deref().unwrap_or_default();
+        Key::new(namespace, self.place.name.as_deref().unwrap_or_default())
+    }
+
+    fn part(&self) -> Part {
+        match self.place.subresource.as_deref() {
+            Some("status") => Part::Status,
+            Some("finalize") => Part::Finalize,
+            _ => Part::Main,
+        }
+    }
+
+    fn content_type(&self) -> &str {
+        let header = self.call.parts.headers.get(CONTENT_TYPE);
+        header
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// The body of a create or update.
+    fn body(&self) -> Result<Value, Status> {
+        let essence = self
+            .content_type()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let body = &self.call.body;
+        let kind = &self.resource.info.kind;
+        let unreadable = |error: &dyn std::fmt::Display| {
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {error}"
+            ))
+        };
+        match essence {
+            "" | "application/json" | "*/*" => {
+                serde_json::from_slice(body).map_err(|error| unreadable(&error))
+            }
+            "application/yaml" => {
+                serde_yaml_ng::from_slice(body).map_err(|error| unreadable(&error))
+            }
+            _ => Err(Status::unsupported_media_type(&[
+                "application/json",
+                "application/yaml",
+            ])),
+        }
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        if self.call.body.is_empty() {
+            return DeleteOptions::parse(&self.query, None);
+        }
+        let body = self.body()?;
+        DeleteOptions::parse(&self.query, Some(&body))
+    }
+}

@@ -1,0 +1,172 @@
+//! The start of a watch: from where it tells, or why it can't.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use http::Response;
+use rand::Rng as _;
+use tokio::time::Instant;
+
+use super::{ApiService, ResponseBody, reply};
+use crate::cluster::{Cluster, selector};
+use crate::encode::{self, EventEncoder};
+use crate::registry::Resource;
+use crate::status::{FieldError, Status};
+use crate::store::{Expired, Stored};
+use crate::watch::{self, Subscription};
+use crate::wire::{ListOptions, Presentation, resource_version};
+
+/// How long a watch runs at least, if nobody says otherwise; at most twice that.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// From where a watch tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// The objects that are there, then what happens.
+    State {
+        /// No older than this.
+        at_least: u64,
+        /// Whether a bookmark tells the two apart.
+        marked: bool,
+    },
+    /// What happens after this.
+    After(u64),
+    /// What happens from now on.
+    Now,
+}
+
+/// What a watch begins with.
+struct Beginning {
+    initial: VecDeque<Arc<Stored>>,
+    told: u64,
+}
+
+/// Answers a watch request.
+pub(super) async fn respond(
+    service: &ApiService,
+    resource: Arc<Resource>,
+    namespace: Option<String>,
+    options: &ListOptions,
+    presentation: Presentation,
+) -> Result<Response<ResponseBody>, Status> {
+    let shared = &service.shared;
+    let has_watch_list = shared.profile.has_watch_list();
+    if options.send_initial_events.is_some() && !has_watch_list {
+        let error = FieldError::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+        );
+        return Err(Status::invalid_options("ListOptions", &[error]));
+    }
+    let selector = selector(&resource, options)?;
+    let start = Start::of(options, has_watch_list)?;
+    // The deadline counts from the request, also if the start has to be waited for.
+    let deadline = Instant::now() + options.timeout.unwrap_or_else(default_timeout);
+    if let Start::State { at_least, .. } = start {
+        shared.reach(at_least).await;
+    }
+    let begin = |cluster: &Cluster| {
+        let namespace = namespace.as_deref();
+        start.begin(cluster, &resource, |key, object| {
+            namespace.is_none_or(|namespace| key == namespace) && selector.matches(object.value())
+        })
+    };
+    let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
+    let Beginning { initial, told } = match beginning {
+        Ok(beginning) => beginning,
+        // From here on errors are events: the client has its 200.
+        Err(status) => {
+            let line = encode::error_line(&status);
+            return Ok(reply::stream(stream::iter([line])));
+        }
+    };
+    let subscription = Subscription {
+        encoder: EventEncoder::new(resource.clone(), presentation),
+        resource,
+        namespace,
+        selector,
+        initial,
+        marks_initial_end: options.bookmarks && matches!(start, Start::State { marked: true, .. }),
+        told,
+        bookmarks: options.bookmarks,
+        deadline,
+    };
+    let lines = watch::lines(
+        subscription,
+        shared.clone(),
+        written,
+        cut,
+        service.stop.clone(),
+    );
+    Ok(reply::stream(lines))
+}
+
+fn default_timeout() -> Duration {
+    // Spread, so that watches that began together don't all end together.
+    MIN_TIMEOUT.mul_f64(rand::rng().random_range(1.0..2.0))
+}
+
+// === impl Start ===
+
+impl Start {
+    fn of(options: &ListOptions, has_watch_list: bool) -> Result<Self, Status> {
+        let version = resource_version(&options.resource_version)?;
+        Ok(match (options.send_initial_events, version) {
+            (Some(true), version) => Self::State {
+                at_least: version.unwrap_or_default(),
+                marked: true,
+            },
+            (Some(false), None | Some(0)) => Self::Now,
+            // A watch that names no version begins with what is there, and from 1.34 on
+            // says where that ends.
+            (None, None | Some(0)) => Self::State {
+                at_least: 0,
+                marked: has_watch_list,
+            },
+            (_, Some(version)) => Self::After(version),
+        })
+    }
+
+    fn begin(
+        self,
+        cluster: &Cluster,
+        resource: &Resource,
+        meant: impl Fn(&str, &Stored) -> bool,
+    ) -> Result<Beginning, Status> {
+        let current = cluster.store.revision();
+        match self {
+            Self::Now => Ok(Beginning {
+                initial: VecDeque::new(),
+                told: current,
+            }),
+            Self::State { at_least, .. } if at_least > current => {
+                Err(Status::too_large_resource_version(at_least, current))
+            }
+            Self::State { .. } => {
+                let initial = cluster
+                    .store
+                    .objects(&resource.table)
+                    .filter(|(key, object)| meant(&key.namespace, object))
+                    .map(|(_, object)| object.clone())
+                    .collect();
+                Ok(Beginning {
+                    initial,
+                    told: current,
+                })
+            }
+            Self::After(version) => {
+                cluster.store.remembers(&resource.table, version).map_err(
+                    |Expired { oldest }| {
+                        Status::expired(format!("too old resource version: {version} ({oldest})"))
+                    },
+                )?;
+                Ok(Beginning {
+                    initial: VecDeque::new(),
+                    told: version,
+                })
+            }
+        }
+    }
+}

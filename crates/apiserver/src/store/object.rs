@@ -1,0 +1,115 @@
+//! An object as it was written once.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// An object as it was written once, and its bytes once somebody has asked for them.
+///
+/// `apiVersion` and `kind` are not in it: they belong to the version in which a client
+/// asks, and are put in front of the bytes when they are sent. So all watchers of an
+/// object share one serialization, whatever version they watch.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    value: Value,
+    revision: u64,
+    schema: u64,
+    body: OnceLock<Bytes>,
+    metadata: OnceLock<Bytes>,
+}
+
+// === impl Stored ===
+
+impl Stored {
+    pub(super) fn new(mut value: Value, revision: u64, schema: u64) -> Self {
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
+        }
+        Self {
+            value,
+            revision,
+            schema,
+            body: OnceLock::new(),
+            metadata: OnceLock::new(),
+        }
+    }
+
+    /// An object that is shown but was never written, as a dry run does.
+    pub(crate) fn unsaved(value: Value) -> Self {
+        Self {
+            value,
+            revision: 0,
+            schema: 0,
+            body: OnceLock::new(),
+            metadata: OnceLock::new(),
+        }
+    }
+
+    /// The same object at another revision.
+    pub(crate) fn at(&self, revision: u64) -> Self {
+        Self::new(self.value.clone(), revision, self.schema)
+    }
+
+    /// The object, without `apiVersion` and `kind`.
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The revision at which it was written.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The number of the schema whose form it has.
+    pub(crate) fn schema(&self) -> u64 {
+        self.schema
+    }
+
+    /// A field of its metadata.
+    pub(crate) fn metadata(&self, field: &str) -> Option<&Value> {
+        self.value.get("metadata")?.get(field)
+    }
+
+    /// Its uid, or nothing.
+    pub(crate) fn uid(&self) -> &str {
+        self.metadata("uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// Whether it is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.metadata("deletionTimestamp").is_some()
+    }
+
+    /// Whether somebody still has to clean up after it.
+    pub(crate) fn has_finalizers(&self) -> bool {
+        self.metadata("finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
+    }
+
+    /// The members of the JSON object, without the braces.
+    pub(crate) fn body(&self) -> &Bytes {
+        self.body.get_or_init(|| members(&self.value))
+    }
+
+    /// The member `metadata` alone, without braces around it.
+    pub(crate) fn metadata_body(&self) -> &Bytes {
+        self.metadata.get_or_init(|| {
+            let metadata = self.value.get("metadata").cloned().unwrap_or_default();
+            members(&serde_json::json!({ "metadata": metadata }))
+        })
+    }
+}
+
+/// The members of a JSON object, without the braces around them.
+pub(crate) fn members(object: &Value) -> Bytes {
+    // A `Value` has string keys and finite numbers only, so it always serializes.
+    let bytes = Bytes::from(object.to_string());
+    match object {
+        Value::Object(_) => bytes.slice(1..bytes.len() - 1),
+        _ => Bytes::new(),
+    }
+}

@@ -1,0 +1,384 @@
+//! The options of a request. *(pure)*
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Query;
+use crate::status::{FieldError, Status};
+
+/// The options of a list or watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ListOptions {
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    /// 0 is no limit.
+    pub(crate) limit: usize,
+    pub(crate) continue_token: String,
+    pub(crate) resource_version: String,
+    pub(crate) version_match: Option<VersionMatch>,
+    pub(crate) watch: bool,
+    pub(crate) bookmarks: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) send_initial_events: Option<bool>,
+}
+
+/// How a resourceVersion is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    /// That one.
+    Exact,
+    /// That one or a newer one.
+    NotOlderThan,
+}
+
+/// The options of a create, update or patch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WriteOptions {
+    /// Answer as if, and store nothing.
+    pub(crate) dry_run: bool,
+    /// What to do about fields that the schema doesn't know.
+    pub(crate) unknown_fields: UnknownFields,
+}
+
+/// What to do about fields that a schema doesn't know; they are dropped in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum UnknownFields {
+    /// Nothing.
+    Ignore,
+    /// Tell the client.
+    #[default]
+    Warn,
+    /// Refuse the object.
+    Refuse,
+}
+
+/// The options of a deletion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    /// Answer as if, and delete nothing.
+    pub(crate) dry_run: bool,
+    /// Delete that one only.
+    pub(crate) uid: Option<String>,
+    /// Delete it in that state only.
+    pub(crate) resource_version: Option<String>,
+}
+
+// === impl ListOptions ===
+
+impl ListOptions {
+    /// Reads the options of a list or watch.
+    ///
+    /// # Errors
+    ///
+    /// 400 if they can't be read, 422 if they contradict each other.
+    pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
+        let limit = match query.get("limit") {
+            "" => 0,
+            text => text
+                .parse::<i64>()
+                .ok()
+                .and_then(|limit| usize::try_from(limit).ok())
+                .ok_or_else(|| Status::bad_request(format!("invalid limit: {text:?}")))?,
+        };
+        let timeout = match query.get("timeoutSeconds") {
+            "" => None,
+            text => text
+                .parse::<u64>()
+                .map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds)))
+                .map_err(|_| Status::bad_request(format!("invalid timeoutSeconds: {text:?}")))?,
+        };
+        let watch = query.flag("watch").unwrap_or(false);
+        let resource_version = query.get("resourceVersion").to_owned();
+        let send_initial_events = query.flag("sendInitialEvents");
+        let version_match = match query.get("resourceVersionMatch") {
+            "" => None,
+            "Exact" => Some(VersionMatch::Exact),
+            "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+            other => {
+                let error = FieldError::not_supported(
+                    "resourceVersionMatch",
+                    &other.into(),
+                    if watch {
+                        &["NotOlderThan"][..]
+                    } else {
+                        &["Exact", "NotOlderThan"]
+                    },
+                );
+                return Err(Status::invalid_options("ListOptions", &[error]));
+            }
+        };
+        let options = Self {
+            label_selector: query.get("labelSelector").to_owned(),
+            field_selector: query.get("fieldSelector").to_owned(),
+            limit,
+            continue_token: query.get("continue").to_owned(),
+            resource_version,
+            version_match,
+            watch,
+            bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
+            timeout,
+            send_initial_events,
+        };
+        match options.contradiction() {
+            Some(error) => Err(Status::invalid_options("ListOptions", &[error])),
+            None => Ok(options),
+        }
+    }
+
+    fn contradiction(&self) -> Option<FieldError> {
+        let forbidden = |path: &str, detail: &str| Some(FieldError::forbidden(path, detail));
+        if self.watch {
+            match (self.send_initial_events, self.version_match) {
+                (Some(_), None) => forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ),
+                (None, Some(_)) => forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ),
+                (Some(_), Some(VersionMatch::Exact)) => Some(FieldError::not_supported(
+                    "resourceVersionMatch",
+                    &"Exact".into(),
+                    ["NotOlderThan"],
+                )),
+                _ => None,
+            }
+        } else if self.send_initial_events.is_some() {
+            forbidden(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            )
+        } else if self.version_match.is_none() {
+            None
+        } else if !self.continue_token.is_empty() {
+            forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden when continue is provided",
+            )
+        } else if self.resource_version.is_empty() {
+            forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            )
+        } else if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
+            forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            )
+        } else {
+            None
+        }
+    }
+}
+
+// === impl WriteOptions ===
+
+impl WriteOptions {
+    /// Reads the options of a create, update or patch.
+    ///
+    /// # Errors
+    ///
+    /// 422 for a value that isn't known.
+    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let dry_run = dry_run(query.get("dryRun"), &mut errors);
+        let manager = query.get("fieldManager");
+        if manager.len() > 128 {
+            errors.push(FieldError::too_long("fieldManager", 128));
+        }
+        let validation = query.get("fieldValidation");
+        let known = ["", "Ignore", "Strict", "Warn"];
+        if !known.contains(&validation) {
+            errors.push(FieldError::not_supported(
+                "fieldValidation",
+                &validation.into(),
+                known,
+            ));
+        }
+        if !query.get("force").is_empty() {
+            errors.push(FieldError::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            ));
+        }
+        let unknown_fields = match validation {
+            "Ignore" => UnknownFields::Ignore,
+            "Strict" => UnknownFields::Refuse,
+            _ => UnknownFields::Warn,
+        };
+        if errors.is_empty() {
+            Ok(Self {
+                dry_run,
+                unknown_fields,
+            })
+        } else {
+            Err(Status::invalid_options(kind, &errors))
+        }
+    }
+}
+
+// === impl DeleteOptions ===
+
+impl DeleteOptions {
+    /// Reads the options of a deletion from its body or, without one, from the query.
+    ///
+    /// # Errors
+    ///
+    /// 400 if they can't be read, 422 if they contradict each other.
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Status> {
+        let mut errors = Vec::new();
+        let text = |key: &str| match body {
+            Some(body) => body
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            None => query.get(key).to_owned(),
+        };
+        let policy = text("propagationPolicy");
+        let orphans = match body {
+            Some(body) => body
+                .get("orphanDependents")
+                .is_some_and(|value| !value.is_null()),
+            None => query.flag("orphanDependents").is_some(),
+        };
+        let known = ["Background", "Foreground", "Orphan"];
+        if orphans && !policy.is_empty() {
+            errors.push(FieldError::invalid(
+                "propagationPolicy",
+                &policy.clone().into(),
+                "orphanDependents and deletionPropagation cannot be both set",
+            ));
+        } else if !policy.is_empty() && !known.contains(&policy.as_str()) {
+            errors.push(FieldError::not_supported(
+                "propagationPolicy",
+                &policy.into(),
+                known,
+            ));
+        }
+        let dry = match body {
+            Some(body) => body
+                .pointer("/dryRun/0")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+            None => query.get("dryRun"),
+        };
+        let dry_run = dry_run(dry, &mut errors);
+        if !errors.is_empty() {
+            return Err(Status::invalid_options("DeleteOptions", &errors));
+        }
+        let precondition = |key: &str| {
+            body.and_then(|body| body.get("preconditions")?.get(key)?.as_str())
+                .map(str::to_owned)
+        };
+        Ok(Self {
+            dry_run,
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+        })
+    }
+}
+
+fn dry_run(text: &str, errors: &mut Vec<FieldError>) -> bool {
+    match text {
+        "" => false,
+        "All" => true,
+        other => {
+            errors.push(FieldError::not_supported("dryRun", &other.into(), ["All"]));
+            false
+        }
+    }
+}
+
+/// The number that a resourceVersion is; empty is none.
+///
+/// # Errors
+///
+/// 400 if it isn't a number.
+pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
+    match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            Status::bad_request(format!(
+                "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            ))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{DeleteOptions, ListOptions, Query, WriteOptions, resource_version};
+
+    #[test]
+    fn list_options_that_contradict_each_other_are_refused() {
+        for (query, code) in [
+            ("limit=x", 400),
+            ("limit=-1", 400),
+            ("resourceVersionMatch=Exact", 422),
+            ("resourceVersionMatch=Exact&resourceVersion=0", 422),
+            ("resourceVersionMatch=Newest&resourceVersion=1", 422),
+            (
+                "resourceVersionMatch=Exact&resourceVersion=1&continue=x",
+                422,
+            ),
+            ("sendInitialEvents=true", 422),
+            ("watch=true&sendInitialEvents=true", 422),
+            ("watch=true&resourceVersionMatch=NotOlderThan", 422),
+            (
+                "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
+                422,
+            ),
+        ] {
+            let status = ListOptions::parse(&Query::parse(query)).expect_err(query);
+            assert_eq!(status.code(), code, "{query}");
+        }
+        for query in [
+            "",
+            "limit=500&resourceVersion=0",
+            "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            "resourceVersionMatch=Exact&resourceVersion=1",
+        ] {
+            assert!(ListOptions::parse(&Query::parse(query)).is_ok(), "{query}");
+        }
+    }
+
+    #[test]
+    fn options_of_writes_are_read_and_checked() {
+        let write = |query: &str| WriteOptions::parse(&Query::parse(query), "CreateOptions");
+        assert_eq!(write("dryRun=All").map(|options| options.dry_run), Ok(true));
+        assert_eq!(
+            write("dryRun=Some").map_err(|status| status.code()),
+            Err(422)
+        );
+        assert_eq!(
+            write("fieldValidation=Loud").map_err(|status| status.code()),
+            Err(422)
+        );
+
+        let query = Query::default();
+        let body = json!({
+            "preconditions": { "uid": "1" },
+            "propagationPolicy": "Background",
+            "dryRun": ["All"],
+        });
+        let options = DeleteOptions::parse(&query, Some(&body)).expect("it makes sense");
+        assert_eq!((options.uid.as_deref(), options.dry_run), (Some("1"), true));
+        let body = json!({ "propagationPolicy": "Background", "orphanDependents": true });
+        assert!(DeleteOptions::parse(&query, Some(&body)).is_err());
+    }
+
+    #[test]
+    fn a_resource_version_is_a_number_or_nothing() {
+        assert_eq!(resource_version(""), Ok(None));
+        assert_eq!(resource_version("12"), Ok(Some(12)));
+        assert_eq!(
+            resource_version("abc").map_err(|status| status.code()),
+            Err(400)
+        );
+    }
+}

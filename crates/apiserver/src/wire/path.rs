@@ -1,0 +1,206 @@
+//! What a URL means. *(pure)*
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// What a URL means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// `/healthz`, `/livez` and `/readyz`, with or without the name of a check.
+    Health,
+    /// `/version`.
+    Version,
+    /// `/api`.
+    CoreVersions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/{group}`.
+    Group(String),
+    /// `/api/v1` and `/apis/{group}/{version}`.
+    Resources {
+        /// Empty for the core group.
+        group: String,
+        /// Such as `v1`.
+        version: String,
+    },
+    /// `/openapi/v3`.
+    OpenApi,
+    /// `/openapi/v3/apis/{group}/{version}`.
+    OpenApiOf {
+        /// Empty for the core group.
+        group: String,
+        /// Such as `v1`.
+        version: String,
+    },
+    /// A resource, one of its objects, or a part of one.
+    Resource(Place),
+    /// Nothing that this server knows.
+    Unknown,
+}
+
+/// A resource, one of its objects, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    /// Such as `v1`.
+    pub(crate) version: String,
+    /// The plural name.
+    pub(crate) resource: String,
+    /// Nothing for what lives in no namespace, and for all namespaces together.
+    pub(crate) namespace: Option<String>,
+    /// Nothing for a collection.
+    pub(crate) name: Option<String>,
+    /// Such as `status`.
+    pub(crate) subresource: Option<String>,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// Reads the path of a URL.
+    pub(crate) fn parse(path: &str) -> Self {
+        let segments: Option<Vec<String>> = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(|segment| {
+                percent_decode_str(segment)
+                    .decode_utf8()
+                    .ok()
+                    .map(Cow::into_owned)
+            })
+            .collect();
+        let Some(segments) = segments else {
+            return Self::Unknown;
+        };
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        match segments.as_slice() {
+            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", _] => Self::Health,
+            ["version"] => Self::Version,
+            ["api"] => Self::CoreVersions,
+            ["apis"] => Self::Groups,
+            ["openapi", "v3"] => Self::OpenApi,
+            ["openapi", "v3", "api", version] => Self::OpenApiOf {
+                group: String::new(),
+                version: (*version).to_owned(),
+            },
+            ["openapi", "v3", "apis", group, version] => Self::OpenApiOf {
+                group: (*group).to_owned(),
+                version: (*version).to_owned(),
+            },
+            ["api", version, rest @ ..] => Self::versioned("", version, rest),
+            ["apis", group] => Self::Group((*group).to_owned()),
+            ["apis", group, version, rest @ ..] => Self::versioned(group, version, rest),
+            _ => Self::Unknown,
+        }
+    }
+
+    fn versioned(group: &str, version: &str, rest: &[&str]) -> Self {
+        let place = |resource: &str, namespace: Option<&str>, rest: &[&str]| {
+            let (name, subresource) = match rest {
+                [] => (None, None),
+                [name] => (Some(*name), None),
+                [name, subresource] => (Some(*name), Some(*subresource)),
+                _ => return Self::Unknown,
+            };
+            Self::Resource(Place {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                resource: resource.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.map(str::to_owned),
+                subresource: subresource.map(str::to_owned),
+            })
+        };
+        match rest {
+            [] => Self::Resources {
+                group: group.to_owned(),
+                version: version.to_owned(),
+            },
+            // The namespace itself, or one of its two subresources; a resource of either
+            // name inside a namespace doesn't exist.
+            ["namespaces"] if group.is_empty() => place("namespaces", None, &[]),
+            ["namespaces", name] if group.is_empty() => place("namespaces", None, &[name]),
+            ["namespaces", name, part @ ("status" | "finalize")] if group.is_empty() => {
+                place("namespaces", None, &[name, part])
+            }
+            ["namespaces", namespace, resource, rest @ ..] => {
+                place(resource, Some(namespace), rest)
+            }
+            [resource, rest @ ..] => place(resource, None, rest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, Target};
+
+    #[test]
+    fn urls_mean_what_kubernetes_means() {
+        for (path, expected) in [
+            ("/api/v1/pods", "/v1 pods - - -"),
+            ("/api/v1/namespaces", "/v1 namespaces - - -"),
+            ("/api/v1/namespaces/a", "/v1 namespaces - a -"),
+            ("/api/v1/namespaces/a/status", "/v1 namespaces - a status"),
+            (
+                "/api/v1/namespaces/a/finalize",
+                "/v1 namespaces - a finalize",
+            ),
+            ("/api/v1/namespaces/a/pods", "/v1 pods a - -"),
+            ("/api/v1/namespaces/a/pods/b", "/v1 pods a b -"),
+            ("/api/v1/namespaces/a/pods/b/status", "/v1 pods a b status"),
+            (
+                "/apis/ex.io/v1/widgets/b/scale",
+                "ex.io/v1 widgets - b scale",
+            ),
+            (
+                "/apis/ex.io/v1/namespaces/a/widgets/",
+                "ex.io/v1 widgets a - -",
+            ),
+            (
+                "/apis/rbac/v1/roles/system%3Aadmin",
+                "rbac/v1 roles - system:admin -",
+            ),
+        ] {
+            let Target::Resource(Place {
+                group,
+                version,
+                resource,
+                namespace,
+                name,
+                subresource,
+            }) = Target::parse(path)
+            else {
+                panic!("{path} is a resource");
+            };
+            let or = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            let read = format!(
+                "{group}/{version} {resource} {} {} {}",
+                or(namespace),
+                or(name),
+                or(subresource)
+            );
+            assert_eq!(read, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_unknown() {
+        for path in [
+            "/",
+            "/nowhere",
+            "/api/v1/pods/a/b/c",
+            "/apis/a/b/c/d/e/f/g/h",
+            "/openapi/v2",
+        ] {
+            assert_eq!(Target::parse(path), Target::Unknown, "{path}");
+        }
+        assert_eq!(Target::parse("/readyz/ping"), Target::Health);
+        assert_eq!(
+            Target::parse("/apis/apps"),
+            Target::Group("apps".to_owned())
+        );
+    }
+}

@@ -118,7 +118,7 @@ fn write_object(
     presentation: Presentation,
     typed: bool,
 ) {
-    let (types, body): (Cow<'_, str>, Bytes) = if presentation == Presentation::Metadata {
+    let (kind, body): (Cow<'_, str>, Bytes) = if presentation == Presentation::Metadata {
         (PARTIAL.into(), stored.metadata_body().clone())
     } else {
         (
@@ -131,8 +131,8 @@ fn write_object(
         )
     };
     out.push(b'{');
-    out.extend_from_slice(types.as_bytes());
-    if !types.is_empty() && !body.is_empty() {
+    out.extend_from_slice(kind.as_bytes());
+    if !kind.is_empty() && !body.is_empty() {
         out.push(b',');
     }
     out.extend_from_slice(&body);

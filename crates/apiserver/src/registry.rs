@@ -52,10 +52,6 @@ pub(crate) enum Generation {
 
 /// One resource in one version, as discovery and requests name it.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own about a resource"
-)]
 pub(crate) struct ResourceInfo {
     /// The API group; empty for the core group.
     pub(crate) group: String,

@@ -69,12 +69,12 @@ pub(crate) struct Store {
     revision: u64,
     compacted: u64,
     capacity: usize,
-    shelves: BTreeMap<Table, Shelf>,
+    stock: BTreeMap<Table, Drawer>,
 }
 
 /// The objects and the log of one resource.
 #[derive(Debug, Default)]
-struct Shelf {
+struct Drawer {
     objects: Objects,
     log: VecDeque<Event>,
     /// The revision of the last event that the log has let go.
@@ -103,7 +103,7 @@ impl Store {
             revision: 0,
             compacted: 0,
             capacity,
-            shelves: BTreeMap::new(),
+            stock: BTreeMap::new(),
         }
     }
 
@@ -114,27 +114,27 @@ impl Store {
 
     /// The revision of the last write to a resource; 0 if there was none.
     pub(crate) fn last_write(&self, table: &str) -> u64 {
-        self.shelves.get(table).map_or(0, |shelf| shelf.last)
+        self.stock.get(table).map_or(0, |drawer| drawer.last)
     }
 
     /// The object at `key`.
     pub(crate) fn get(&self, table: &str, key: &Key) -> Option<&Arc<Stored>> {
-        self.shelves.get(table)?.objects.get(key)
+        self.stock.get(table)?.objects.get(key)
     }
 
     /// The objects of a resource, as they are now.
     pub(crate) fn objects(&self, table: &str) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
-        self.shelves
+        self.stock
             .get(table)
             .into_iter()
-            .flat_map(|shelf| &shelf.objects)
+            .flat_map(|drawer| &drawer.objects)
     }
 
     /// Every object in `namespace`, with its resource.
     pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Table, &Key)> {
         let first = Key::new(namespace, "");
-        self.shelves.iter().flat_map(move |(table, shelf)| {
-            shelf
+        self.stock.iter().flat_map(move |(table, drawer)| {
+            drawer
                 .objects
                 .range(first.clone()..)
                 .take_while({
@@ -155,14 +155,14 @@ impl Store {
     ) -> Arc<Stored> {
         self.revision += 1;
         let object = Arc::new(Stored::new(value, self.revision, schema));
-        let shelf = self.shelves.entry(table.clone()).or_default();
-        let previous = shelf.objects.insert(key.clone(), object.clone());
+        let drawer = self.stock.entry(table.clone()).or_default();
+        let previous = drawer.objects.insert(key.clone(), object.clone());
         let change = if previous.is_some() {
             Change::Modified
         } else {
             Change::Added
         };
-        shelf.record(
+        drawer.record(
             self.capacity,
             Event {
                 revision: self.revision,
@@ -177,11 +177,11 @@ impl Store {
 
     /// Takes the object at `key` away, and gives its last state.
     pub(crate) fn remove(&mut self, table: &str, key: &Key) -> Option<Arc<Stored>> {
-        let shelf = self.shelves.get_mut(table)?;
-        let previous = shelf.objects.remove(key)?;
+        let drawer = self.stock.get_mut(table)?;
+        let previous = drawer.objects.remove(key)?;
         self.revision += 1;
         let object = Arc::new(previous.at(self.revision));
-        shelf.record(
+        drawer.record(
             self.capacity,
             Event {
                 revision: self.revision,
@@ -207,7 +207,7 @@ impl Store {
     ///
     /// [`Expired`] if some of it is forgotten.
     pub(crate) fn remembers(&self, table: &str, revision: u64) -> Result<(), Expired> {
-        let floor = self.shelves.get(table).map_or(0, |shelf| shelf.floor);
+        let floor = self.stock.get(table).map_or(0, |drawer| drawer.floor);
         let oldest = floor.max(self.compacted);
         if revision < oldest {
             Err(Expired { oldest })
@@ -227,14 +227,14 @@ impl Store {
         revision: u64,
     ) -> Result<Cow<'_, Objects>, Expired> {
         self.remembers(table, revision)?;
-        let Some(shelf) = self.shelves.get(table) else {
+        let Some(drawer) = self.stock.get(table) else {
             return Ok(Cow::Owned(Objects::new()));
         };
-        if shelf.last <= revision {
-            return Ok(Cow::Borrowed(&shelf.objects));
+        if drawer.last <= revision {
+            return Ok(Cow::Borrowed(&drawer.objects));
         }
-        let mut objects = shelf.objects.clone();
-        for event in shelf
+        let mut objects = drawer.objects.clone();
+        for event in drawer
             .log
             .iter()
             .rev()
@@ -262,24 +262,24 @@ impl Store {
         revision: u64,
         limit: usize,
     ) -> Result<Vec<Event>, Expired> {
-        let Some(shelf) = self.shelves.get(table) else {
+        let Some(drawer) = self.stock.get(table) else {
             return Ok(Vec::new());
         };
-        if revision < shelf.floor {
+        if revision < drawer.floor {
             return Err(Expired {
-                oldest: shelf.floor,
+                oldest: drawer.floor,
             });
         }
-        let first = shelf
+        let first = drawer
             .log
             .partition_point(|event| event.revision <= revision);
-        Ok(shelf.log.iter().skip(first).take(limit).cloned().collect())
+        Ok(drawer.log.iter().skip(first).take(limit).cloned().collect())
     }
 }
 
-// === impl Shelf ===
+// === impl Drawer ===
 
-impl Shelf {
+impl Drawer {
     fn record(&mut self, capacity: usize, event: Event) {
         self.last = event.revision;
         self.log.push_back(event);

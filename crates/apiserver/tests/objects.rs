@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 use windlass_apiserver::ApiServer;
 
@@ -163,7 +163,7 @@ async fn a_definition_is_served_at_once_and_its_schema_holds() -> TestResult {
     assert_eq!(missing.0, 404);
     register(&client, widget_definition()).await?;
 
-    let (code, _, message) = refusal(widgets.create(&post, &widget("w", json!({}))).await);
+    let (code, _, message) = refusal(widgets.create(&post, &widget("w", &json!({}))).await);
     assert_eq!(code, 422);
     assert_eq!(
         message,
@@ -171,7 +171,7 @@ async fn a_definition_is_served_at_once_and_its_schema_holds() -> TestResult {
     );
 
     let spec = json!({ "size": 1, "weight": 9 });
-    let created = widgets.create(&post, &widget("w", spec)).await?;
+    let created = widgets.create(&post, &widget("w", &spec)).await?;
     assert_eq!(created.data["spec"], json!({ "size": 1, "color": "grey" }));
     assert_eq!(created.metadata.generation, Some(1));
     assert_eq!(
@@ -229,7 +229,7 @@ async fn a_namespace_goes_when_everything_in_it_is_gone() -> TestResult {
         .list(&ListParams::default())
         .await?
         .iter()
-        .map(|map| map.name_any())
+        .map(ResourceExt::name_any)
         .collect();
     assert_eq!(left, ["a"]);
 

@@ -127,44 +127,38 @@ fn is_label(text: &str) -> bool {
 mod tests {
     use super::{label, label_1035, label_value, path_segment, qualified_name, subdomain};
 
+    /// What a rule takes, and what it doesn't.
+    #[track_caller]
+    fn check(rule: fn(&str) -> Option<String>, good: &[&str], bad: &[&str]) {
+        for text in good {
+            assert_eq!(rule(text), None, "{text:?}");
+        }
+        for text in bad {
+            assert!(rule(text).is_some(), "{text:?}");
+        }
+    }
+
     #[test]
     fn names_are_spelt_by_the_rules() {
-        let table: [(&str, fn(&str) -> Option<String>, &[&str], &[&str]); 6] = [
-            (
-                "qualified",
-                qualified_name,
-                &["a", "A.b_c-9", "ex.io/A"],
-                &["", "/a", "a/", "a/b/c", "-a", "A_/b", "a b", "EX.io/a"],
-            ),
-            (
-                "value",
-                label_value,
-                &["", "a", "A.b"],
-                &["-", "a b", "a-", "ä"],
-            ),
-            (
-                "subdomain",
-                subdomain,
-                &["a", "a.b-c.9"],
-                &["", "A", "a..b", ".a", "a.", "a_b"],
-            ),
-            ("label", label, &["a", "9-a"], &["", "a.b", "-a", "A"]),
-            ("label 1035", label_1035, &["a", "a-9"], &["", "9a", "a.b"]),
-            (
-                "segment",
-                path_segment,
-                &["a:b", "A_", "a b"],
-                &[".", "..", "a/b", "a%b"],
-            ),
-        ];
-        for (rule, check, good, bad) in table {
-            for text in good {
-                assert_eq!(check(text), None, "{rule} {text:?}");
-            }
-            for text in bad {
-                assert!(check(text).is_some(), "{rule} {text:?}");
-            }
-        }
+        let bad = ["", "/a", "a/", "a/b/c", "-a", "A_/b", "a b", "EX.io/a"];
+        check(qualified_name, &["a", "A.b_c-9", "ex.io/A"], &bad);
+        check(
+            label_value,
+            &["", "a", "A.b"],
+            &["-", "a b", "a-", "\u{e4}"],
+        );
+        check(
+            subdomain,
+            &["a", "a.b-c.9"],
+            &["", "A", "a..b", ".a", "a.", "a_b"],
+        );
+        check(label, &["a", "9-a"], &["", "a.b", "-a", "A"]);
+        check(label_1035, &["a", "a-9"], &["", "9a", "a.b"]);
+        check(
+            path_segment,
+            &["a:b", "A_", "a b"],
+            &[".", "..", "a/b", "a%b"],
+        );
         assert!(label(&"a".repeat(64)).is_some());
         assert!(subdomain(&"a".repeat(254)).is_some());
     }

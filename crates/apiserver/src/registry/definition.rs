@@ -71,7 +71,7 @@ impl<'a> Definition<'a> {
                     errors.push(FieldError::required(path, ""));
                 }
                 Some(other) => {
-                    errors.push(FieldError::type_invalid(path, other, "must be a string"))
+                    errors.push(FieldError::type_invalid(path, other, "must be a string"));
                 }
             }
         }

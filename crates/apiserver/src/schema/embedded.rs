@@ -9,6 +9,12 @@ use serde_json::{Map, Value};
 use super::{node::Node, place::Place};
 use crate::status::FieldError;
 
+/// What Kubernetes says of a kind that could not be a name.
+const NOT_A_KIND: &str = "may have mixed case, but should otherwise match: a DNS-1035 label must \
+    consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+    end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation \
+    is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
 /// Notes every embedded object without a proper `apiVersion` and `kind`.
 pub(super) fn check(node: &Node, value: &Value, at: &Place<'_>, faults: &mut Vec<FieldError>) {
     match value {
@@ -40,6 +46,15 @@ fn check_object(fields: &Map<String, Value>, at: &Place<'_>, faults: &mut Vec<Fi
         let path = || at.child(name).to_string();
         match fields.get(name) {
             None => faults.push(FieldError::required(path(), "")),
+            Some(Value::String(text)) if name == "kind" && !text.is_empty() => {
+                if !is_kind(text) {
+                    faults.push(FieldError::invalid(
+                        path(),
+                        &text.as_str().into(),
+                        NOT_A_KIND,
+                    ));
+                }
+            }
             Some(Value::String(text)) if !text.is_empty() => {}
             Some(Value::String(text)) => {
                 let text = text.as_str().into();
@@ -59,4 +74,12 @@ fn check_object(fields: &Map<String, Value>, at: &Place<'_>, faults: &mut Vec<Fi
             why,
         ));
     }
+}
+
+fn is_kind(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    text.len() <= 63
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(inner)
 }

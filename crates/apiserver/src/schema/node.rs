@@ -192,8 +192,9 @@ impl Type {
         match value {
             Value::Null => None,
             Value::Bool(_) => Some(Self::Boolean),
-            Value::Number(number) if number.is_f64() => Some(Self::Number),
-            Value::Number(_) => Some(Self::Integer),
+            // An integer that does not fit 64 bits is a float to Go.
+            Value::Number(number) if number.is_i64() => Some(Self::Integer),
+            Value::Number(_) => Some(Self::Number),
             Value::String(_) => Some(Self::String),
             Value::Array(_) => Some(Self::Array),
             Value::Object(_) => Some(Self::Object),

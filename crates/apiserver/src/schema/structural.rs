@@ -37,6 +37,10 @@ pub(super) fn check(
     if types == "array" && words.raw("items").is_none() {
         faults.push(FieldError::required(path("items"), "must be specified"));
     }
+    if level == Level::Root && flag("nullable") {
+        let why = "nullable cannot be true at the root";
+        faults.push(FieldError::forbidden(path("nullable"), why));
+    }
     if level == Level::Root && words.raw("additionalProperties").is_some() {
         let why = "must not be used at the root";
         faults.push(FieldError::forbidden(path("additionalProperties"), why));

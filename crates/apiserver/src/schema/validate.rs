@@ -21,7 +21,7 @@ use crate::status::FieldError;
 
 mod fit;
 
-use fit::{Numeric, not_multiple, out_of_range, wrong_type};
+use fit::{Multiple, Numeric, not_multiple, out_of_range, wrong_type};
 
 /// Everything in `value` that `node` does not allow.
 ///
@@ -82,7 +82,14 @@ impl Validation<'_> {
     }
 
     fn invalid(self, at: &Place<'_>, value: &Value, rule: impl std::fmt::Display) -> FieldError {
-        FieldError::invalid(self.path(at), value, format!("{at} in body {rule}"))
+        let why = format!("{at} in body {rule}");
+        match value.as_f64().filter(|_| value.is_f64()) {
+            // Go prints a float without a fraction like an integer.
+            Some(float) if float.fract() == 0.0 && number::is_integer(float) => {
+                FieldError::invalid(self.path(at), &number::cut(float).into(), why)
+            }
+            _ => FieldError::invalid(self.path(at), value, why),
+        }
     }
 
     fn value(self, node: &Node, value: &Value, at: &Place<'_>) -> Report {
@@ -171,10 +178,16 @@ impl Validation<'_> {
                 "Checked value must be of type {kind} in {at}"
             )));
         }
-        if let Some(factor) = rules.multiple_of
-            && let Some(rule) = not_multiple(numeric, factor)
+        match rules
+            .multiple_of
+            .and_then(|factor| not_multiple(numeric, factor))
         {
-            report.add(self.invalid(at, value, rule));
+            None => {}
+            Some(Multiple::Broken(rule)) => report.add(self.invalid(at, value, rule)),
+            Some(Multiple::BadFactor(factor)) => {
+                let why = format!("factor MultipleOf declared for {at} must be positive: {factor}");
+                report.add(FieldError::invalid(self.path(at), &factor, why));
+            }
         }
         for (bound, is_least) in [(rules.minimum, true), (rules.maximum, false)] {
             let Some(bound) = bound else { continue };

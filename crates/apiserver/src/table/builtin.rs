@@ -1,7 +1,7 @@
 //! The columns of the kinds that Kubernetes brings.
 //!
 //! Those for which Kubernetes has many rules and few people look (volumes, autoscalers,
-//! policies, ...) show name and age.
+//! endpoints, ...) show name and age.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -43,12 +43,27 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
             vec![column("Holder", "string", cells::holder), age()]
         }
         ("networking.k8s.io", "ingresses") => ingresses(),
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
-            vec![column("Role", "string", cells::role), age()]
-        }
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => role_bindings(),
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
             vec![column("Created At", "date", cells::created)]
         }
+        ("policy", "poddisruptionbudgets") => disruption_budgets(),
+        ("networking.k8s.io", "networkpolicies") => {
+            vec![
+                column("Pod-Selector", "string", network::pod_selector),
+                age(),
+            ]
+        }
+        ("networking.k8s.io", "ingressclasses") => vec![
+            column("Controller", "string", |object, _| {
+                cells::text(object, "/spec/controller", "")
+            }),
+            column("Parameters", "string", network::parameters),
+            age(),
+        ],
+        ("scheduling.k8s.io", "priorityclasses") => priority_classes(),
+        ("storage.k8s.io", "storageclasses") => storage_classes(),
+        ("", "persistentvolumeclaims") => volume_claims(),
         _ => vec![age()],
     });
     columns
@@ -84,6 +99,23 @@ fn nodes() -> Vec<Column> {
         column("Roles", "string", node::node_roles),
         age(),
         column("Version", "string", node::node_version),
+        wide("Internal-IP", |object, _| {
+            node::address(object, "InternalIP")
+        }),
+        wide("External-IP", |object, _| {
+            node::address(object, "ExternalIP")
+        }),
+        wide("OS-Image", |object, _| {
+            cells::text(object, "/status/nodeInfo/osImage", "<unknown>")
+        }),
+        wide("Kernel-Version", node::kernel),
+        wide("Container-Runtime", |object, _| {
+            cells::text(
+                object,
+                "/status/nodeInfo/containerRuntimeVersion",
+                "<unknown>",
+            )
+        }),
     ]
 }
 
@@ -172,6 +204,11 @@ fn cron_jobs() -> Vec<Column> {
         column("Active", "integer", job::active),
         column("Last Schedule", "string", job::last_schedule),
         age(),
+        wide("Containers", workload::scheduled_container_names),
+        wide("Images", workload::scheduled_container_images),
+        wide("Selector", |object, _| {
+            workload::selector_at(object, "/spec/jobTemplate/spec/selector").into()
+        }),
     ]
 }
 
@@ -184,6 +221,89 @@ fn ingresses() -> Vec<Column> {
         column("Address", "string", network::address),
         column("Ports", "string", network::ingress_ports),
         age(),
+    ]
+}
+
+fn role_bindings() -> Vec<Column> {
+    vec![
+        column("Role", "string", cells::role),
+        age(),
+        wide("Users", |object, _| cells::subjects(object, "User")),
+        wide("Groups", |object, _| cells::subjects(object, "Group")),
+        wide("ServiceAccounts", |object, _| {
+            cells::subjects(object, "ServiceAccount")
+        }),
+    ]
+}
+
+fn disruption_budgets() -> Vec<Column> {
+    vec![
+        column("Min Available", "string", |object, _| {
+            cells::text_or_number(object, "/spec/minAvailable", "N/A")
+        }),
+        column("Max Unavailable", "string", |object, _| {
+            cells::text_or_number(object, "/spec/maxUnavailable", "N/A")
+        }),
+        column("Allowed Disruptions", "integer", |object, _| {
+            cells::count(object, "/status/disruptionsAllowed")
+        }),
+        age(),
+    ]
+}
+
+fn priority_classes() -> Vec<Column> {
+    vec![
+        column("Value", "integer", |object, _| {
+            cells::count(object, "/value")
+        }),
+        column("Global-Default", "boolean", |object, _| {
+            cells::flag(object, "/globalDefault")
+        }),
+        age(),
+        column("PreemptionPolicy", "string", |object, _| {
+            cells::text(object, "/preemptionPolicy", "")
+        }),
+    ]
+}
+
+fn storage_classes() -> Vec<Column> {
+    vec![
+        column("Provisioner", "string", |object, _| {
+            cells::text(object, "/provisioner", "")
+        }),
+        column("ReclaimPolicy", "string", |object, _| {
+            cells::text(object, "/reclaimPolicy", "Delete")
+        }),
+        column("VolumeBindingMode", "string", |object, _| {
+            cells::text(object, "/volumeBindingMode", "Immediate")
+        }),
+        column("AllowVolumeExpansion", "string", |object, _| {
+            cells::flag(object, "/allowVolumeExpansion")
+        }),
+        age(),
+    ]
+}
+
+fn volume_claims() -> Vec<Column> {
+    vec![
+        column("Status", "string", cells::phase),
+        column("Volume", "string", |object, _| {
+            cells::text(object, "/spec/volumeName", "")
+        }),
+        column("Capacity", "string", |object, _| {
+            cells::text_or_number(object, "/status/capacity/storage", "")
+        }),
+        column("Access Modes", "string", cells::access_modes),
+        column("StorageClass", "string", |object, _| {
+            cells::text(object, "/spec/storageClassName", "")
+        }),
+        column("VolumeAttributesClass", "string", |object, _| {
+            cells::text(object, "/spec/volumeAttributesClassName", "<unset>")
+        }),
+        age(),
+        wide("VolumeMode", |object, _| {
+            cells::text(object, "/spec/volumeMode", "<unset>")
+        }),
     ]
 }
 

@@ -85,6 +85,23 @@ pub(super) fn phase(object: &Value, _: Timestamp) -> Value {
     text(object, "/status/phase", "")
 }
 
+/// The string or number at `pointer`, or `absent`.
+pub(super) fn text_or_number(object: &Value, pointer: &str, absent: &str) -> Value {
+    match object.pointer(pointer) {
+        Some(Value::Number(number)) => number.to_string().into(),
+        _ => text(object, pointer, absent),
+    }
+}
+
+/// The boolean at `pointer`; nothing is `false`.
+pub(super) fn flag(object: &Value, pointer: &str) -> Value {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_bool)
+        .unwrap_or_default()
+        .into()
+}
+
 pub(super) fn kind(object: &Value, _: Timestamp) -> Value {
     text(object, "/type", "")
 }
@@ -104,4 +121,34 @@ pub(super) fn holder(object: &Value, _: Timestamp) -> Value {
 pub(super) fn role(object: &Value, _: Timestamp) -> Value {
     let kind = str_at(object, "/roleRef/kind", "");
     format!("{kind}/{}", str_at(object, "/roleRef/name", "")).into()
+}
+
+/// The subjects of a role binding that are of this `kind`.
+pub(super) fn subjects(object: &Value, kind: &str) -> Value {
+    let subjects = list_at(object, "/subjects").iter();
+    let of_kind = subjects.filter(|subject| str_at(subject, "/kind", "") == kind);
+    let names = of_kind.map(|subject| {
+        let name = str_at(subject, "/name", "");
+        match str_at(subject, "/namespace", "") {
+            "" => name.to_owned(),
+            namespace => format!("{namespace}/{name}"),
+        }
+    });
+    names.collect::<Vec<_>>().join(", ").into()
+}
+
+/// The ways a volume may be mounted, in the short forms of Kubernetes.
+pub(super) fn access_modes(object: &Value, _: Timestamp) -> Value {
+    let modes = list_at(object, "/status/accessModes")
+        .iter()
+        .filter_map(|mode| {
+            Some(match mode.as_str()? {
+                "ReadWriteOnce" => "RWO",
+                "ReadOnlyMany" => "ROX",
+                "ReadWriteMany" => "RWX",
+                "ReadWriteOncePod" => "RWOP",
+                _ => return None,
+            })
+        });
+    modes.collect::<Vec<_>>().join(",").into()
 }

@@ -187,7 +187,7 @@ fn built_in_kinds_have_the_columns_that_people_know() {
         &json!(["x", "Running", "1/2", "60s", "2m", "", "", "<none>"]),
     );
     check(
-        &Columns::builtin("policy", "poddisruptionbudgets"),
+        &Columns::builtin("", "limitranges"),
         &json!({"metadata": meta}),
         "Name Age",
         &json!(["x", "2m"]),

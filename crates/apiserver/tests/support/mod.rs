@@ -78,7 +78,7 @@ pub(crate) fn widgets(client: &Client) -> Api<DynamicObject> {
 }
 
 /// A widget.
-pub(crate) fn widget(name: &str, spec: Value) -> DynamicObject {
+pub(crate) fn widget(name: &str, spec: &Value) -> DynamicObject {
     DynamicObject::new(name, &widget_resource()).data(json!({ "spec": spec }))
 }
 

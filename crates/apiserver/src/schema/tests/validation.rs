@@ -31,7 +31,7 @@ fn a_value_of_another_type_is_told_with_both_types() {
         &[r#"spec.size: Invalid value: "null": spec.size in body must be of type integer: "null""#],
     );
     check(&json!({"size": 1, "port": "http", "note": null}), &[]);
-    check(&json!({"size": 1.0, "port": 80, "ratio": 1}), &[]);
+    check(&json!({"size": 1.0, "port": 80, "ratio": 1.5}), &[]);
 }
 
 #[test]
@@ -69,12 +69,19 @@ fn numbers_stay_within_their_limits() {
         &["spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10"],
     );
     check(
-        &json!({"size": 1, "ratio": 0}),
+        &json!({"size": 1, "ratio": 0.0}),
         &["spec.ratio: Invalid value: 0: spec.ratio in body should be greater than 0"],
     );
     check(
         &json!({"size": 1, "ratio": 0.3}),
         &["spec.ratio: Invalid value: 0.3: spec.ratio in body should be a multiple of 0.5"],
+    );
+    // An integer is compared with the integer part of the factor, which is no factor.
+    check(
+        &json!({"size": 1, "ratio": 1}),
+        &[
+            "spec.ratio: Invalid value: 0: factor MultipleOf declared for spec.ratio must be positive: 0",
+        ],
     );
     check(
         &json!({"size": 3_000_000_000_u64}),

@@ -100,28 +100,41 @@ pub(super) fn out_of_range(node: &Node, numeric: Numeric) -> Option<&'static str
     }
 }
 
-/// The rule that a number breaks by not being a multiple of `factor`.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "what Go does when the factor is no integer"
-)]
-pub(super) fn not_multiple(numeric: Numeric, factor: f64) -> Option<String> {
-    let told = || format!("should be a multiple of {}", number::float_text(factor));
-    if factor <= 0.0 {
-        return Some(told());
-    }
-    let float = match numeric {
-        Numeric::Integer(integer) if factor.fract() == 0.0 => {
-            let rest = integer.checked_rem(number::cut(factor)).unwrap_or_default();
-            return (rest != 0).then(told);
+/// What a number breaks by not being a multiple of `factor`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Multiple {
+    /// The rule itself.
+    Broken(String),
+
+    /// The factor, as it was compared, is none.
+    BadFactor(Value),
+}
+
+/// What `numeric` breaks by not being a multiple of `factor`, if it is none.
+///
+/// Kubernetes cuts the factor to an integer before it compares an integer with it. So no
+/// integer is a multiple of 0.5 to it: the factor is 0 by then, and told to be wrong.
+pub(super) fn not_multiple(numeric: Numeric, factor: f64) -> Option<Multiple> {
+    match numeric {
+        Numeric::Integer(integer) => match number::cut(factor) {
+            factor if factor <= 0 => Some(Multiple::BadFactor(factor.into())),
+            factor => {
+                let is_multiple = integer.checked_rem(factor).unwrap_or_default() == 0;
+                (!is_multiple)
+                    .then(|| Multiple::Broken(format!("should be a multiple of {factor}")))
+            }
+        },
+        Numeric::Float(_) if factor <= 0.0 => Some(Multiple::BadFactor(factor.into())),
+        Numeric::Float(float) => {
+            let times = if factor < 1.0 {
+                1.0 / factor * float
+            } else {
+                float / factor
+            };
+            (!number::is_integer(times)).then(|| {
+                let factor = number::float_text(factor);
+                Multiple::Broken(format!("should be a multiple of {factor}"))
+            })
         }
-        Numeric::Integer(integer) => integer as f64,
-        Numeric::Float(float) => float,
-    };
-    let times = if factor < 1.0 {
-        1.0 / factor * float
-    } else {
-        float / factor
-    };
-    (!number::is_integer(times)).then(told)
+    }
 }

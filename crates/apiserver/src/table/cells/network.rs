@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{NONE, int_at, labels, list_at, str_at, text};
+use super::{NONE, int_at, labels, list_at, str_at, text, workload};
 
 pub(in super::super) fn service_type(object: &Value, _: Timestamp) -> Value {
     text(object, "/spec/type", "")
@@ -89,4 +89,20 @@ pub(in super::super) fn ingress_ports(object: &Value, _: Timestamp) -> Value {
     let tls = !list_at(object, "/spec/tls").is_empty();
     let ports = if tls { "80, 443" } else { "80" };
     ports.into()
+}
+
+pub(in super::super) fn pod_selector(object: &Value, _: Timestamp) -> Value {
+    workload::selector_at(object, "/spec/podSelector").into()
+}
+
+pub(in super::super) fn parameters(object: &Value, _: Timestamp) -> Value {
+    let Some(parameters) = object.pointer("/spec/parameters") else {
+        return NONE.into();
+    };
+    let kind = str_at(parameters, "/kind", "");
+    let name = str_at(parameters, "/name", "");
+    match str_at(parameters, "/apiGroup", "") {
+        "" => format!("{kind}/{name}").into(),
+        group => format!("{kind}.{group}/{name}").into(),
+    }
 }

@@ -46,3 +46,20 @@ pub(in super::super) fn node_roles(object: &Value, _: Timestamp) -> Value {
 pub(in super::super) fn node_version(object: &Value, _: Timestamp) -> Value {
     text(object, "/status/nodeInfo/kubeletVersion", "")
 }
+
+/// The first address of this `kind`.
+pub(in super::super) fn address(object: &Value, kind: &str) -> Value {
+    let mut addresses = list_at(object, "/status/addresses").iter();
+    let found = addresses.find(|address| str_at(address, "/type", "") == kind);
+    found
+        .map_or(NONE, |address| str_at(address, "/address", NONE))
+        .into()
+}
+
+pub(in super::super) fn kernel(object: &Value, _: Timestamp) -> Value {
+    let kernel = str_at(object, "/status/nodeInfo/kernelVersion", "<unknown>");
+    match str_at(object, "/status/nodeInfo/architecture", "") {
+        "" => kernel.into(),
+        architecture => format!("{kernel} ({architecture})").into(),
+    }
+}

@@ -22,31 +22,76 @@ pub(in super::super) fn node_selector(object: &Value, _: Timestamp) -> Value {
     labels(object, "/spec/template/spec/nodeSelector").into()
 }
 
-/// A label selector as one would write it after `-l`.
+pub(in super::super) fn scheduled_container_names(object: &Value, _: Timestamp) -> Value {
+    joined(
+        object,
+        "/spec/jobTemplate/spec/template/spec/containers",
+        "/name",
+        ",",
+    )
+    .into()
+}
+
+pub(in super::super) fn scheduled_container_images(object: &Value, _: Timestamp) -> Value {
+    joined(
+        object,
+        "/spec/jobTemplate/spec/template/spec/containers",
+        "/image",
+        ",",
+    )
+    .into()
+}
+
 pub(in super::super) fn selector(object: &Value, _: Timestamp) -> Value {
-    let mut parts = Vec::new();
-    if object.pointer("/spec/selector/matchLabels").is_some() {
-        parts.push(labels(object, "/spec/selector/matchLabels"));
+    // A replication controller selects by labels alone.
+    match object.pointer("/spec/selector") {
+        Some(Value::Object(fields)) if fields.values().all(Value::is_string) => {
+            labels(object, "/spec/selector").into()
+        }
+        _ => selector_at(object, "/spec/selector").into(),
     }
-    for expression in list_at(object, "/spec/selector/matchExpressions") {
+}
+
+/// The label selector at `pointer` as one would write it after `-l`, sorted by key.
+pub(in super::super) fn selector_at(object: &Value, pointer: &str) -> String {
+    let selector = object.pointer(pointer).unwrap_or(&Value::Null);
+    let labels = selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let mut parts: Vec<(&str, String)> = labels
+        .map(|(key, value)| {
+            (
+                key.as_str(),
+                format!("{key}={}", value.as_str().unwrap_or_default()),
+            )
+        })
+        .collect();
+    for expression in list_at(selector, "/matchExpressions") {
         let key = str_at(expression, "/key", "");
         let values = list_at(expression, "/values")
             .iter()
             .filter_map(Value::as_str);
-        let values = values.collect::<Vec<_>>().join(",");
-        parts.push(match str_at(expression, "/operator", "") {
+        let mut values: Vec<_> = values.collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let part = match str_at(expression, "/operator", "") {
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "DoesNotExist" => format!("!{key}"),
             _ => key.to_owned(),
-        });
+        };
+        parts.push((key, part));
     }
-    // A replication controller selects by labels alone.
-    if parts.is_empty() && object.pointer("/spec/selector").is_some() {
-        parts.push(labels(object, "/spec/selector"));
-    }
-    match parts.join(",") {
-        none if none.is_empty() => NONE.into(),
-        selector => selector.into(),
+    parts.sort_by_key(|(key, _)| *key);
+    match parts
+        .into_iter()
+        .map(|(_, part)| part)
+        .collect::<Vec<_>>()
+        .join(",")
+    {
+        none if none.is_empty() => NONE.to_owned(),
+        selector => selector,
     }
 }

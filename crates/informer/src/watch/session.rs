@@ -423,7 +423,7 @@ mod tests {
             let wait = session.ended(Duration::from_secs(stood), &mut rng);
             // Jitter is the upper half, so the double ceiling tells the step.
             let steps = (wait.as_secs_f64() / 0.8).log2().ceil().max(-1.0);
-            format!("{steps}")
+            format!("{:.0}", steps + 0.0)
         });
         assert_eq!(waits, ["0", "1", "2", "3", "-1", "0"]);
     }

@@ -1,0 +1,172 @@
+//! A server that answers as it was told, and remembers when it was asked what.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, future::BoxFuture, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use kube::client::Body;
+use tokio::{sync::watch, time::Instant};
+use tower::Service;
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
+
+/// One answer.
+pub(crate) struct Answer {
+    status: u16,
+    retry_after: Option<u64>,
+    chunks: Vec<Vec<u8>>,
+    end: End,
+}
+
+enum End {
+    /// The body ends.
+    Ends,
+    /// The body is silent for an hour, and ends.
+    Hangs,
+    /// The body is silent for good: no timer of ours moves the paused clock.
+    HangsForGood,
+    /// Not even the head comes.
+    Never,
+}
+
+/// Clones are the same server.
+#[derive(Clone)]
+pub(crate) struct Server {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    requests: watch::Sender<Vec<(Instant, String)>>,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(crate) fn json(status: u16, body: &str) -> Self {
+        Self {
+            status,
+            retry_after: None,
+            chunks: vec![body.as_bytes().to_vec()],
+            end: End::Ends,
+        }
+    }
+
+    pub(crate) fn watch(chunks: Vec<Vec<u8>>) -> Self {
+        Self {
+            chunks,
+            ..Self::json(200, "")
+        }
+    }
+
+    pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> Self {
+        let lines = lines.into_iter().map(|line| (line + "\n").into_bytes());
+        Self::watch(lines.collect())
+    }
+
+    pub(crate) fn never() -> Self {
+        Self {
+            end: End::Never,
+            ..Self::json(200, "")
+        }
+    }
+
+    pub(crate) fn then(mut self, chunk: &str) -> Self {
+        self.chunks.push(chunk.as_bytes().to_vec());
+        self
+    }
+
+    pub(crate) fn then_hang(self) -> Self {
+        Self {
+            end: End::Hangs,
+            ..self
+        }
+    }
+
+    pub(crate) fn then_hang_for_good(self) -> Self {
+        Self {
+            end: End::HangsForGood,
+            ..self
+        }
+    }
+
+    pub(crate) fn retry_after(self, seconds: u64) -> Self {
+        Self {
+            retry_after: Some(seconds),
+            ..self
+        }
+    }
+
+    fn respond(self) -> Response<StreamBody<Chunks>> {
+        let chunks = stream::iter(self.chunks).map(|chunk| Ok(Frame::data(Bytes::from(chunk))));
+        let end = match self.end {
+            End::Ends | End::Never => stream::empty().boxed(),
+            End::Hangs => stream::once(tokio::time::sleep(Duration::from_secs(3600)))
+                .filter_map(|()| async { None })
+                .boxed(),
+            End::HangsForGood => stream::pending().boxed(),
+        };
+        let mut answer = Response::builder().status(self.status);
+        if let Some(seconds) = self.retry_after {
+            answer = answer.header("Retry-After", seconds.to_string());
+        }
+        let body: Chunks = chunks.chain(end).boxed();
+        answer.body(StreamBody::new(body)).expect("an answer")
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self {
+            answers: Arc::new(Mutex::new(answers.into_iter().collect())),
+            requests: watch::Sender::new(Vec::new()),
+        }
+    }
+
+    /// When was asked what.
+    pub(crate) fn requests(&self) -> Vec<(Instant, String)> {
+        self.requests.borrow().clone()
+    }
+
+    pub(crate) async fn received(&self, count: usize) {
+        let mut requests = self.requests.subscribe();
+        let enough = requests.wait_for(|requests| requests.len() >= count);
+        enough.await.expect("the server lives");
+    }
+}
+
+impl Service<Request<Body>> for Server {
+    type Response = Response<StreamBody<Chunks>>;
+    type Error = tower::BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let asked = (Instant::now(), request.uri().to_string());
+            server.requests.send_modify(|requests| requests.push(asked));
+            let answer = server
+                .answers
+                .lock()
+                .expect("nobody panics here")
+                .pop_front();
+            match answer {
+                Some(answer) if !matches!(answer.end, End::Never) => Ok(answer.respond()),
+                // The script is over: nothing more happens.
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}

@@ -1,8 +1,49 @@
-//! Controllers.
+//! Controllers: what informers tell becomes calls of watchers and reconcilers.
+//!
+//! An [`InformerController`] takes the events of informers, and has them told to the
+//! [`Watcher`]s and [`Reconciler`]s of their kind: in the order in which these were added, one
+//! object at a time, with retries. The modules below stand in the order in which an event
+//! passes them.
+
+// What is carried.
 mod action;
+mod object;
+
+// 6. Whom it concerns.
 mod route;
+
+// 7. Whose turn it is.
 mod schedule;
+mod sync;
+
+// 8. The work.
+mod reconciler;
+mod watcher;
+mod work;
+
+// 9. What comes back.
+mod retry;
+
+// All of it in one.
+mod controller;
+
+// 10. What one sees, and what can go wrong.
+mod error;
+mod metrics;
+mod trace;
+
 pub use crate::{
     action::{Action, ResourceAction},
-    route::HandlerId,
+    controller::{
+        Delivery, ErrorReport, InformerController, InformerControllerBuilder, InformerHealth,
+    },
+    error::{AddError, BuildError, HandlerError, RunError},
+    object::AnyObject,
+    reconciler::{Failure, Outcome, Reconciler, Request, State},
+    retry::{
+        AlwaysDequeue, Arrival, ExponentialBackoff, NeverDequeue, NeverRetry,
+        OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
+    },
+    route::{HandlerId, Role},
+    watcher::{SimpleWatcher, Watcher},
 };

@@ -1,7 +1,288 @@
-//! Whom an event concerns.
-/// x
+//! Whom an event concerns: the chain of a kind.
+//!
+//! A kind is a name that the user chose. Its chain is its watchers and then its reconcilers,
+//! each in the order in which they were added. Handlers have numbers that are never used
+//! again, so that to remove one changes nothing about the others.
+
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::{AddError, work::Handle};
+
+/// The name of one watcher or reconciler of one controller: what
+/// [`remove_watcher`](crate::InformerController::remove_watcher) takes.
+///
+/// Never used again, even when the handler is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
-/// x
+
+/// The name of a kind in a controller, as short as can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KindId(pub(crate) u32);
+
+/// What a handler is. Watchers come before reconcilers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// A [`Watcher`](crate::Watcher).
+    Watcher,
+    /// A [`Reconciler`](crate::Reconciler).
+    Reconciler,
+}
+
+/// All kinds of a controller, and their chains.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    kinds: Vec<Kind>,
+    names: HashMap<Arc<str>, KindId>,
+    handlers: u64,
+}
+
+/// A kind: a name, the type of its objects, and who is told about them.
+#[derive(Debug)]
+struct Kind {
+    name: Arc<str>,
+    of: ObjectType,
+    /// Copied when it changes: whoever is under way keeps the chain with which they began.
+    chain: Chain,
+}
+
+/// Who is told, in order.
+pub(crate) type Chain = Arc<[Arc<Handler>]>;
+
+/// The type of a kind's objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObjectType {
+    id: TypeId,
+    name: &'static str,
+}
+
+/// A watcher or a reconciler, and its place in the chain.
+pub(crate) struct Handler {
+    pub(crate) id: HandlerId,
+    pub(crate) role: Role,
+    pub(crate) code: Box<dyn Handle>,
+    removed: AtomicBool,
+}
+
+// === impl HandlerId ===
+
+impl fmt::Display for HandlerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+// === impl Role ===
+
+impl Role {
+    /// One stable word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Watcher => "watcher",
+            Self::Reconciler => "reconciler",
+        }
+    }
+}
+
+// === impl ObjectType ===
+
+impl ObjectType {
+    pub(crate) fn of<K: 'static>() -> Self {
+        Self {
+            id: TypeId::of::<K>(),
+            name: std::any::type_name::<K>(),
+        }
+    }
+}
+
+// === impl Route ===
+
+impl Route {
+    /// The kind called `name`, whose objects are of type `of`; made if it is new.
+    pub(crate) fn kind(&mut self, name: &str, of: ObjectType) -> Result<KindId, AddError> {
+        if name.is_empty() {
+            return Err(AddError::EmptyKind);
+        }
+        if let Some(&id) = self.names.get(name) {
+            let known = self.kinds[id.0 as usize].of;
+            return if known.id == of.id {
+                Ok(id)
+            } else {
+                Err(AddError::OtherType {
+                    kind: name.to_owned(),
+                    known: known.name,
+                    given: of.name,
+                })
+            };
+        }
+        let id = KindId(u32::try_from(self.kinds.len()).expect("kinds are added by hand"));
+        let name: Arc<str> = Arc::from(name);
+        self.names.insert(Arc::clone(&name), id);
+        self.kinds.push(Kind {
+            name,
+            of,
+            chain: Chain::from([]),
+        });
+        Ok(id)
+    }
+
+    /// The kind called `name`, if there is one.
+    pub(crate) fn find(&self, name: &str) -> Option<KindId> {
+        self.names.get(name).copied()
+    }
+
+    /// What `kind` is called.
+    pub(crate) fn name(&self, kind: KindId) -> Arc<str> {
+        Arc::clone(&self.kinds[kind.0 as usize].name)
+    }
+
+    /// Who is told about the objects of `kind`.
+    pub(crate) fn chain(&self, kind: KindId) -> Chain {
+        Arc::clone(&self.kinds[kind.0 as usize].chain)
+    }
+
+    /// The handler of this name, if it is still there.
+    pub(crate) fn handler(&self, kind: KindId, id: HandlerId) -> Option<Arc<Handler>> {
+        let chain = &self.kinds[kind.0 as usize].chain;
+        chain.iter().find(|handler| handler.id == id).cloned()
+    }
+
+    /// Adds a handler behind those of its role.
+    pub(crate) fn add(&mut self, kind: KindId, role: Role, code: Box<dyn Handle>) -> HandlerId {
+        let id = HandlerId(self.handlers);
+        self.handlers += 1;
+        let handler = Arc::new(Handler {
+            id,
+            role,
+            code,
+            removed: AtomicBool::new(false),
+        });
+        let kind = &mut self.kinds[kind.0 as usize];
+        let mut chain = kind.chain.to_vec();
+        let at = chain.partition_point(|it| it.place() < handler.place());
+        chain.insert(at, handler);
+        kind.chain = chain.into();
+        id
+    }
+
+    /// Removes the handlers of `kind` that match. Returns their names.
+    pub(crate) fn remove(
+        &mut self,
+        kind: KindId,
+        matches: impl Fn(&Handler) -> bool,
+    ) -> Vec<HandlerId> {
+        let kind = &mut self.kinds[kind.0 as usize];
+        let (gone, kept): (Vec<_>, Vec<_>) = kind.chain.iter().cloned().partition(|it| matches(it));
+        if gone.is_empty() {
+            return Vec::new();
+        }
+        kind.chain = kept.into();
+        for handler in &gone {
+            handler.removed.store(true, Ordering::Release);
+        }
+        gone.iter().map(|handler| handler.id).collect()
+    }
+}
+
+// === impl Handler ===
+
+impl Handler {
+    /// Its place in the chain, which never changes.
+    pub(crate) const fn place(&self) -> (Role, HandlerId) {
+        (self.role, self.id)
+    }
+
+    /// Whether it has been removed, since the chain was read.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.role.as_str(), self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, future::BoxFuture};
+
+    use super::*;
+    use crate::{Failure, Outcome, reconciler::Call};
+
+    #[test]
+    fn watchers_come_before_reconcilers_each_in_add_order() {
+        check("r r w r w", "w2 w4 r0 r1 r3");
+    }
+
+    #[test]
+    fn to_remove_one_changes_nothing_about_the_others() {
+        check("w w w -0", "w1 w2");
+        check("w r w -0 w", "w2 w3 r1");
+        check("w w -7", "w0 w1");
+    }
+
+    #[test]
+    fn a_name_is_never_used_again() {
+        check("w -0 w -1 w", "w2");
+    }
+
+    #[test]
+    fn a_kind_has_one_type() {
+        let mut route = Route::default();
+        let kind = route.kind("numbers", ObjectType::of::<u8>());
+        assert_eq!(
+            route.kind("numbers", ObjectType::of::<u8>()).ok(),
+            kind.ok()
+        );
+        let other = route.kind("numbers", ObjectType::of::<String>());
+        assert_eq!(
+            other.expect_err("another type").to_string(),
+            "\"numbers\" is a kind of u8 objects, and this is for alloc::string::String"
+        );
+    }
+
+    #[test]
+    fn a_kind_has_a_name() {
+        let nameless = Route::default().kind("", ObjectType::of::<u8>());
+        assert!(matches!(nameless, Err(AddError::EmptyKind)));
+    }
+
+    /// Adds watchers and reconcilers, and removes (`-1`) them; `chain` is what is left.
+    #[track_caller]
+    fn check(script: &str, chain: &str) {
+        let mut route = Route::default();
+        let kind = route.kind("k", ObjectType::of::<u8>()).expect("a new kind");
+        for step in script.split(' ') {
+            match step {
+                "w" => _ = route.add(kind, Role::Watcher, Box::new(Nobody)),
+                "r" => _ = route.add(kind, Role::Reconciler, Box::new(Nobody)),
+                step => {
+                    let id = HandlerId(step[1..].parse().expect("a number"));
+                    route.remove(kind, |handler| handler.id == id);
+                }
+            }
+        }
+        let left: Vec<_> = (route.chain(kind).iter())
+            .map(|it| format!("{}{}", &it.role.as_str()[..1], it.id))
+            .collect();
+        assert_eq!(left.join(" "), chain, "{script}");
+    }
+
+    struct Nobody;
+
+    impl Handle for Nobody {
+        fn call(&self, _: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
+            async { Ok(Outcome::done()) }.boxed()
+        }
+    }
+}

@@ -63,6 +63,9 @@ pub(crate) struct Schedule<E, P> {
 
     held: usize,
     pending: usize,
+
+    /// What nobody wants any more, to be dropped where no lock is held.
+    discarded: Vec<Pending<P>>,
 }
 
 /// One lane in a worker's hands, and what to do for it.
@@ -83,9 +86,6 @@ pub(crate) enum Work<E, P> {
     Event {
         offer: Offer<E>,
         pendings: Vec<Pending<P>>,
-        /// How many calls were pending for an earlier object of the same name, and went
-        /// with it.
-        outlived: usize,
     },
 
     /// Make this call.
@@ -115,6 +115,7 @@ impl<E, P> Default for Schedule<E, P> {
             handlers: HashSet::new(),
             held: 0,
             pending: 0,
+            discarded: Vec::new(),
         }
     }
 }
@@ -160,18 +161,15 @@ impl<E, P> Schedule<E, P> {
         } else if let Some(offer) = lane.pop() {
             let mut pendings = lane.take_pendings(&mut self.agenda);
             self.pending -= pendings.len();
-            let before = pendings.len();
             // What an earlier object of this name was owed goes with it, but for the news of
             // its end: whoever could not take that must be asked.
-            pendings.retain(|it| it.uid == offer.uid || it.action == Action::Deleted);
+            let outlived =
+                pendings.extract_if(.., |it| it.uid != offer.uid && it.action != Action::Deleted);
+            self.discarded.extend(outlived);
             for pending in &mut pendings {
                 pending.overtaken = pending.due <= now;
             }
-            Work::Event {
-                outlived: before - pendings.len(),
-                offer,
-                pendings,
-            }
+            Work::Event { offer, pendings }
         } else {
             let pending = lane
                 .take_due(false)
@@ -203,9 +201,7 @@ impl<E, P> Schedule<E, P> {
     ) {
         let lane = turn.lane;
         match turn.work {
-            Work::Event {
-                offer, pendings, ..
-            } => {
+            Work::Event { offer, pendings } => {
                 self.lanes[lane as usize].push_front(offer);
                 for pending in pendings {
                     self.set(lane, pending);
@@ -239,11 +235,18 @@ impl<E, P> Schedule<E, P> {
             .collect();
         let mut gone = 0;
         for id in ids {
-            gone += self.lanes[id].cancel(handler, &mut self.agenda);
+            let before = self.discarded.len();
+            (self.lanes[id]).cancel(handler, &mut self.agenda, &mut self.discarded);
+            gone += self.discarded.len() - before;
             self.settle(narrow(id));
         }
         self.pending -= gone;
         gone
+    }
+
+    /// What was replaced or forgotten since this was last asked.
+    pub(crate) fn take_discarded(&mut self) -> Vec<Pending<P>> {
+        std::mem::take(&mut self.discarded)
     }
 
     /// When the next pending call is due.
@@ -283,11 +286,13 @@ impl<E, P> Schedule<E, P> {
 
     /// Makes `pending` pending, unless its handler is gone.
     fn set(&mut self, lane: LaneId, pending: Pending<P>) {
-        if self.handlers.contains(&pending.handler) {
-            let owed = &mut self.lanes[lane as usize];
-            self.pending -= owed.pendings();
-            owed.set(pending, &mut self.agenda, lane);
-            self.pending += owed.pendings();
+        if !self.handlers.contains(&pending.handler) {
+            self.discarded.push(pending);
+            return;
+        }
+        match self.lanes[lane as usize].set(pending, &mut self.agenda, lane) {
+            Some(replaced) => self.discarded.push(replaced),
+            None => self.pending += 1,
         }
     }
 

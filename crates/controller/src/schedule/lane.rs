@@ -19,7 +19,7 @@ use windlass_informer::{ObjectKey, Uid};
 
 use super::{
     agenda::{Agenda, Appointment, Moment},
-    ready::{Class, GroupId},
+    ready::{Class, GroupId, LaneId},
 };
 use crate::{Action, HandlerId, route::KindId};
 
@@ -191,11 +191,6 @@ impl<E, P> Lane<E, P> {
         Some(offer)
     }
 
-    /// How many events have not been told.
-    pub(super) fn events(&self) -> usize {
-        self.events.len()
-    }
-
     /// How many calls are pending.
     pub(super) fn pendings(&self) -> usize {
         self.slots.len()
@@ -220,16 +215,23 @@ impl<E, P> Lane<E, P> {
     }
 
     /// Makes `pending` pending. What is pending in the same slot is replaced; where both are
-    /// requeues the sooner due time wins.
-    pub(super) fn set(&mut self, mut pending: Pending<P>, agenda: &mut Agenda, lane: u32) {
-        if let Some(at) = (self.slots.iter()).position(|it| it.pending.same_slot(&pending)) {
-            let old = self.slots.remove(at).release(agenda);
-            if pending.reason == Reason::Requeued {
-                pending.due = pending.due.min(old.due);
-            }
+    /// requeues the sooner due time wins. Returns what was replaced.
+    pub(super) fn set(
+        &mut self,
+        mut pending: Pending<P>,
+        agenda: &mut Agenda,
+        lane: LaneId,
+    ) -> Option<Pending<P>> {
+        let same = (self.slots.iter()).position(|it| it.pending.same_slot(&pending));
+        let replaced = same.map(|at| self.slots.remove(at).release(agenda));
+        if let Some(replaced) = &replaced
+            && pending.reason == Reason::Requeued
+        {
+            pending.due = pending.due.min(replaced.due);
         }
         let when = When::Later(agenda.set(pending.due, lane));
         self.slots.push(Slot { pending, when });
+        replaced
     }
 
     /// Notes that the time of `appointment` has come.
@@ -240,12 +242,15 @@ impl<E, P> Lane<E, P> {
         }
     }
 
-    /// Forgets whatever `handler` is owed. Returns how much that was.
-    pub(super) fn cancel(&mut self, handler: HandlerId, agenda: &mut Agenda) -> usize {
-        let gone = self
-            .slots
-            .extract_if(.., |slot| slot.pending.handler == handler);
-        gone.map(|slot| slot.release(agenda)).count()
+    /// Forgets whatever `handler` is owed, into `discarded`.
+    pub(super) fn cancel(
+        &mut self,
+        handler: HandlerId,
+        agenda: &mut Agenda,
+        discarded: &mut Vec<Pending<P>>,
+    ) {
+        let gone = (self.slots).extract_if(.., |slot| slot.pending.handler == handler);
+        discarded.extend(gone.map(|slot| slot.release(agenda)));
     }
 }
 

@@ -417,9 +417,7 @@ impl Play {
         let name = turn.key.object.to_string();
         let slots = self.slots.entry(name.clone()).or_default();
         let told = match &turn.work {
-            Work::Event {
-                offer, pendings, ..
-            } => {
+            Work::Event { offer, pendings } => {
                 // Nothing doubled, nothing out of order: it is the oldest untold.
                 let untold = self.untold.get_mut(&name).expect("it was offered");
                 let oldest: Vec<_> = untold.drain(..offer.event.numbers.len()).collect();
@@ -454,9 +452,7 @@ impl Play {
             return;
         };
         let (uid, action, kept) = match turn.work {
-            Work::Event {
-                offer, pendings, ..
-            } => (offer.uid, offer.event.action, pendings),
+            Work::Event { offer, pendings } => (offer.uid, offer.event.action, pendings),
             Work::Retry(pending) => (pending.uid, pending.action, Vec::new()),
         };
         let mut all: Vec<_> = kept.into_iter().filter(|_| keep).collect();
@@ -480,9 +476,7 @@ impl Play {
             return;
         };
         match &turn.work {
-            Work::Event {
-                offer, pendings, ..
-            } => {
+            Work::Event { offer, pendings } => {
                 let untold = self.untold.get_mut(name).expect("it was offered");
                 untold.splice(..0, offer.event.numbers.iter().copied());
                 self.note(name, pendings);

@@ -1,0 +1,428 @@
+//! `InformerController`: informers on one side, watchers and reconcilers on the other.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use kube::Resource;
+use parking_lot::{Mutex, RwLock};
+use prometheus::core::Collector;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use windlass_informer::{Health, Informer, InformerMetrics, ObjectKey};
+
+mod builder;
+mod engine;
+mod feed;
+mod notice;
+mod report;
+mod run;
+mod turn;
+
+pub use self::{builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport};
+use self::{
+    builder::Settings,
+    engine::Engine,
+    feed::{Feed, Typed},
+    notice::{Notice, Owed},
+};
+use crate::{
+    AddError, AnyObject, BuildError, HandlerId, Reconciler, RunError, Watcher,
+    metrics::{KindMetrics, Labelled, Metrics},
+    route::{KindId, ObjectType, Role, Route},
+    work::{Handle, Reconciling, Watching},
+};
+
+/// Runs the watchers and reconcilers of each kind in the order in which they were added.
+///
+/// A kind is a name that ties informers to handlers: every event of every informer of a kind
+/// goes to every handler of that kind, first to the watchers and then to the reconcilers.
+///
+/// # Contract
+///
+/// *Promised.* The events of one object are told in order, each once to each handler; two
+/// calls for one object never overlap, whatever they are for. Objects are worked on side by
+/// side, as many as [`concurrency`](InformerControllerBuilder::concurrency) says. A handler
+/// that fails, panics or takes too long stops none of the others: it alone is called again, as
+/// the retry policy says. Memory is bounded: while too many events wait to be told, the
+/// watches wait.
+///
+/// *Asked.* That it is run once.
+///
+/// *Not promised.* Any order between objects; nothing about what happened before a handler was
+/// added, if it was added while the controller runs.
+///
+/// Clones are the same controller.
+///
+/// # Example
+///
+/// ```
+/// use std::{convert::Infallible, sync::Arc};
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use tokio_util::sync::CancellationToken;
+/// use windlass_controller::{InformerController, Outcome, Request};
+/// use windlass_informer::{Informer, Scripted};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (script, source) = Scripted::<ConfigMap>::new();
+/// let stop = CancellationToken::new();
+///
+/// let controller = InformerController::new();
+/// controller.add_informer("configs", &Informer::new(source))?;
+/// let stopper = stop.clone();
+/// controller.add_reconciler("configs", move |request: Request<ConfigMap>| {
+///     assert_eq!(request.key().to_string(), "web");
+///     stopper.cancel();
+///     async { Ok::<_, Infallible>(Outcome::done()) }
+/// })?;
+///
+/// let mut web = ConfigMap::default();
+/// web.metadata.name = Some("web".into());
+/// let (ran, told) = tokio::join!(controller.run(stop), script.list([web]));
+/// ran?;
+/// told?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct InformerController {
+    shared: Arc<Shared>,
+}
+
+/// How one informer of a controller is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InformerHealth {
+    /// The name of the kind.
+    pub kind: Arc<str>,
+    /// How its watch is.
+    pub watch: Health,
+    /// Whether everything that was there at the start has been queued for the handlers.
+    pub has_synced: bool,
+}
+
+/// What the tasks of a controller share.
+pub(crate) struct Shared {
+    settings: Settings,
+    engine: Arc<Engine<Notice, Owed>>,
+    route: RwLock<Route>,
+    /// By the number of the kind.
+    kinds: RwLock<Vec<Arc<KindMetrics>>>,
+    feeds: RwLock<Vec<Fed>>,
+    /// Told when an informer is added.
+    fed: Notify,
+    metrics: Metrics,
+    informer_metrics: InformerMetrics,
+    random: Mutex<StdRng>,
+    ran: AtomicBool,
+}
+
+/// An informer, and the kind that it feeds.
+struct Fed {
+    kind: KindId,
+    feed: Arc<dyn Feed>,
+    stop: CancellationToken,
+    started: bool,
+}
+
+// === impl InformerController ===
+
+impl InformerController {
+    /// Creates a controller with its defaults; [`builder`](Self::builder) sets more.
+    #[must_use]
+    pub fn new() -> Self {
+        (Self::builder().build()).expect("the default metrics have names that are names")
+    }
+
+    /// Begins a controller.
+    pub fn builder() -> InformerControllerBuilder {
+        InformerControllerBuilder::new()
+    }
+
+    fn from_settings(settings: Settings) -> Result<Self, BuildError> {
+        let namespace = &settings.metrics_namespace;
+        let refused = |source| BuildError::MetricsNamespace {
+            namespace: namespace.clone(),
+            source,
+        };
+        let metrics = Metrics::new(namespace, &settings.name).map_err(refused)?;
+        metrics.workers(settings.concurrency.get());
+        let prefix = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let informer_metrics = InformerMetrics::new(prefix).map_err(refused)?;
+        let random = match settings.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::from_os_rng(),
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                settings,
+                engine: Arc::default(),
+                route: RwLock::default(),
+                kinds: RwLock::default(),
+                feeds: RwLock::default(),
+                fed: Notify::new(),
+                metrics,
+                informer_metrics,
+                random: Mutex::new(random),
+                ran: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// What the controller is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.settings.name
+    }
+
+    /// Feeds the kind called `kind` with what `informer` tells. A kind can have several: one
+    /// for each of some namespaces, or for each of some labels.
+    ///
+    /// The controller runs the informer, unless somebody else does. While the controller runs,
+    /// an informer that is added begins at once.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] if this informer is added already, or `kind` is empty or the name of a
+    /// kind of another type.
+    pub fn add_informer<K>(&self, kind: &str, informer: &Informer<K>) -> Result<(), AddError>
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let id = self.shared.kind::<K>(kind)?;
+        let mut feeds = self.shared.feeds.write();
+        if let Some(fed) = (feeds.iter()).find(|fed| fed.feed.informer() == informer.id()) {
+            let kind = self.shared.route.read().name(fed.kind).to_string();
+            return Err(AddError::InformerAlreadyAdded { kind });
+        }
+        let feed = Typed::new(informer.clone());
+        feed.instrument(&self.shared.informer_metrics, kind);
+        feeds.push(Fed {
+            kind: id,
+            feed: Arc::new(feed),
+            stop: CancellationToken::new(),
+            started: false,
+        });
+        drop(feeds);
+        self.shared.fed.notify_one();
+        Ok(())
+    }
+
+    /// Stops `informer`, and is fed by it no more. Returns whether it was there. What it told
+    /// before is still told to the handlers.
+    pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let mut feeds = self.shared.feeds.write();
+        let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer.id());
+        at.map(|at| feeds.remove(at).stop.cancel()).is_some()
+    }
+
+    /// Has `watcher` told of the objects of the kind called `kind`, after the watchers that
+    /// were added before.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] if `kind` is empty or the name of a kind of another type.
+    pub fn add_watcher<K>(
+        &self,
+        kind: &str,
+        watcher: impl Watcher<K>,
+    ) -> Result<HandlerId, AddError>
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let code = Box::new(Watching::<K, _>::new(watcher));
+        self.shared.add::<K>(kind, Role::Watcher, code)
+    }
+
+    /// Has `reconciler` reconcile the objects of the kind called `kind`, after all watchers
+    /// and after the reconcilers that were added before.
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] if `kind` is empty or the name of a kind of another type.
+    pub fn add_reconciler<K>(
+        &self,
+        kind: &str,
+        reconciler: impl Reconciler<K>,
+    ) -> Result<HandlerId, AddError>
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let code = Box::new(Reconciling::<K, _>::new(reconciler));
+        self.shared.add::<K>(kind, Role::Reconciler, code)
+    }
+
+    /// Removes a watcher of the kind called `kind`, with whatever it is owed. Returns whether
+    /// it was there. A call in progress ends; none begins.
+    pub fn remove_watcher(&self, kind: &str, watcher: HandlerId) -> bool {
+        self.shared.remove(kind, Role::Watcher, Some(watcher)) > 0
+    }
+
+    /// Removes a reconciler of the kind called `kind`, with whatever it is owed. Returns
+    /// whether it was there. A call in progress ends; none begins.
+    pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
+        self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
+    }
+
+    /// Removes all watchers of the kind called `kind`. Returns how many those were.
+    pub fn remove_all_watchers(&self, kind: &str) -> usize {
+        self.shared.remove(kind, Role::Watcher, None)
+    }
+
+    /// Removes all reconcilers of the kind called `kind`. Returns how many those were.
+    pub fn remove_all_reconcilers(&self, kind: &str) -> usize {
+        self.shared.remove(kind, Role::Reconciler, None)
+    }
+
+    /// Runs all informers, and tells their events to the handlers, until `stop` is cancelled.
+    ///
+    /// Then the informers are stopped, calls in progress end, no other begins, and all tasks
+    /// are joined. What was not told by then is told again after a restart, as an add.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::AlreadyRan`] on a second call, and [`RunError::Informer`] if an informer
+    /// meets what no waiting mends; then everything else is stopped and joined first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops all calls in progress.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        if self.shared.ran.swap(true, Ordering::AcqRel) {
+            return Err(RunError::AlreadyRan);
+        }
+        run::run(&self.shared, stop).await
+    }
+
+    /// Whether everything that was there at the start has been queued for the handlers.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        (self.shared.feeds.read().iter()).all(|fed| fed.feed.has_synced())
+    }
+
+    /// How each informer is, in the order in which they were added.
+    #[must_use]
+    pub fn health(&self) -> Vec<InformerHealth> {
+        let feeds = self.shared.feeds.read();
+        let health = feeds.iter().map(|fed| InformerHealth {
+            kind: self.shared.route.read().name(fed.kind),
+            watch: fed.feed.health(),
+            has_synced: fed.feed.has_synced(),
+        });
+        health.collect()
+    }
+
+    /// How many calls are to be made again at a later time.
+    #[must_use]
+    pub fn pending_retries(&self) -> usize {
+        self.shared.engine.pending()
+    }
+
+    /// The collectors of the controller and its informers, to be registered in a registry.
+    /// All metrics have the label `controller` with the controller's name.
+    #[must_use]
+    pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        let Shared {
+            metrics,
+            informer_metrics,
+            ..
+        } = &*self.shared;
+        let collectors = metrics.collectors().into_iter();
+        let collectors = collectors.chain(informer_metrics.collectors());
+        let labelled = collectors.filter_map(|collector| {
+            let shared = Arc::downgrade(&self.shared);
+            let refresh = move || {
+                if let Some(shared) = shared.upgrade() {
+                    let engine = &shared.engine;
+                    shared.metrics.queue(engine.depth(), engine.pending());
+                }
+            };
+            let labelled = Labelled::new(collector, "controller", self.name(), refresh);
+            Some(Box::new(labelled.ok()?) as Box<dyn Collector>)
+        });
+        labelled.collect()
+    }
+}
+
+impl Default for InformerController {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for InformerController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerController")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// The kind called `name`, made if it is new.
+    fn kind<K: 'static>(&self, name: &str) -> Result<KindId, AddError> {
+        let id = self.route.write().kind(name, ObjectType::of::<K>())?;
+        let mut kinds = self.kinds.write();
+        if kinds.len() <= id.0 as usize {
+            kinds.push(Arc::new(self.metrics.kind(name)));
+        }
+        Ok(id)
+    }
+
+    fn kind_metrics(&self, kind: KindId) -> Arc<KindMetrics> {
+        Arc::clone(&self.kinds.read()[kind.0 as usize])
+    }
+
+    fn add<K: 'static>(
+        &self,
+        kind: &str,
+        role: Role,
+        code: Box<dyn Handle>,
+    ) -> Result<HandlerId, AddError> {
+        let kind = self.kind::<K>(kind)?;
+        let mut route = self.route.write();
+        let id = route.add(kind, role, code);
+        // Before anybody can read the chain: whoever is called may be owed a call.
+        self.engine.admit(id);
+        Ok(id)
+    }
+
+    fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
+        let gone = {
+            let mut route = self.route.write();
+            let Some(kind) = route.find(kind) else {
+                return 0;
+            };
+            route.remove(kind, |it| {
+                it.role == role && id.is_none_or(|id| it.id == id)
+            })
+        };
+        for id in &gone {
+            self.engine.cancel(*id);
+        }
+        gone.len()
+    }
+
+    /// The newest state of an object, of whichever informer has it.
+    fn latest(&self, kind: KindId, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
+        let feeds = self.feeds.read();
+        let mut feeds = feeds.iter().filter(|fed| fed.kind == kind);
+        feeds.find_map(|fed| fed.feed.latest(key))
+    }
+
+    /// A number in `[0, 1)`.
+    fn random(&self) -> f64 {
+        self.random.lock().random()
+    }
+}

@@ -1,0 +1,258 @@
+//! The engine: the schedule behind a lock, and the waiting.
+//!
+//! Nobody's code is called under the lock. Workers wait to be told that something is ready;
+//! one task waits for the next due time, exactly, and nothing ticks.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    HandlerId,
+    schedule::{LaneKey, Moment, Offer, Offered, Pending, Schedule, Turn, Work},
+    sync::Mutex,
+};
+
+/// What is owed to every object, for any number of workers.
+#[derive(Debug)]
+pub(crate) struct Engine<E, P> {
+    schedule: Mutex<Schedule<E, P>>,
+
+    /// Told when something may be ready. Remembers one call at most, so whoever takes passes
+    /// it on while more is ready.
+    ready: Notify,
+
+    /// Told when the next due time may be sooner than it was.
+    sooner: Notify,
+
+    clock: Clock,
+}
+
+/// The time since it was first asked for.
+#[derive(Debug, Default)]
+struct Clock {
+    start: OnceLock<Instant>,
+}
+
+/// One object in this worker's hands, and in no other's.
+///
+/// Dropping it gives the work back, as it is: what was not done is owed again.
+#[derive(Debug)]
+#[must_use = "dropping this gives the work back at once"]
+pub(crate) struct Held<E, P> {
+    engine: Arc<Engine<E, P>>,
+    /// None once it was given back.
+    turn: Option<Turn<E, P>>,
+    owed: Vec<Pending<P>>,
+}
+
+// === impl Engine ===
+
+impl<E, P> Engine<E, P> {
+    /// Notes that something happened to the object of `key`.
+    pub(crate) fn offer(
+        &self,
+        key: LaneKey,
+        offer: Offer<E>,
+        fold: impl FnOnce(&mut E, E) -> Option<E>,
+    ) -> Offered {
+        let offered = self.schedule.lock().offer(key, offer, fold);
+        if offered == Offered::Queued {
+            self.ready.notify_one();
+        }
+        offered
+    }
+
+    /// Waits for something to do.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready takes nothing, and wakes another worker if it
+    /// was woken itself.
+    pub(crate) async fn take(self: &Arc<Self>) -> Held<E, P> {
+        loop {
+            if let Some(held) = self.try_take() {
+                return held;
+            }
+            self.ready.notified().await;
+        }
+    }
+
+    /// Takes something to do, if there is.
+    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Held<E, P>> {
+        let now = self.now();
+        let (turn, more, _discarded) = {
+            let mut schedule = self.schedule.lock();
+            let turn = schedule.take(now)?;
+            (turn, schedule.ready() > 0, schedule.take_discarded())
+        };
+        if more {
+            self.ready.notify_one();
+        }
+        Some(Held {
+            engine: Arc::clone(self),
+            turn: Some(turn),
+            owed: Vec::new(),
+        })
+    }
+
+    /// Wakes workers when what is pending comes due, for ever.
+    pub(crate) async fn keep_time(&self) {
+        loop {
+            let next = self.schedule.lock().next_due();
+            let Some(due) = next else {
+                self.sooner.notified().await;
+                continue;
+            };
+            if due <= self.now() {
+                let ready = {
+                    let mut schedule = self.schedule.lock();
+                    schedule.advance(self.now());
+                    schedule.ready() > 0
+                };
+                if ready {
+                    self.ready.notify_one();
+                }
+                continue;
+            }
+            tokio::select! {
+                () = self.clock.until(due) => {}
+                () = self.sooner.notified() => {}
+            }
+        }
+    }
+
+    /// Lets `handler` be owed calls.
+    pub(crate) fn admit(&self, handler: HandlerId) {
+        self.schedule.lock().admit(handler);
+    }
+
+    /// Forgets whatever `handler` is owed. Returns how many pending calls that was.
+    pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
+        let (gone, _discarded) = {
+            let mut schedule = self.schedule.lock();
+            (schedule.cancel(handler), schedule.take_discarded())
+        };
+        gone
+    }
+
+    /// How many objects wait for a worker.
+    pub(crate) fn depth(&self) -> usize {
+        self.schedule.lock().ready()
+    }
+
+    /// How many calls are pending.
+    pub(crate) fn pending(&self) -> usize {
+        self.schedule.lock().pending()
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Changes the schedule, and tells the timer if something is due sooner for it.
+    fn give_back(&self, change: impl FnOnce(&mut Schedule<E, P>)) {
+        // What is discarded is dropped outside of the lock: it may be the last of an object.
+        let (sooner, ready, _discarded) = {
+            let mut schedule = self.schedule.lock();
+            let before = schedule.next_due().unwrap_or(Moment::NEVER);
+            change(&mut schedule);
+            let after = schedule.next_due().unwrap_or(Moment::NEVER);
+            (
+                after < before,
+                schedule.ready() > 0,
+                schedule.take_discarded(),
+            )
+        };
+        if sooner {
+            self.sooner.notify_one();
+        }
+        if ready {
+            self.ready.notify_one();
+        }
+    }
+}
+
+impl<E, P> Default for Engine<E, P> {
+    fn default() -> Self {
+        Self {
+            schedule: Mutex::default(),
+            ready: Notify::new(),
+            sooner: Notify::new(),
+            clock: Clock::default(),
+        }
+    }
+}
+
+// === impl Clock ===
+
+impl Clock {
+    fn start(&self) -> Instant {
+        *self.start.get_or_init(Instant::now)
+    }
+
+    fn now(&self) -> Moment {
+        let start = self.start();
+        Moment::after(start.elapsed())
+    }
+
+    async fn until(&self, due: Moment) {
+        match self.start().checked_add(due.elapsed()) {
+            Some(due) => sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// === impl Held ===
+
+impl<E, P> Held<E, P> {
+    /// Whose turn it is.
+    pub(crate) fn key(&self) -> &LaneKey {
+        &self.turn().key
+    }
+
+    /// What is to be done.
+    pub(crate) fn work(&self) -> &Work<E, P> {
+        &self.turn().work
+    }
+
+    /// What is to be done, to note how far it came.
+    pub(crate) fn work_mut(&mut self) -> &mut Work<E, P> {
+        let turn = self.turn.as_mut();
+        &mut turn.expect("a turn is there until it is given back").work
+    }
+
+    /// Notes a call that is to be made later.
+    pub(crate) fn owe(&mut self, pending: Pending<P>) {
+        self.owed.push(pending);
+    }
+
+    /// Gives the object back: everything has been done, but for what is owed.
+    pub(crate) fn finish(mut self) {
+        if let Some(turn) = self.turn.take() {
+            let owed = std::mem::take(&mut self.owed);
+            self.engine
+                .give_back(|schedule| schedule.finish(turn.lane, owed));
+        }
+    }
+
+    fn turn(&self) -> &Turn<E, P> {
+        let turn = self.turn.as_ref();
+        turn.expect("a turn is there until it is given back")
+    }
+}
+
+impl<E, P> Drop for Held<E, P> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            let owed = std::mem::take(&mut self.owed);
+            self.engine
+                .give_back(|schedule| schedule.give_back(turn, owed));
+        }
+    }
+}

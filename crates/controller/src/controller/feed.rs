@@ -1,0 +1,181 @@
+//! Where events come from: an informer, whatever the type of its objects.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use kube::Resource;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use windlass_informer::{
+    Event, Health, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
+};
+
+use super::{Shared, notice::Notice};
+use crate::{
+    Action, AnyObject,
+    metrics::KindMetrics,
+    object::AnyEvent,
+    route::KindId,
+    schedule::{Class, LaneKey, Offer, Offered},
+};
+
+/// An informer of a controller.
+pub(crate) trait Feed: Send + Sync {
+    /// Which informer it is.
+    fn informer(&self) -> InformerId;
+
+    /// How its watch is.
+    fn health(&self) -> Health;
+
+    /// Whether its first list has been queued.
+    fn has_synced(&self) -> bool;
+
+    /// The newest state of an object.
+    fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>>;
+
+    /// Has the informer count in `metrics`.
+    fn instrument(&self, metrics: &InformerMetrics, kind: &str);
+
+    /// Runs the informer.
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), InformerError>>;
+
+    /// Queues what the informer tells, until `stop` or its end.
+    fn pump(
+        self: Arc<Self>,
+        into: Arc<Shared>,
+        kind: KindId,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ()>;
+}
+
+/// An informer of `K`s, as a feed.
+pub(crate) struct Typed<K: Resource> {
+    informer: Informer<K>,
+    synced: AtomicBool,
+}
+
+// === impl Typed ===
+
+impl<K: Resource + Send + Sync + 'static> Typed<K> {
+    pub(crate) fn new(informer: Informer<K>) -> Self {
+        Self {
+            informer,
+            synced: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
+    fn informer(&self) -> InformerId {
+        self.informer.id()
+    }
+
+    fn health(&self) -> Health {
+        self.informer.health()
+    }
+
+    fn has_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
+        Some(self.informer.store().get(key)?)
+    }
+
+    fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
+        self.informer.instrument(metrics, kind);
+    }
+
+    fn run(
+        self: Arc<Self>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), InformerError>> {
+        async move {
+            match self.informer.run(stop).await {
+                // Somebody else runs it, and we are told all the same.
+                Err(InformerError::AlreadyRan { .. }) => Ok(()),
+                ended => ended,
+            }
+        }
+        .boxed()
+    }
+
+    fn pump(
+        self: Arc<Self>,
+        into: Arc<Shared>,
+        kind: KindId,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, ()> {
+        // Before the informer runs, so that its first list is told once.
+        let mut events = self.informer.subscribe();
+        let room = Arc::new(Semaphore::new(into.settings.queue.get()));
+        async move {
+            let metrics = into.kind_metrics(kind);
+            let pump = async {
+                // The room first: nothing is ever in our hands that has no place in the queue.
+                while let Ok(room) = Arc::clone(&room).acquire_owned().await {
+                    let Some(event) = events.next().await else {
+                        break;
+                    };
+                    if let Event::Synced = event {
+                        self.synced.store(true, Ordering::Release);
+                        continue;
+                    }
+                    let first_list = !self.synced.load(Ordering::Relaxed);
+                    let event = event.map(|object| object as Arc<dyn AnyObject>);
+                    let Some(offer) = offer(event, first_list, &into, &metrics) else {
+                        continue;
+                    };
+                    let (object, mut offer) = offer;
+                    offer.event.room = Some(room);
+                    let key = LaneKey { kind, object };
+                    let delivery = into.settings.delivery;
+                    let mut rest = None;
+                    let offered = (into.engine).offer(key, offer, |older, newer| {
+                        delivery.fold(older, newer, &mut rest)
+                    });
+                    if offered == Offered::Queued {
+                        metrics.queued();
+                    }
+                }
+            };
+            stop.run_until_cancelled(pump).await;
+        }
+        .boxed()
+    }
+}
+
+/// The event as it is queued, and for which object.
+fn offer(
+    event: AnyEvent,
+    first_list: bool,
+    into: &Shared,
+    metrics: &KindMetrics,
+) -> Option<(ObjectKey, Offer<Notice>)> {
+    let action = Action::of(&event)?;
+    metrics.came(action);
+    let object = event.object()?;
+    let key = object.key();
+    let class = match action {
+        Action::Resynced => Class::Resync,
+        Action::Created if first_list => Class::FirstList,
+        _ => Class::Live,
+    };
+    let offer = Offer {
+        uid: object.uid(),
+        class,
+        event: Notice {
+            received: into.engine.now(),
+            told: None,
+            room: None,
+            event,
+        },
+    };
+    Some((key, offer))
+}

@@ -1,0 +1,210 @@
+//! An event on its way, and which events are as good as one.
+
+use tokio::sync::OwnedSemaphorePermit;
+use windlass_informer::Event;
+
+use crate::{HandlerError, HandlerId, State, object::AnyEvent, route::Role, schedule::Moment};
+
+/// What becomes of several events of one object that nobody could be told of yet.
+///
+/// | waiting | newer | `Every` | `Latest` |
+/// |--|--|--|--|
+/// | `Added(a)` | `Updated { a, b }` | both | `Added(b)` |
+/// | `Updated { a, b }` | `Updated { b, c }` | both | `Updated { a, c }` |
+/// | `Resynced(a)` | `Updated { a, b }` | both | `Updated { a, b }` |
+/// | `Added`, `Updated`, `Resynced` | `Deleted` | both | `Deleted` |
+/// | `Added`, `Updated`, `Resynced` | `Resynced` | the one that waits | the one that waits |
+/// | anything | of another uid | both | both |
+///
+/// A resync is no news while there is news, so it never waits beside another event. A
+/// `Deleted` is told even where the `Added` was not: what an earlier life of this process was
+/// told is not known, and may be to clean up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// Every event is told, in order. While too many wait to be told, the watch waits.
+    #[default]
+    Every,
+    /// What happened to one object in the meantime is told as one event, from the oldest
+    /// state that was not told to the newest. An object that changes all the time costs as
+    /// much as any other.
+    Latest,
+}
+
+/// An event on its way to its handlers.
+pub(crate) struct Notice {
+    pub(crate) event: AnyEvent,
+
+    /// When it came, or the oldest of those that it stands for.
+    pub(crate) received: Moment,
+
+    /// The last handler that has been told, if the telling broke off.
+    pub(crate) told: Option<(Role, HandlerId)>,
+
+    /// Its room in the queue, given back when all have been told.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+}
+
+/// What a pending call needs.
+pub(crate) struct Owed {
+    /// The event as it was received.
+    pub(crate) event: AnyEvent,
+    pub(crate) attempt: u32,
+    pub(crate) state: Option<State>,
+    /// Why the last call failed, if it did.
+    pub(crate) error: Option<HandlerError>,
+}
+
+// === impl Delivery ===
+
+impl Delivery {
+    /// Makes one event of two about the same object, or gives the newer one back. What is not
+    /// needed any more is put into `rest`, to be dropped where no lock is held.
+    pub(crate) fn fold(
+        self,
+        older: &mut Notice,
+        mut newer: Notice,
+        rest: &mut Option<Notice>,
+    ) -> Option<Notice> {
+        // Somebody has been told of the older one already.
+        if older.told.is_some() {
+            return Some(newer);
+        }
+        let latest = self == Self::Latest;
+        match (&mut older.event, &mut newer.event) {
+            (Event::Added(_) | Event::Updated { .. } | Event::Resynced(_), Event::Resynced(_)) => {}
+            (
+                Event::Added(object) | Event::Updated { new: object, .. },
+                Event::Updated { new, .. },
+            ) if latest => std::mem::swap(object, new),
+            (
+                older @ Event::Resynced(_),
+                newer @ (Event::Updated { .. } | Event::Deleted { .. }),
+            )
+            | (older @ (Event::Added(_) | Event::Updated { .. }), newer @ Event::Deleted { .. })
+                if latest =>
+            {
+                std::mem::swap(older, newer)
+            }
+            _ => return Some(newer),
+        }
+        *rest = Some(newer);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::AnyObject;
+
+    #[test]
+    fn the_newest_state_is_told_with_the_oldest_that_was_not() {
+        check(Delivery::Latest, "add a", "update a b", "add b");
+        check(Delivery::Latest, "update a b", "update b c", "update a c");
+        check(Delivery::Latest, "resync a", "update a b", "update a b");
+    }
+
+    #[test]
+    fn a_delete_is_told_in_place_of_what_came_before() {
+        check(Delivery::Latest, "add a", "delete b", "delete b");
+        check(Delivery::Latest, "update a b", "delete c", "delete c");
+        check(Delivery::Latest, "resync a", "delete a", "delete a");
+    }
+
+    #[test]
+    fn a_resync_is_no_news_while_there_is_news() {
+        for delivery in [Delivery::Every, Delivery::Latest] {
+            check(delivery, "add a", "resync a", "add a");
+            check(delivery, "update a b", "resync b", "update a b");
+            check(delivery, "resync a", "resync a", "resync a");
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_delete_as_one() {
+        for delivery in [Delivery::Every, Delivery::Latest] {
+            check(delivery, "delete a", "add b", "delete a, add b");
+            check(delivery, "delete a", "resync a", "delete a, resync a");
+        }
+    }
+
+    #[test]
+    fn every_event_is_told_on_its_own() {
+        for (older, newer) in [
+            ("add a", "update a b"),
+            ("update a b", "update b c"),
+            ("update a b", "delete b"),
+            ("resync a", "update a b"),
+        ] {
+            check(Delivery::Every, older, newer, &format!("{older}, {newer}"));
+        }
+    }
+
+    #[test]
+    fn what_somebody_has_been_told_stays_as_it_is() {
+        let mut older = notice("update a b");
+        older.told = Some((Role::Watcher, HandlerId(0)));
+        assert!(
+            Delivery::Latest
+                .fold(&mut older, notice("update b c"), &mut None)
+                .is_some()
+        );
+    }
+
+    #[track_caller]
+    fn check(delivery: Delivery, older: &str, newer: &str, told: &str) {
+        let mut first = notice(older);
+        let mut all = Vec::new();
+        let second = delivery.fold(&mut first, notice(newer), &mut None);
+        all.push(show(&first));
+        all.extend(second.as_ref().map(show));
+        assert_eq!(
+            all.join(", "),
+            told,
+            "{older} and then {newer}, {delivery:?}"
+        );
+    }
+
+    fn notice(text: &str) -> Notice {
+        let words: Vec<_> = text.split(' ').collect();
+        let object = |name: &str| -> Arc<dyn AnyObject> {
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(name.to_owned());
+            Arc::new(map)
+        };
+        let event = match *words {
+            ["add", a] => Event::Added(object(a)),
+            ["update", a, b] => Event::Updated {
+                old: object(a),
+                new: object(b),
+            },
+            ["delete", a] => Event::Deleted {
+                last: object(a),
+                missed: false,
+            },
+            ["resync", a] => Event::Resynced(object(a)),
+            _ => panic!("no such event: {text}"),
+        };
+        Notice {
+            event,
+            received: Moment::default(),
+            told: None,
+            room: None,
+        }
+    }
+
+    fn show(notice: &Notice) -> String {
+        match &notice.event {
+            Event::Added(a) => format!("add {}", a.key()),
+            Event::Updated { old, new } => format!("update {} {}", old.key(), new.key()),
+            Event::Deleted { last, .. } => format!("delete {}", last.key()),
+            Event::Resynced(a) => format!("resync {}", a.key()),
+            _ => "synced".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What is told of a call that failed.
+
+use std::{error::Error, fmt, time::Duration};
+
+use windlass_informer::ObjectKey;
+
+use crate::{Action, HandlerError, HandlerId, route::Role};
+
+/// A call that failed: whose, on what, why, and what comes next.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ErrorReport<'a> {
+    /// The name of the kind.
+    pub kind: &'a str,
+    /// The object's namespace and name.
+    pub key: &'a ObjectKey,
+    /// Who was called.
+    pub handler: HandlerId,
+    /// Whether that is a watcher or a reconciler.
+    pub role: Role,
+    /// What it was called for.
+    pub action: Action,
+    /// How many calls of the same request had failed before: 0 for a first call.
+    pub attempt: u32,
+    /// Why it failed.
+    pub error: &'a HandlerError,
+    /// After how long it is called again; none if the call is given up.
+    pub retry_in: Option<Duration>,
+}
+
+/// What is told of failed calls: by default, the log.
+pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
+
+/// An error and its sources, as one line.
+struct Causes<'a>(&'a dyn Error);
+
+/// Logs what failed, as an error of the component `InformerController`.
+pub(crate) fn log(report: &ErrorReport<'_>) {
+    tracing::error!(
+        component = "InformerController",
+        kind = report.kind,
+        object = %report.key,
+        handler = %report.handler,
+        role = report.role.as_str(),
+        action = report.action.as_str(),
+        attempt = report.attempt,
+        retry_in = ?report.retry_in,
+        error = %Causes(report.error),
+        "{report}"
+    );
+}
+
+// === impl ErrorReport ===
+
+impl fmt::Display for ErrorReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} of {} {} on {}: {}",
+            self.role.as_str(),
+            self.handler,
+            self.kind,
+            self.key,
+            self.action.as_str(),
+            Causes(self.error)
+        )
+    }
+}
+
+// === impl Causes ===
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}

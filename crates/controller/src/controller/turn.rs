@@ -1,0 +1,324 @@
+//! One turn of a worker: one event for a whole chain, or one call that is made again.
+
+use std::{sync::Arc, time::Duration};
+
+use tracing::Instrument;
+use windlass_informer::{Event, ObjectKey};
+
+use super::{
+    Shared,
+    engine::Held,
+    notice::{Notice, Owed},
+    report::ErrorReport,
+};
+use crate::{
+    Action, Arrival, ExponentialBackoff, HandlerError, PendingRetry, RetryObject, RetryPolicy,
+    metrics::KindMetrics,
+    object::AnyEvent,
+    reconciler::{Call, Retry},
+    route::{Chain, Handler, KindId},
+    schedule::{Moment, Pending, Reason, Work},
+    trace,
+    work::{self, Failed, ask},
+};
+
+/// What a turn is about.
+struct Turn<'a> {
+    shared: &'a Shared,
+    kind: KindId,
+    name: Arc<str>,
+    metrics: Arc<KindMetrics>,
+}
+
+/// A call, and for whom.
+struct Dialled<'a> {
+    handler: &'a Handler,
+    key: &'a ObjectKey,
+    action: Action,
+    /// The event as it was received.
+    event: &'a AnyEvent,
+}
+
+/// Does what `held` is held for, and gives it back.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the handler that is being called, and gives the work back: that
+/// handler and those behind it are owed their call.
+pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
+    let kind = held.key().kind;
+    let turn = Turn {
+        shared,
+        kind,
+        name: shared.route.read().name(kind),
+        metrics: shared.kind_metrics(kind),
+    };
+    let began = shared.engine.now();
+    let (action, _ongoing, span) = match held.work() {
+        Work::Event { offer, .. } => {
+            let Some(action) = Action::of(&offer.event.event) else {
+                return held.finish();
+            };
+            let ongoing = (turn.metrics).event(action, began - offer.event.received);
+            let span = trace::event(&turn.name, &held.key().object, action);
+            (action, ongoing, span)
+        }
+        Work::Retry(pending) => {
+            let ongoing = turn.metrics.turn(pending.action, began - pending.due);
+            let (key, attempt) = (&held.key().object, pending.call.attempt);
+            let span = trace::retry(&turn.name, key, pending.action, attempt);
+            (pending.action, ongoing, span)
+        }
+    };
+    async {
+        if let Work::Event { .. } = held.work() {
+            turn.dequeue(&mut held, action);
+            turn.tell(&mut held, action).await;
+        } else {
+            turn.retry(&mut held).await;
+        }
+    }
+    .instrument(span)
+    .await;
+    turn.metrics.done(action, shared.engine.now() - began);
+    held.finish();
+}
+
+// === impl Turn ===
+
+impl Turn<'_> {
+    /// Asks of each pending call whether it is still wanted.
+    fn dequeue(&self, held: &mut Held<Notice, Owed>, action: Action) {
+        let key = held.key().object.clone();
+        let Work::Event { offer, pendings } = held.work_mut() else {
+            return;
+        };
+        if pendings.is_empty() {
+            return;
+        }
+        let pendings = std::mem::take(pendings);
+        let Some(object) = offer.event.event.object().cloned() else {
+            return;
+        };
+        let arrival = Arrival {
+            kind: &self.name,
+            key: &key,
+            action,
+            object: &*object,
+        };
+        for pending in pendings {
+            let dropped = pending.call.event.object().is_none_or(|object| {
+                let retry = PendingRetry {
+                    handler: pending.handler,
+                    action: pending.action,
+                    object: &**object,
+                    error: pending.call.error.as_ref(),
+                    attempt: pending.call.attempt,
+                };
+                let policy = &self.shared.settings.dequeue;
+                // A policy that panics has no opinion, and the default's is yes.
+                ask("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
+            });
+            if !dropped {
+                held.owe(pending);
+            }
+        }
+    }
+
+    /// Tells an event to the whole chain, or to what is left of it.
+    async fn tell(&self, held: &mut Held<Notice, Owed>, action: Action) {
+        let chain: Chain = self.shared.route.read().chain(self.kind);
+        for handler in chain.iter() {
+            let Work::Event { offer, .. } = held.work() else {
+                return;
+            };
+            let told = offer.event.told;
+            if told.is_some_and(|told| handler.place() <= told) || handler.is_removed() {
+                continue;
+            }
+            let key = held.key().object.clone();
+            let (uid, event) = (offer.uid.clone(), offer.event.event.clone());
+            let call = Call {
+                key: key.clone(),
+                action,
+                event: event.clone(),
+                state: None,
+                attempt: 0,
+                last_attempt: self.is_last(0),
+            };
+            let dialled = Dialled {
+                handler,
+                key: &key,
+                action,
+                event: &event,
+            };
+            let owed = self.call(&dialled, call).await;
+            // From here to the end without an `await`: told and owed go together.
+            if let Some((reason, due, call)) = owed {
+                held.owe(Pending {
+                    uid,
+                    handler: handler.id,
+                    action,
+                    reason,
+                    due,
+                    overtaken: false,
+                    call,
+                });
+            }
+            if let Work::Event { offer, .. } = held.work_mut() {
+                offer.event.told = Some(handler.place());
+            }
+        }
+    }
+
+    /// Makes one call again.
+    async fn retry(&self, held: &mut Held<Notice, Owed>) {
+        let key = held.key().object.clone();
+        let Work::Retry(pending) = held.work() else {
+            return;
+        };
+        let (id, action, uid) = (pending.handler, pending.action, pending.uid.clone());
+        let Some(handler) = self.shared.route.read().handler(self.kind, id) else {
+            return;
+        };
+        let (event, attempt) = (pending.call.event.clone(), pending.call.attempt);
+        let call = Call {
+            key: key.clone(),
+            action,
+            event: self.refresh(&key, &event),
+            state: pending.call.state.clone(),
+            attempt,
+            last_attempt: self.is_last(attempt),
+        };
+        let dialled = Dialled {
+            handler: &handler,
+            key: &key,
+            action,
+            event: &event,
+        };
+        if let Some((reason, due, call)) = self.call(&dialled, call).await {
+            held.owe(Pending {
+                uid,
+                handler: id,
+                action,
+                reason,
+                due,
+                overtaken: false,
+                call,
+            });
+        }
+    }
+
+    /// The event with the newest state of its object, if that is wanted and it is still the
+    /// same object. The end of an object has no newer state.
+    fn refresh(&self, key: &ObjectKey, event: &AnyEvent) -> AnyEvent {
+        let wanted = self.shared.settings.retry_object == RetryObject::Latest
+            && !matches!(event, Event::Deleted { .. });
+        let latest = wanted
+            .then(|| self.shared.latest(self.kind, key))
+            .flatten()
+            .filter(|latest| {
+                let known = event.object().map(|object| &object.metadata().uid);
+                known == Some(&latest.metadata().uid)
+            });
+        match (event, latest) {
+            (_, None) => event.clone(),
+            (Event::Updated { old, .. }, Some(new)) => Event::Updated {
+                old: Arc::clone(old),
+                new,
+            },
+            (Event::Added(_), Some(new)) => Event::Added(new),
+            (Event::Resynced(_), Some(new)) => Event::Resynced(new),
+            (event, Some(_)) => event.clone(),
+        }
+    }
+
+    /// Makes a call. Returns the call that is to follow, when, and why.
+    async fn call(&self, dialled: &Dialled<'_>, call: Call) -> Option<(Reason, Moment, Owed)> {
+        let Dialled {
+            handler,
+            action,
+            event,
+            ..
+        } = *dialled;
+        let (attempt, state) = (call.attempt, call.state.clone());
+        let engine = &self.shared.engine;
+
+        let began = engine.now();
+        let ongoing = self.metrics.call(action);
+        let ended = work::call(handler, call, self.shared.settings.limit)
+            .instrument(trace::handler(handler.role, handler.id))
+            .await;
+        drop(ongoing);
+        let now = engine.now();
+        let result = ended.as_ref().map_err(|failed| &failed.error);
+        self.metrics
+            .called(handler.role, action, now - began, result);
+
+        let (reason, delay, owed) = match ended {
+            Ok(outcome) => {
+                let delay = outcome.delay()?;
+                let state = outcome.into_state().or(state);
+                let owed = Owed {
+                    event: event.clone(),
+                    attempt: 0,
+                    state,
+                    error: None,
+                };
+                (Reason::Requeued, delay, owed)
+            }
+            Err(failed) => {
+                let delay = self.judge(dialled, attempt, &failed)?;
+                let owed = Owed {
+                    event: event.clone(),
+                    attempt: attempt.saturating_add(1),
+                    state: failed.state.or(state),
+                    error: Some(failed.error),
+                };
+                (Reason::Failed, delay, owed)
+            }
+        };
+        self.metrics.retried();
+        Some((reason, now + delay, owed))
+    }
+
+    /// After how long a call that failed is made again, if it is; and tells of it.
+    fn judge(&self, dialled: &Dialled<'_>, attempt: u32, failed: &Failed) -> Option<Duration> {
+        let settings = &self.shared.settings;
+        let retry_in = match failed.retry {
+            Retry::Never => None,
+            Retry::Policy => self.policy(&failed.error, attempt),
+            Retry::After(delay) => self.policy(&failed.error, attempt).map(|_| delay),
+        };
+        let report = ErrorReport {
+            kind: &self.name,
+            key: dialled.key,
+            handler: dialled.handler.id,
+            role: dialled.handler.role,
+            action: dialled.action,
+            attempt,
+            error: &failed.error,
+            retry_in,
+        };
+        ask("on_error", || (settings.on_error)(&report));
+        if retry_in.is_none() {
+            self.metrics.given_up();
+            ask("on_exhausted", || (settings.on_exhausted)(&report));
+        }
+        retry_in
+    }
+
+    /// What the retry policy says; what the default says, if it panics.
+    fn policy(&self, error: &HandlerError, attempt: u32) -> Option<Duration> {
+        let random = self.shared.random();
+        let policy = &self.shared.settings.retry;
+        ask("retry_policy", || policy.delay(error, attempt, random))
+            .unwrap_or_else(|| ExponentialBackoff::GRAFANA.delay(error, attempt, random))
+    }
+
+    fn is_last(&self, attempt: u32) -> bool {
+        let policy = &self.shared.settings.retry;
+        let max = ask("retry_policy", || policy.max_attempts()).flatten();
+        max.is_some_and(|max| attempt >= max)
+    }
+}

@@ -1,0 +1,142 @@
+//! What can go wrong between the user's code and the engine.
+
+use std::{error::Error, time::Duration};
+
+use windlass_informer::InformerError;
+
+/// Why a call of a handler did not succeed.
+///
+/// What the handler itself said is the [`source`](Error::source).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandlerError {
+    /// The handler returned an error.
+    #[error("the handler failed")]
+    Failed {
+        /// What it returned.
+        source: Box<dyn Error + Send + Sync>,
+    },
+
+    /// The handler panicked. Nothing else was harmed.
+    #[error("the handler panicked: {message}")]
+    Panicked {
+        /// The beginning of the panic's message.
+        message: String,
+    },
+
+    /// The handler took longer than it was given, and was dropped.
+    #[error("the handler took longer than {limit:?}")]
+    TimedOut {
+        /// What it was given.
+        limit: Duration,
+    },
+}
+
+/// Why an informer, a watcher or a reconciler could not be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddError {
+    /// The same informer is there already.
+    #[error("this informer is already added, as {kind:?}")]
+    InformerAlreadyAdded {
+        /// The name of the kind under which it was added.
+        kind: String,
+    },
+
+    /// The name of the kind is empty.
+    #[error("the name of a kind must not be empty")]
+    EmptyKind,
+
+    /// The kind of that name is of another type.
+    #[error("{kind:?} is a kind of {known} objects, and this is for {given}")]
+    OtherType {
+        /// The name of the kind.
+        kind: String,
+        /// The type of its objects.
+        known: &'static str,
+        /// The type of the objects of what was to be added.
+        given: &'static str,
+    },
+}
+
+/// Why a controller could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The names of the metrics would not be names.
+    #[error("{namespace:?} cannot begin the name of a metric: use letters, digits and _")]
+    MetricsNamespace {
+        /// What was asked for.
+        namespace: String,
+        /// What the metrics library says.
+        source: prometheus::Error,
+    },
+}
+
+/// Why a controller stopped without having been told to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It runs already, or has run: as its informers, it runs once.
+    #[error("the controller runs already, or has run; a controller runs once")]
+    AlreadyRan,
+
+    /// An informer gave up, for a reason that does not heal by itself.
+    #[error("the informer of {kind:?} gave up")]
+    Informer {
+        /// The name of the kind.
+        kind: String,
+        /// Why it did.
+        source: InformerError,
+    },
+
+    /// A task of the engine ended that must not. A bug of ours; please report it.
+    #[error("a task of the controller panicked: {message}")]
+    Broken {
+        /// The beginning of the panic's message.
+        message: String,
+    },
+}
+
+/// An object was not of the type that a handler is for.
+#[derive(Debug, thiserror::Error)]
+#[error("{key} is not a {expected}")]
+pub(crate) struct CannotCast {
+    pub(crate) key: windlass_informer::ObjectKey,
+    pub(crate) expected: &'static str,
+}
+
+// === impl HandlerError ===
+
+impl HandlerError {
+    /// One stable word for it: the `reason` label of metrics.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Failed { .. } => "failed",
+            Self::Panicked { .. } => "panicked",
+            Self::TimedOut { .. } => "timed_out",
+        }
+    }
+
+    /// The handler's own error, if it is an `E`.
+    #[must_use]
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Failed { source } => source.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl AddError {
+    /// One stable word for it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::InformerAlreadyAdded { .. } => "informer_already_added",
+            Self::EmptyKind => "empty_kind",
+            Self::OtherType { .. } => "other_type",
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A collector with one label more.
+
+use std::{collections::HashMap, fmt};
+
+use prometheus::{
+    core::{Collector, Desc},
+    proto::{LabelPair, MetricFamily},
+};
+
+/// What another collector collects, with one more label that is always the same: so that
+/// several controllers can be in one registry.
+pub(crate) struct Labelled {
+    wrapped: Box<dyn Collector>,
+    descs: Vec<Desc>,
+    name: &'static str,
+    value: String,
+    /// What to do before it is collected.
+    refresh: Box<dyn Fn() + Send + Sync>,
+}
+
+// === impl Labelled ===
+
+impl Labelled {
+    /// Adds `name="value"` to whatever `wrapped` collects; before it does, `refresh` is
+    /// called.
+    pub(crate) fn new(
+        wrapped: Box<dyn Collector>,
+        name: &'static str,
+        value: &str,
+        refresh: impl Fn() + Send + Sync + 'static,
+    ) -> prometheus::Result<Self> {
+        let relabel = |desc: &&Desc| {
+            let mut labels: HashMap<String, String> = (desc.const_label_pairs.iter())
+                .map(|pair| (pair.name().to_owned(), pair.value().to_owned()))
+                .collect();
+            labels.insert(name.to_owned(), value.to_owned());
+            Desc::new(
+                desc.fq_name.clone(),
+                desc.help.clone(),
+                desc.variable_labels.clone(),
+                labels,
+            )
+        };
+        Ok(Self {
+            descs: wrapped
+                .desc()
+                .iter()
+                .map(relabel)
+                .collect::<Result<_, _>>()?,
+            wrapped,
+            name,
+            value: value.to_owned(),
+            refresh: Box::new(refresh),
+        })
+    }
+}
+
+impl Collector for Labelled {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descs.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        (self.refresh)();
+        let mut families = self.wrapped.collect();
+        for metric in families.iter_mut().flat_map(MetricFamily::mut_metric) {
+            let mut pair = LabelPair::default();
+            pair.set_name(self.name.to_owned());
+            pair.set_value(self.value.clone());
+            let mut labels = metric.take_label();
+            labels.push(pair);
+            metric.set_label(labels);
+        }
+        families
+    }
+}
+
+impl fmt::Debug for Labelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Labelled")
+            .field("label", &format_args!("{}={:?}", self.name, self.value))
+            .finish_non_exhaustive()
+    }
+}

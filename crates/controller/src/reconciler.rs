@@ -1,0 +1,85 @@
+//! Reconcilers: one method for whatever happened.
+
+use std::future::Future;
+
+mod failure;
+mod outcome;
+mod request;
+mod state;
+
+pub use self::{failure::Failure, outcome::Outcome, request::Request, state::State};
+pub(crate) use self::{
+    failure::Retry,
+    request::{Call, cast},
+};
+
+/// Makes the world look as one object says it should.
+///
+/// # Contract
+///
+/// *Promised.* It is called for each [`Action`](crate::Action) on each object of its kind, in
+/// order, and never twice at once for one object. A call that failed is made again as the
+/// retry policy says, with the [`State`] that the failed call left; a call that asks for it is
+/// made again later.
+///
+/// *Asked.* A call for a state that the world has already should change nothing: it may be
+/// made again after a restart. A call may be dropped at any `await`, when the process stops
+/// at once or the call takes too long; it is made again.
+///
+/// *Not promised.* That the object is the newest: ask the API server where that matters, and
+/// write with its `resourceVersion`.
+///
+/// Every `Fn(Request<K>) -> impl Future<Output = Result<Outcome, E>>` is a reconciler.
+///
+/// # Example
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::{Outcome, Reconciler, Request};
+///
+/// struct Publish;
+///
+/// impl Reconciler<ConfigMap> for Publish {
+///     type Error = Infallible;
+///
+///     async fn reconcile(&self, request: Request<ConfigMap>) -> Result<Outcome, Infallible> {
+///         println!("{:?} {}", request.action(), request.key());
+///         Ok(Outcome::done())
+///     }
+/// }
+/// ```
+pub trait Reconciler<K>: Send + Sync + 'static {
+    /// What can go wrong: any error, or a [`Failure`] where a failed call has more to say.
+    type Error: Into<Failure> + Send;
+
+    /// Reconciles the object of `request`, and says when to look again.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept the world from its wanted state. The call is made again as the
+    /// controller's retry policy says.
+    fn reconcile(
+        &self,
+        request: Request<K>,
+    ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
+}
+
+// === impl Reconciler ===
+
+impl<K, F, Fut, E> Reconciler<K> for F
+where
+    F: Fn(Request<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome, E>> + Send,
+    E: Into<Failure> + Send,
+{
+    type Error = E;
+
+    fn reconcile(
+        &self,
+        request: Request<K>,
+    ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send {
+        self(request)
+    }
+}

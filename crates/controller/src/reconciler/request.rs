@@ -1,0 +1,174 @@
+//! What a handler is asked to do.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use windlass_informer::{Event, ObjectKey};
+
+use super::State;
+use crate::{Action, AnyObject, error::CannotCast, object::AnyEvent};
+
+/// One thing to reconcile: what happened, and to which object.
+///
+/// Cloning one clones no object.
+pub struct Request<K> {
+    key: ObjectKey,
+    action: Action,
+    object: Arc<K>,
+    old: Option<Arc<K>>,
+    state: Option<State>,
+    attempt: u32,
+    last_attempt: bool,
+}
+
+/// A call of one handler, whatever its type.
+pub(crate) struct Call {
+    pub(crate) key: ObjectKey,
+    pub(crate) action: Action,
+    pub(crate) event: AnyEvent,
+    pub(crate) state: Option<State>,
+    pub(crate) attempt: u32,
+    pub(crate) last_attempt: bool,
+}
+
+// === impl Request ===
+
+impl<K> Request<K> {
+    /// A first request: `action` happened to `object`. For tests of reconcilers; the
+    /// controller makes its own.
+    pub fn new(action: Action, object: Arc<K>) -> Self
+    where
+        K: kube::Resource,
+    {
+        Self {
+            key: ObjectKey::of(&*object),
+            action,
+            object,
+            old: None,
+            state: None,
+            attempt: 0,
+            last_attempt: false,
+        }
+    }
+
+    /// The same request as it comes after a call that left `state`.
+    #[must_use]
+    pub fn resumed(self, state: State) -> Self {
+        Self {
+            state: Some(state),
+            ..self
+        }
+    }
+
+    /// The namespace and the name of the object.
+    #[must_use]
+    pub const fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// What happened.
+    #[must_use]
+    pub const fn action(&self) -> Action {
+        self.action
+    }
+
+    /// The object: as it was when it happened; in a retry, by default, the newest that the
+    /// informer has; for `Deleted`, its last known state.
+    #[must_use]
+    pub const fn object(&self) -> &Arc<K> {
+        &self.object
+    }
+
+    /// The object before it was updated.
+    #[must_use]
+    pub const fn old(&self) -> Option<&Arc<K>> {
+        self.old.as_ref()
+    }
+
+    /// What an earlier call of this request left: none in the first call, and none unless an
+    /// earlier one failed, or asked to be called again, and left a state.
+    #[must_use]
+    pub const fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
+    /// How many calls of this request have failed so far, one after the other: 0 in the
+    /// first.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether the retry policy makes no further attempt if this one fails, as far as it can
+    /// say before it sees the error.
+    #[must_use]
+    pub const fn last_attempt(&self) -> bool {
+        self.last_attempt
+    }
+}
+
+impl<K> Clone for Request<K> {
+    fn clone(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            action: self.action,
+            object: Arc::clone(&self.object),
+            old: self.old.clone(),
+            state: self.state.clone(),
+            attempt: self.attempt,
+            last_attempt: self.last_attempt,
+        }
+    }
+}
+
+/// Shows what happened to whom, and never the object's content, which may be secret.
+impl<K> fmt::Debug for Request<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("key", &format_args!("{}", self.key))
+            .field("action", &self.action)
+            .field("attempt", &self.attempt)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    /// The call as a request about a `K`.
+    pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, CannotCast> {
+        let (object, old) = match self.event {
+            Event::Updated { old, new } => (new, Some(old)),
+            Event::Added(object) | Event::Resynced(object) => (object, None),
+            Event::Deleted { last, .. } => (last, None),
+            _ => return Err(cannot_cast::<K>(self.key)),
+        };
+        let cast = |object: Arc<dyn AnyObject>| cast(object, &self.key);
+        Ok(Request {
+            object: cast(object)?,
+            old: old.map(cast).transpose()?,
+            key: self.key,
+            action: self.action,
+            state: self.state,
+            attempt: self.attempt,
+            last_attempt: self.last_attempt,
+        })
+    }
+}
+
+/// The object as a `K`. The kinds of a controller are typed, so this cannot fail; should it
+/// do so all the same, it is an error of one call and not a panic.
+pub(crate) fn cast<K: Any + Send + Sync>(
+    object: Arc<dyn AnyObject>,
+    key: &ObjectKey,
+) -> Result<Arc<K>, CannotCast> {
+    let object: Arc<dyn Any + Send + Sync> = object;
+    object.downcast().map_err(|_| cannot_cast::<K>(key.clone()))
+}
+
+fn cannot_cast<K>(key: ObjectKey) -> CannotCast {
+    CannotCast {
+        key,
+        expected: std::any::type_name::<K>(),
+    }
+}

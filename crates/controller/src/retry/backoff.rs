@@ -1,0 +1,242 @@
+//! Later and later.
+
+use std::time::Duration;
+
+use super::RetryPolicy;
+use crate::HandlerError;
+
+/// A retry policy that waits longer after every failure.
+///
+/// The delay after the failure of attempt n is `initial * factor^n`, at most `cap`, moved by
+/// a random part of it where there is jitter. It cannot overflow.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_controller::{ExponentialBackoff, HandlerError, RetryPolicy};
+///
+/// let error = HandlerError::TimedOut { limit: Duration::ZERO };
+/// let backoff = ExponentialBackoff::new(Duration::from_secs(5), 5);
+/// let delays: Vec<_> = (0..7)
+///     .map(|attempt| backoff.delay(&error, attempt, 0.5).map(|delay| delay.as_secs()))
+///     .collect();
+/// assert_eq!(delays, [Some(5), Some(10), Some(20), Some(40), Some(80), None, None]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use = "a policy does nothing until a controller has it"]
+pub struct ExponentialBackoff {
+    initial: Duration,
+    factor: f64,
+    max_attempts: Option<u32>,
+    cap: Duration,
+    jitter: Jitter,
+}
+
+/// Where in relation to the computed delay the real one may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Jitter {
+    None,
+    /// Within this part of the delay, to both sides.
+    Around(f64),
+    /// Anywhere in the upper half.
+    UpperHalf,
+}
+
+// === impl ExponentialBackoff ===
+
+impl ExponentialBackoff {
+    /// grafana-app-sdk's default: five retries, after 5, 10, 20, 40 and 80 seconds. The
+    /// default here too.
+    ///
+    /// Source: grafana-app-sdk, `operator.DefaultRetryPolicy`, without its sixth retry, which
+    /// its documentation does not mean.
+    pub const GRAFANA: Self = Self::new(Duration::from_secs(5), 5);
+
+    /// consul-k8s's: five retries, from 5 ms on.
+    ///
+    /// Source: consul-k8s, `helper/controller`. Its limit on all retries together is not a
+    /// matter of one call, and not here.
+    pub const CONSUL: Self = Self::new(Duration::from_millis(5), 5);
+
+    /// `k8s_controller`'s: for ever, 2^n seconds up to 256, anywhere in the upper half.
+    ///
+    /// Source: `k8s_controller`, the default `error_action`.
+    pub const K8S_CONTROLLER: Self = Self {
+        jitter: Jitter::UpperHalf,
+        ..Self::forever(Duration::from_secs(2)).cap(Duration::from_secs(256))
+    };
+
+    /// roperator's: for ever, from 100 ms on, half as much again each time, up to ten minutes,
+    /// half of it to both sides at random.
+    ///
+    /// Source: roperator, `runner`, its backoff.
+    pub const ROPERATOR: Self = Self {
+        factor: 1.5,
+        jitter: Jitter::Around(0.5),
+        ..Self::forever(Duration::from_millis(100)).cap(Duration::from_secs(600))
+    };
+
+    /// client-go's and controller-runtime's: for ever, from 5 ms up to 1000 s.
+    ///
+    /// Source: client-go, `DefaultTypedControllerRateLimiter`, its half for one item.
+    pub const CLIENT_GO: Self =
+        Self::forever(Duration::from_millis(5)).cap(Duration::from_secs(1000));
+
+    /// Waits `initial` after the first failure and twice as long after each further one, and
+    /// tries again exactly `max_attempts` times.
+    pub const fn new(initial: Duration, max_attempts: u32) -> Self {
+        Self {
+            max_attempts: Some(max_attempts),
+            ..Self::forever(initial)
+        }
+    }
+
+    /// The same, without giving up.
+    pub const fn forever(initial: Duration) -> Self {
+        Self {
+            initial,
+            factor: 2.0,
+            max_attempts: None,
+            cap: Duration::MAX,
+            jitter: Jitter::None,
+        }
+    }
+
+    /// Never waits longer than `cap`, whatever the jitter.
+    pub const fn cap(self, cap: Duration) -> Self {
+        Self { cap, ..self }
+    }
+
+    /// Moves each delay by up to `part` of it, to both sides, so that what failed together is
+    /// not tried again together. `part` is held between 0 and 1.
+    pub const fn jitter(self, part: f64) -> Self {
+        Self {
+            jitter: Jitter::Around(part.clamp(0.0, 1.0)),
+            ..self
+        }
+    }
+}
+
+impl Default for ExponentialBackoff {
+    fn default() -> Self {
+        Self::GRAFANA
+    }
+}
+
+impl RetryPolicy for ExponentialBackoff {
+    fn delay(&self, _: &HandlerError, attempt: u32, random: f64) -> Option<Duration> {
+        if self.max_attempts.is_some_and(|max| attempt >= max) {
+            return None;
+        }
+        // 2^1024 is more than an `f64` holds; the cap was long before that.
+        let power = i32::try_from(attempt.min(1023)).unwrap_or(i32::MAX);
+        let cap = self.cap.as_secs_f64();
+        let delay = (self.initial.as_secs_f64() * self.factor.powi(power)).min(cap);
+        let delay = match self.jitter {
+            Jitter::None => delay,
+            Jitter::Around(part) => delay * (1.0 + part * (2.0 * random - 1.0)),
+            Jitter::UpperHalf => delay * (0.5 + random / 2.0),
+        };
+        Some(Duration::try_from_secs_f64(delay.min(cap)).unwrap_or(self.cap))
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.max_attempts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: GA-03, GA-106, GA-107
+    #[test]
+    fn the_default_doubles_from_five_seconds_five_times() {
+        check(ExponentialBackoff::default(), 0.0, "5 10 20 40 80 - -");
+        assert_eq!(ExponentialBackoff::default().max_attempts(), Some(5));
+    }
+
+    #[test]
+    fn no_attempts_are_no_retries() {
+        check(ExponentialBackoff::new(Duration::from_secs(1), 0), 0.0, "-");
+    }
+
+    #[test]
+    fn the_cap_is_never_exceeded() {
+        let backoff = ExponentialBackoff::forever(Duration::from_secs(1))
+            .cap(Duration::from_secs(3))
+            .jitter(1.0);
+        check(backoff, 0.99, "1.98 3 3 3");
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        for backoff in [
+            ExponentialBackoff::forever(Duration::from_secs(5)),
+            ExponentialBackoff::forever(Duration::MAX).jitter(1.0),
+            ExponentialBackoff::CLIENT_GO,
+        ] {
+            for attempt in [0, 63, 64, 1_023, 1_024, u32::MAX] {
+                let delay = backoff.delay(&error(), attempt, 0.999);
+                assert!(delay.expect("it goes on for ever") <= backoff.cap);
+            }
+        }
+    }
+
+    /// Rows: KC-21, KC-22
+    #[test]
+    fn the_preset_of_k8s_controller_is_in_the_upper_half_of_a_power_of_two() {
+        check(
+            ExponentialBackoff::K8S_CONTROLLER,
+            0.0,
+            "1 2 4 8 16 32 64 128 128 128",
+        );
+        check(
+            ExponentialBackoff::K8S_CONTROLLER,
+            0.5,
+            "1.5 3 6 12 24 48 96 192 192 192",
+        );
+    }
+
+    #[test]
+    fn the_preset_of_roperator_grows_by_half() {
+        check(ExponentialBackoff::ROPERATOR, 0.5, "0.1 0.15 0.225");
+        check(ExponentialBackoff::ROPERATOR, 0.0, "0.05 0.075");
+    }
+
+    #[test]
+    fn the_preset_of_client_go_begins_with_milliseconds() {
+        check(ExponentialBackoff::CLIENT_GO, 0.9, "0.005 0.01 0.02 0.04");
+    }
+
+    #[test]
+    fn the_preset_of_consul_ends_after_five() {
+        check(
+            ExponentialBackoff::CONSUL,
+            0.0,
+            "0.005 0.01 0.02 0.04 0.08 -",
+        );
+    }
+
+    /// `delays` are the seconds after each failure, from the first on.
+    #[track_caller]
+    fn check(backoff: ExponentialBackoff, random: f64, delays: &str) {
+        let said: Vec<_> = (0..)
+            .zip(delays.split(' '))
+            .map(
+                |(attempt, _)| match backoff.delay(&error(), attempt, random) {
+                    Some(delay) => delay.as_secs_f64().to_string(),
+                    None => "-".to_owned(),
+                },
+            )
+            .collect();
+        assert_eq!(said.join(" "), delays, "{backoff:?}");
+    }
+
+    fn error() -> HandlerError {
+        HandlerError::TimedOut {
+            limit: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Watchers: one method for each thing that can happen.
+
+use std::{future::Future, sync::Arc};
+
+use crate::Failure;
+
+mod simple;
+
+pub use self::simple::SimpleWatcher;
+
+/// Is told what happens to the objects of a kind.
+///
+/// # Contract
+///
+/// *Promised.* The methods are called for each object in the order in which things happened,
+/// never two at once for one object, and after the watchers of the kind that were added
+/// before this one. A call that failed is made again as the retry policy says.
+///
+/// *Asked.* A call may be made again after a restart; it should find out that there is
+/// nothing left to do. It may be dropped at any `await`, when the process stops at once or the
+/// call takes too long; then it is made again.
+///
+/// *Not promised.* That `add` means a new object: at the start it is called for each one that
+/// is there.
+///
+/// Methods that are left out do nothing. [`SimpleWatcher`] is a watcher made of closures.
+///
+/// # Example
+///
+/// ```
+/// use std::{convert::Infallible, sync::Arc};
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::Watcher;
+///
+/// struct Obituaries;
+///
+/// impl Watcher<ConfigMap> for Obituaries {
+///     type Error = Infallible;
+///
+///     async fn delete(&self, last: Arc<ConfigMap>) -> Result<(), Infallible> {
+///         println!("{:?} is gone", last.metadata.name);
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
+    /// What can go wrong: any error, or a [`Failure`] where a failed call has more to say.
+    type Error: Into<Failure> + Send;
+
+    /// `object` came into being, or was there when we came.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    fn add(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = object;
+        async { Ok(()) }
+    }
+
+    /// `old` became `new`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    fn update(
+        &self,
+        old: Arc<K>,
+        new: Arc<K>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = (old, new);
+        async { Ok(()) }
+    }
+
+    /// The object is gone; `last` is its last known state.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    fn delete(&self, last: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = last;
+        async { Ok(()) }
+    }
+
+    /// `object` has not changed, and is told again. By default an update from it to itself, as
+    /// in client-go.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    fn resync(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.update(Arc::clone(&object), object)
+    }
+}

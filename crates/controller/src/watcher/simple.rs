@@ -1,0 +1,131 @@
+//! A watcher made of closures.
+
+use std::{fmt, future::Future, sync::Arc};
+
+use futures::{FutureExt, future::BoxFuture};
+
+use super::Watcher;
+use crate::Failure;
+
+/// A watcher made of closures; what is not set does nothing.
+///
+/// # Example
+///
+/// ```
+/// use std::{convert::Infallible, sync::Arc};
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::SimpleWatcher;
+///
+/// let watcher = SimpleWatcher::new()
+///     .on_add(|object: Arc<ConfigMap>| async move {
+///         println!("{:?} is there", object.metadata.name);
+///         Ok::<_, Infallible>(())
+///     })
+///     .on_delete(|last: Arc<ConfigMap>| async move {
+///         println!("{:?} is gone", last.metadata.name);
+///         Ok::<_, Infallible>(())
+///     });
+/// # let _ = watcher;
+/// ```
+#[must_use = "a watcher does nothing until it is added to a controller"]
+pub struct SimpleWatcher<K> {
+    add: Option<One<K>>,
+    update: Option<Two<K>>,
+    delete: Option<One<K>>,
+}
+
+type Told = BoxFuture<'static, Result<(), Failure>>;
+type One<K> = Box<dyn Fn(Arc<K>) -> Told + Send + Sync>;
+type Two<K> = Box<dyn Fn(Arc<K>, Arc<K>) -> Told + Send + Sync>;
+
+// === impl SimpleWatcher ===
+
+impl<K> SimpleWatcher<K> {
+    /// A watcher that does nothing.
+    pub const fn new() -> Self {
+        Self {
+            add: None,
+            update: None,
+            delete: None,
+        }
+    }
+
+    /// What to do when an object comes into being, or was there when we came.
+    pub fn on_add<F, Fut, E>(mut self, f: F) -> Self
+    where
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.add = Some(Box::new(move |object| told(f(object))));
+        self
+    }
+
+    /// What to do when an object changes: the first argument becomes the second.
+    pub fn on_update<F, Fut, E>(mut self, f: F) -> Self
+    where
+        F: Fn(Arc<K>, Arc<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.update = Some(Box::new(move |old, new| told(f(old, new))));
+        self
+    }
+
+    /// What to do when an object is gone.
+    pub fn on_delete<F, Fut, E>(mut self, f: F) -> Self
+    where
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.delete = Some(Box::new(move |last| told(f(last))));
+        self
+    }
+}
+
+fn told<E: Into<Failure>>(future: impl Future<Output = Result<(), E>> + Send + 'static) -> Told {
+    future.map(|told| told.map_err(Into::into)).boxed()
+}
+
+impl<K> Default for SimpleWatcher<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Send + Sync + 'static> Watcher<K> for SimpleWatcher<K> {
+    type Error = Failure;
+
+    async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
+        match &self.add {
+            Some(f) => f(object).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
+        match &self.update {
+            Some(f) => f(old, new).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
+        match &self.delete {
+            Some(f) => f(last).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl<K> fmt::Debug for SimpleWatcher<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimpleWatcher")
+            .field("add", &self.add.is_some())
+            .field("update", &self.update.is_some())
+            .field("delete", &self.delete.is_some())
+            .finish()
+    }
+}

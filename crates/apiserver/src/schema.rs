@@ -106,7 +106,6 @@ impl Schema {
     ///
     /// This is what a write to the `status` subresource has to satisfy: the rest of the
     /// object is not looked at.
-    #[allow(dead_code, reason = "for the status subresource, as soon as it asks")]
     pub(crate) fn validate_status(&self, object: &Value) -> Vec<FieldError> {
         let (Some(status), Some(node)) = (object.get("status"), self.root.field("status")) else {
             return Vec::new();

@@ -68,7 +68,9 @@ impl Collector for Labelled {
             pair.set_name(self.name.to_owned());
             pair.set_value(self.value.clone());
             let mut labels = metric.take_label();
-            labels.push(pair);
+            // In the order of their names, as all collectors have them.
+            let at = labels.partition_point(|label| label.name() < self.name);
+            labels.insert(at, pair);
             metric.set_label(labels);
         }
         families

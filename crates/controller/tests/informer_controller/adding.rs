@@ -1,0 +1,171 @@
+//! Adding and removing informers, watchers and reconcilers.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use windlass_controller::{AddError, HandlerId, InformerController, Outcome, Request};
+use windlass_informer::{Informer, Scripted};
+
+use crate::support::{KIND, Log, Refused, Rig, config};
+
+/// Rows: GA-05
+#[test]
+fn the_same_informer_is_added_once() {
+    let rig = Rig::new(InformerController::builder());
+    for kind in [KIND, "another name"] {
+        let again = rig.controller.add_informer(kind, &rig.informer.clone());
+        match again {
+            Err(AddError::InformerAlreadyAdded { kind }) => assert_eq!(kind, KIND),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Rows: GA-33
+#[test]
+fn a_kind_has_a_name() {
+    let controller = InformerController::new();
+    let log = Log::default();
+    let informer = Informer::new(Scripted::<ConfigMap>::new().1);
+    for refused in [
+        controller.add_informer("", &informer).err(),
+        controller.add_watcher("", log.watcher("w")).err(),
+        controller.add_reconciler("", log.reconciler("r")).err(),
+    ] {
+        assert!(matches!(refused, Some(AddError::EmptyKind)), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_kind_has_one_type_and_the_error_names_both() {
+    let rig = Rig::new(InformerController::builder());
+    let secret = |_: Request<Secret>| async { Ok::<_, Refused>(Outcome::done()) };
+    let refused = rig.controller.add_reconciler(KIND, secret);
+    let error = refused.expect_err("another type").to_string();
+    assert!(error.contains("ConfigMap"), "{error}");
+    assert!(error.contains("Secret"), "{error}");
+}
+
+/// Rows: GA-27
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_kind_only_ties_informers_to_handlers() {
+    let rig = Rig::new(InformerController::builder());
+    let other = rig.log.reconciler("other");
+    rig.reconcile(rig.log.reconciler("ours"));
+    rig.controller
+        .add_reconciler("anything at all", other)
+        .expect("any name");
+    // An informer of the same type under another name does not concern our handlers.
+    let (script, source) = Scripted::new();
+    rig.controller
+        .add_informer("anything at all", &Informer::new(source))
+        .expect("another informer");
+
+    let running = rig.start_empty().await;
+    script.list([config("theirs", 1)]).await.expect("it runs");
+    assert_eq!(running.said().await, "other created theirs=1");
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "ours created web=1");
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-28
+#[tokio::test(start_paused = true)]
+async fn each_of_several_informers_of_a_kind_is_told_to_all_its_handlers() {
+    let rig = Rig::new(InformerController::builder());
+    let (script, source) = Scripted::new();
+    rig.controller
+        .add_informer(KIND, &Informer::new(source))
+        .expect("a second informer");
+    rig.watch(rig.log.watcher("w1"))
+        .watch(rig.log.watcher("w2"));
+
+    let running = rig.start_empty().await;
+    script.list([config("theirs", 1)]).await.expect("it runs");
+    assert_eq!(running.said().await, "w1 add theirs=1, w2 add theirs=1");
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-37
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_is_removed_is_called_no_more_and_the_others_keep_their_order() {
+    let rig = Rig::new(InformerController::builder());
+    let mut ids = Vec::new();
+    for name in ["w1", "w2", "w3"] {
+        let watcher = rig.log.watcher(name);
+        ids.push(rig.controller.add_watcher(KIND, watcher).expect("added"));
+    }
+    let running = rig.start_empty().await;
+    let controller = &running.rig.controller;
+    assert!(controller.remove_watcher(KIND, ids[1]));
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w1 add web=1, w3 add web=1");
+
+    assert!(!controller.remove_watcher(KIND, ids[1]), "it is gone");
+    assert!(!controller.remove_reconciler(KIND, ids[0]), "not one");
+    assert!(!controller.remove_watcher("no such kind", ids[0]));
+    running.apply(config("web", 2)).await;
+    assert_eq!(
+        running.said().await,
+        "w1 update web=1 web=2, w3 update web=1 web=2"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-35, GA-36, GA-38
+#[tokio::test(start_paused = true)]
+async fn one_or_all_handlers_of_a_kind_are_removed() {
+    let rig = Rig::new(InformerController::builder());
+    let add = |name| {
+        let added = (rig.controller).add_reconciler(KIND, rig.log.reconciler(name));
+        added.expect("added")
+    };
+    let first: HandlerId = add("r1");
+    add("r2");
+    add("r3");
+    rig.watch(rig.log.watcher("w1"))
+        .watch(rig.log.watcher("w2"));
+    let running = rig.start_empty().await;
+    let controller = running.rig.controller.clone();
+
+    assert!(controller.remove_reconciler(KIND, first));
+    assert!(!controller.remove_reconciler(KIND, first));
+    running.apply(config("web", 1)).await;
+    assert_eq!(
+        running.said().await,
+        "w1 add web=1, w2 add web=1, r2 created web=1, r3 created web=1"
+    );
+
+    assert_eq!(controller.remove_all_watchers(KIND), 2);
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "r2 updated web=2, r3 updated web=2");
+
+    assert_eq!(controller.remove_all_reconcilers(KIND), 2);
+    assert_eq!(controller.remove_all_reconcilers("no such kind"), 0);
+    running.apply(config("web", 3)).await;
+    assert_eq!(running.said().await, "");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
+    let running = Rig::new(InformerController::builder()).start_empty().await;
+    let (controller, log) = (running.rig.controller.clone(), running.rig.log.clone());
+    controller
+        .add_watcher(KIND, log.watcher("late"))
+        .expect("added");
+
+    let (script, source) = Scripted::new();
+    let informer = Informer::new(source);
+    controller.add_informer(KIND, &informer).expect("added");
+    script.list([config("theirs", 1)]).await.expect("it runs");
+    assert_eq!(running.said().await, "late add theirs=1");
+
+    assert!(controller.remove_informer(&informer));
+    assert!(!controller.remove_informer(&informer));
+    running.said().await;
+    assert!(script.apply(config("theirs", 2)).await.is_err(), "stopped");
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "late add web=1");
+    running.stop().await.expect("it stops");
+}

@@ -1,0 +1,135 @@
+//! How much may wait, and who waits for it.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::Semaphore;
+use windlass_controller::{Delivery, InformerController, Outcome, Request};
+
+use crate::support::{Refused, Rig, Running, ask, config, reborn, settle};
+
+/// A controller whose reconciler waits to be let on, call by call.
+async fn gated(delivery: Delivery, queue: usize, concurrency: usize) -> (Running, Arc<Semaphore>) {
+    let builder = InformerController::builder()
+        .delivery(delivery)
+        .queue(NonZeroUsize::new(queue).expect("not zero"))
+        .concurrency(NonZeroUsize::new(concurrency).expect("not zero"));
+    let rig = Rig::new(builder);
+    let gate = Arc::new(Semaphore::new(0));
+    let (log, pass) = (rig.log.clone(), Arc::clone(&gate));
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let (log, pass) = (log.clone(), Arc::clone(&pass));
+        async move {
+            log.say(ask(&request));
+            pass.acquire().await.expect("open").forget();
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+    (rig.start_empty().await, gate)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_is_told_unless_the_latest_is_asked_for() {
+    for (delivery, told) in [
+        (
+            Delivery::Every,
+            "updated web=2, updated web=3, updated web=4, deleted web=4, created web=5",
+        ),
+        (Delivery::Latest, "deleted web=4, created web=5"),
+    ] {
+        let (running, gate) = gated(delivery, 100, 4).await;
+        running.apply(config("web", 1)).await;
+        assert_eq!(running.said().await, "created web=1");
+        for value in 2..=4 {
+            running.apply(config("web", value)).await;
+        }
+        running.apply(reborn("web", 5)).await;
+        settle().await;
+        gate.add_permits(100);
+        assert_eq!(running.said().await, told, "{delivery:?}");
+        running.stop().await.expect("it stops");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_latest_update_has_the_oldest_state_that_was_not_told() {
+    let (running, gate) = gated(Delivery::Latest, 100, 4).await;
+    running.rig.watch(running.rig.log.watcher("w"));
+    running.apply(config("web", 1)).await;
+    running.said().await;
+    for value in 2..=9 {
+        running.apply(config("web", value)).await;
+    }
+    settle().await;
+    gate.add_permits(100);
+    assert_eq!(running.said().await, "w update web=1 web=9, updated web=9");
+    running.stop().await.expect("it stops");
+}
+
+/// While too much waits to be told, the watch waits: memory is bounded.
+#[tokio::test(start_paused = true)]
+async fn the_watch_waits_while_the_queue_is_full() {
+    let (running, gate) = gated(Delivery::Every, 4, 1).await;
+    let script = &running.rig.script;
+    let mut sent = 0;
+    let mut first_refusal = None;
+    for value in 1..5_000 {
+        let apply = script.apply(config("web", value));
+        if tokio::time::timeout(Duration::from_secs(1), apply)
+            .await
+            .is_err()
+        {
+            first_refusal = Some(value);
+            break;
+        }
+        sent += 1;
+    }
+    assert!(first_refusal.is_some(), "{sent} events went in");
+    gate.add_permits(5_000);
+    settle().await;
+    // It goes on where it stopped.
+    running.apply(config("web", 9_999)).await;
+    assert!(running.said().await.ends_with("updated web=9999"));
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_objects_are_worked_on_at_once_than_asked_for() {
+    let (running, gate) = gated(Delivery::Every, 100, 3).await;
+    for name in ["a", "b", "c", "d", "e"] {
+        running.apply(config(name, 1)).await;
+    }
+    assert_eq!(
+        running.said().await,
+        "created a=1, created b=1, created c=1"
+    );
+    gate.add_permits(1);
+    assert_eq!(running.said().await, "created d=1");
+    gate.add_permits(4);
+    assert_eq!(running.said().await, "created e=1");
+    running.stop().await.expect("it stops");
+}
+
+/// What changes comes before what was there at the start.
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_wait_for_the_first_list() {
+    let (running, gate) = gated(Delivery::Every, 100, 1).await;
+    let (script, source) = windlass_informer::Scripted::new();
+    let informer = windlass_informer::Informer::new(source);
+    (running.rig.controller)
+        .add_informer(crate::support::KIND, &informer)
+        .expect("added");
+    script
+        .list(["l1", "l2", "l3"].map(|name| config(name, 1)))
+        .await
+        .expect("it runs");
+    assert_eq!(running.said().await, "created l1=1");
+    running.apply(config("web", 1)).await;
+    settle().await;
+    gate.add_permits(100);
+    assert_eq!(
+        running.said().await,
+        "created web=1, created l2=1, created l3=1"
+    );
+    running.stop().await.expect("it stops");
+}

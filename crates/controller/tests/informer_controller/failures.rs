@@ -1,0 +1,166 @@
+//! What a handler that fails does to itself, and to nobody else.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
+use windlass_controller::{
+    ErrorReport, HandlerError, InformerController, NeverRetry, Outcome, Request, SimpleWatcher,
+};
+
+use crate::support::{Log, Refused, Rig, config, pass, secs, show};
+
+/// Rows: GA-22
+#[tokio::test(start_paused = true)]
+async fn the_error_handler_is_told_what_failed_and_decides_nothing() {
+    let told = Log::default();
+    let hook = told.clone();
+    let rig =
+        Rig::new(InformerController::builder().on_error(move |report| hook.say(line(report))));
+    rig.watch(rig.log.failing("w", 2));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(
+        running.said().await,
+        "w add web=1, w add web=1, w add web=1"
+    );
+    assert_eq!(
+        told.take().await,
+        "watcher 0 of configs shop/web on CREATE: the handler failed: not yet (0 5s), \
+         watcher 0 of configs shop/web on CREATE: the handler failed: not yet (1 10s)"
+    );
+    running.stop().await.expect("it stops");
+}
+
+fn line(report: &ErrorReport<'_>) -> String {
+    let retry = report.retry_in.unwrap_or_default();
+    format!("{report} ({} {}s)", report.attempt, retry.as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_fails_stops_no_other_and_alone_is_called_again() {
+    let rig = Rig::new(InformerController::builder());
+    rig.watch(rig.log.watcher("w1"))
+        .watch(rig.log.failing("w2", 1))
+        .watch(rig.log.watcher("w3"))
+        .reconcile(rig.log.reconciler("r"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(
+        running.said().await,
+        "w1 add web=1, w2 add web=1, w3 add web=1, r created web=1"
+    );
+    pass(5).await;
+    assert_eq!(running.said().await, "w2 add web=1");
+    pass(600).await;
+    assert_eq!(running.said().await, "");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_of_one_call() {
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&reports);
+    let rig = Rig::new(InformerController::builder().on_error(move |report| {
+        hook.lock().push(report.error.to_string());
+    }));
+    let log = rig.log.clone();
+    let calls = Mutex::new(0);
+    rig.watch(SimpleWatcher::new().on_add(move |object: Arc<ConfigMap>| {
+        let mut calls = calls.lock();
+        *calls += 1;
+        // Once before the first `await`, and once after.
+        assert!(*calls != 1, "out of cheese");
+        let (log, second) = (log.clone(), *calls == 2);
+        async move {
+            tokio::task::yield_now().await;
+            assert!(!second, "out of bread");
+            log.say(format_args!("w add {}", show(&object)));
+            Ok::<_, Refused>(())
+        }
+    }))
+    .reconcile(rig.log.reconciler("r"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "r created web=1");
+    pass(60).await;
+    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(
+        *reports.lock(),
+        [
+            "the handler panicked: out of cheese",
+            "the handler panicked: out of bread"
+        ]
+    );
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_harms_nothing() {
+    let builder = InformerController::builder()
+        .on_error(|_| panic!("the hook"))
+        .retry_policy(|_: &HandlerError, _: u32| -> Option<Duration> { panic!("the policy") });
+    let rig = Rig::new(builder);
+    rig.watch(rig.log.failing("w", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w add web=1");
+    // As the default policy says.
+    pass(5).await;
+    assert_eq!(running.said().await, "w add web=1");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_is_dropped_and_has_failed() {
+    let rig = Rig::new(
+        InformerController::builder()
+            .timeout(secs(3))
+            .on_error(|_| {}),
+    );
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let log = log.clone();
+        async move {
+            log.say(format_args!("attempt {}", request.attempt()));
+            if request.attempt() == 0 {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "attempt 0");
+    pass(3).await;
+    assert_eq!(running.said().await, "");
+    pass(5).await;
+    assert_eq!(running.said().await, "attempt 1");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_is_told() {
+    let given_up = Log::default();
+    let hook = given_up.clone();
+    let builder = InformerController::builder()
+        .retry_policy(NeverRetry)
+        .on_error(|_| {})
+        .on_exhausted(move |report| hook.say(report));
+    let rig = Rig::new(builder);
+    rig.watch(rig.log.failing("w", 9));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(600).await;
+    assert_eq!(running.said().await, "w add web=1");
+    assert_eq!(
+        given_up.take().await,
+        "watcher 0 of configs shop/web on CREATE: the handler failed: not yet"
+    );
+    assert_eq!(running.rig.controller.pending_retries(), 0);
+    // A later event starts afresh.
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "w update web=1 web=2");
+    running.stop().await.expect("it stops");
+}

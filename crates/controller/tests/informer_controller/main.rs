@@ -1,0 +1,13 @@
+//! `InformerController` through its public face, over scripted informers, on paused time.
+
+mod support;
+
+mod adding;
+mod delivery;
+mod dequeue;
+mod failures;
+mod life;
+mod metrics;
+mod order;
+mod requests;
+mod retries;

@@ -1,0 +1,164 @@
+//! What is counted.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use prometheus::{Encoder, Registry, TextEncoder};
+use windlass_controller::{InformerController, NeverRetry, Outcome, Request};
+
+use crate::support::{Refused, Rig, Running, config, pass, secs, settle};
+
+/// All series of a controller, by name and labels.
+fn series(controller: &InformerController) -> BTreeMap<String, f64> {
+    let registry = Registry::new();
+    for collector in controller.prometheus_collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+    let mut text = Vec::new();
+    TextEncoder::new()
+        .encode(&registry.gather(), &mut text)
+        .expect("text");
+    let text = String::from_utf8(text).expect("utf-8");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            (series.to_owned(), value.parse().expect("a number"))
+        })
+        .collect()
+}
+
+fn value(running: &Running, series_name: &str) -> f64 {
+    let all = series(&running.rig.controller);
+    match all.get(series_name) {
+        Some(value) => *value,
+        None => panic!("no {series_name} in {all:#?}"),
+    }
+}
+
+/// Rows: GA-34, GA-40
+#[tokio::test(start_paused = true)]
+async fn the_collectors_have_the_names_and_labels_that_dashboards_know() {
+    let builder = InformerController::builder()
+        .name("shop")
+        .metrics_namespace("acme")
+        .on_error(|_| {})
+        .retry_policy(NeverRetry);
+    let rig = Rig::new(builder);
+    rig.watch(rig.log.watcher("w"))
+        .reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    settle().await;
+
+    let labels = |event: &str| format!(r#"controller="shop",event_type="{event}",kind="configs""#);
+    let (create, update) = (labels("CREATE"), labels("UPDATE"));
+    for (series, expected) in [
+        (format!("acme_informer_events_total{{{create}}}"), 1.0),
+        (format!("acme_informer_events_total{{{update}}}"), 1.0),
+        (format!("acme_informer_reconcile_duration_seconds_count{{{create}}}"), 1.0),
+        (format!("acme_reconciler_process_duration_seconds_count{{{create}}}"), 1.0),
+        (format!("acme_watcher_process_duration_seconds_count{{{create}}}"), 1.0),
+        (format!("acme_ongoing_reconcile_processes{{{create}}}"), 0.0),
+        (format!("acme_ongoing_reconcile_events{{{create}}}"), 0.0),
+        (format!("acme_reconciler_errors_total{{{update}}}"), 1.0),
+        (format!("acme_watcher_errors_total{{{update}}}"), 0.0),
+        (r#"acme_retries_exhausted_total{controller="shop",kind="configs"}"#.into(), 2.0),
+        (r#"acme_event_handler_latency_seconds_count{controller="shop",kind="configs"}"#.into(), 2.0),
+        (r#"controller_runtime_reconcile_total{controller="shop",kind="configs",result="error"}"#.into(), 2.0),
+        (r#"controller_runtime_reconcile_errors_total{controller="shop",kind="configs"}"#.into(), 2.0),
+        (r#"controller_runtime_max_concurrent_reconciles{controller="shop"}"#.into(), 16.0),
+        (r#"workqueue_adds_total{controller="shop",name="shop"}"#.into(), 2.0),
+        (r#"workqueue_depth{controller="shop",name="shop"}"#.into(), 0.0),
+        (r#"acme_informer_store_objects{controller="shop",kind="configs"}"#.into(), 1.0),
+    ] {
+        let value = value(&running, &series);
+        assert!((value - expected).abs() < 0.5, "{series} is {value}");
+    }
+    running.stop().await.expect("it stops");
+}
+
+/// What is going on is counted while it does, first calls and retries, and never after.
+#[tokio::test(start_paused = true)]
+async fn gauges_come_back_to_zero() {
+    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    rig.reconcile(|request: Request<ConfigMap>| async move {
+        tokio::time::sleep(secs(10)).await;
+        if request.attempt() == 0 {
+            return Err(Refused("not yet"));
+        }
+        Ok(Outcome::done())
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    let labels = r#"controller="informer-controller",event_type="CREATE",kind="configs""#;
+    let gauges = [
+        format!("ongoing_reconcile_processes{{{labels}}}"),
+        format!("ongoing_reconcile_events{{{labels}}}"),
+        r#"controller_runtime_active_workers{controller="informer-controller"}"#.to_owned(),
+        r#"pending_retries{controller="informer-controller"}"#.to_owned(),
+    ];
+    let now = || gauges.clone().map(|gauge| value(&running, &gauge).round());
+    pass(1).await;
+    assert_eq!(now().map(|it| it as i64), [1, 1, 1, 0], "the first call");
+    pass(10).await;
+    assert_eq!(
+        now().map(|it| it as i64),
+        [0, 0, 0, 1],
+        "a retry is pending"
+    );
+    pass(5).await;
+    assert_eq!(now().map(|it| it as i64), [1, 1, 1, 0], "the retry");
+    pass(10).await;
+    assert_eq!(now().map(|it| it as i64), [0, 0, 0, 0], "nothing");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn panics_and_requeues_are_counted_as_such() {
+    let rig = Rig::new(
+        InformerController::builder()
+            .on_error(|_| {})
+            .retry_policy(NeverRetry),
+    );
+    rig.reconcile(|request: Request<ConfigMap>| async move {
+        assert!(request.key().name() != "bad", "bad");
+        Ok::<_, Refused>(Outcome::requeue_after(secs(3600)))
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("bad", 1)).await;
+    running.apply(config("web", 1)).await;
+    settle().await;
+    let kind = r#"controller="informer-controller",kind="configs""#;
+    for (series, expected) in [
+        (
+            format!("controller_runtime_reconcile_panics_total{{{kind}}}"),
+            1,
+        ),
+        (
+            format!("controller_runtime_reconcile_total{{{kind},result=\"requeue_after\"}}"),
+            1,
+        ),
+        (
+            format!("controller_runtime_reconcile_total{{{kind},result=\"success\"}}"),
+            0,
+        ),
+    ] {
+        let value = value(&running, &series);
+        assert_eq!(value.round() as i64, expected, "{series}");
+    }
+    running.stop().await.expect("it stops");
+}
+
+/// Two controllers with names of their own can be in one registry.
+#[test]
+fn controllers_of_different_names_share_a_registry() {
+    let registry = Registry::new();
+    for name in ["first", "second"] {
+        let controller = InformerController::builder().name(name).build();
+        for collector in controller.expect("good settings").prometheus_collectors() {
+            registry.register(collector).expect("another name");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Which calls are made again, when, and with what.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use windlass_controller::{
+    ExponentialBackoff, Failure, HandlerError, InformerController, InformerControllerBuilder,
+    NeverDequeue, Outcome, Request, RetryObject, State,
+};
+
+use crate::support::{KIND, Refused, Rig, ask, config, pass, reborn, secs, show};
+
+/// A controller that reports nothing.
+fn quiet() -> InformerControllerBuilder {
+    InformerController::builder().on_error(|_| {})
+}
+
+/// Rows: GA-03, GA-23
+#[tokio::test(start_paused = true)]
+async fn the_default_policy_tries_five_times_later_and_later() {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let rig = Rig::new(quiet());
+    let calls = Arc::clone(&times);
+    rig.reconcile(move |_: Request<ConfigMap>| {
+        calls.lock().push(Instant::now());
+        async { Err::<Outcome, _>(Refused("no")) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(3600).await;
+    let times: Vec<_> = (times.lock().windows(2))
+        .map(|pair| (pair[1] - pair[0]).as_millis())
+        .collect();
+    // Exactly, to the millisecond of the runtime's timer: no tick.
+    assert_eq!(times.len(), 5);
+    for (waited, said) in times.iter().zip([5_000, 10_000, 20_000, 40_000, 80_000]) {
+        assert!((said..said + 3).contains(waited), "{times:?}");
+    }
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-23, GA-106
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_ones_own_sees_the_error_and_the_attempt() {
+    let rig = Rig::new(quiet().retry_policy(|error: &HandlerError, attempt: u32| {
+        let refused = error.downcast_ref::<Refused>().expect("ours");
+        (refused.0 == "again" && attempt < 2).then_some(Duration::from_secs(1))
+    }));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(format_args!(
+            "{} {} {}",
+            show(request.object()),
+            request.attempt(),
+            request.last_attempt()
+        ));
+        let web = request.key().name() == "web";
+        async move { Err::<Outcome, _>(Refused(if web { "again" } else { "hopeless" })) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("api", 1)).await;
+    pass(60).await;
+    assert_eq!(
+        running.said().await,
+        "web=1 0 false, api=1 0 false, web=1 1 false, web=1 2 false"
+    );
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_is_told_that_it_is() {
+    let rig = Rig::new(quiet().retry_policy(ExponentialBackoff::new(secs(1), 2)));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(format_args!(
+            "{} {}",
+            request.attempt(),
+            request.last_attempt()
+        ));
+        async { Err::<Outcome, _>(Refused("no")) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(running.said().await, "0 false, 1 false, 2 true");
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-95, GA-96, GA-100
+#[tokio::test(start_paused = true)]
+async fn a_failed_call_leaves_its_state_to_all_further_calls() {
+    let rig = Rig::new(quiet());
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let step = request.state().and_then(State::get::<u32>).copied();
+        log.say(format_args!("{step:?}"));
+        async move {
+            match (request.attempt(), step) {
+                (0, None) => Err(Failure::new("first").state(State::new(1_u32))),
+                // It says nothing new: what it found stays.
+                (1, Some(1)) => Err(Failure::from(Refused("second"))),
+                (2, Some(1)) => Err(Failure::new("third").state(State::new(2_u32))),
+                (3, Some(2)) => Ok(Outcome::done().state(State::new(9_u32))),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(600).await;
+    assert_eq!(running.said().await, "None, Some(1), Some(1), Some(2)");
+    // What happens next is another request.
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "None");
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-98, GA-99, GA-108
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_for_it_is_made_again_with_its_state() {
+    let rig = Rig::new(quiet());
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let seen = request.state().and_then(State::get::<u32>).copied();
+        log.say(format_args!(
+            "{} {seen:?} {}",
+            ask(&request),
+            request.attempt()
+        ));
+        let seen = seen.unwrap_or(0);
+        async move {
+            Ok::<_, Refused>(if seen < 2 {
+                Outcome::requeue_after(secs(30)).state(State::new(seen + 1))
+            } else {
+                Outcome::done()
+            })
+        }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "created web=1 None 0");
+    pass(29).await;
+    assert_eq!(running.said().await, "");
+    pass(1).await;
+    assert_eq!(running.said().await, "created web=1 Some(1) 0");
+    pass(600).await;
+    assert_eq!(running.said().await, "created web=1 Some(2) 0");
+    assert_eq!(running.rig.controller.pending_retries(), 0);
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_can_say_when_and_that_it_is_hopeless() {
+    let rig = Rig::new(quiet());
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(request.attempt());
+        let attempt = request.attempt();
+        async move {
+            Err::<Outcome, _>(match attempt {
+                0 => Failure::new("busy").retry_after(secs(100)),
+                _ => Failure::new("hopeless").permanent(),
+            })
+        }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(99).await;
+    assert_eq!(running.said().await, "0");
+    pass(1).await;
+    assert_eq!(running.said().await, "1");
+    pass(3600).await;
+    assert_eq!(running.said().await, "");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_has_the_newest_object_or_the_one_that_was_received() {
+    for (object, retried) in [
+        (RetryObject::Latest, "r created web=2"),
+        (RetryObject::AsReceived, "r created web=1"),
+    ] {
+        let rig = Rig::new(
+            quiet()
+                .retry_object(object)
+                .retry_dequeue_policy(NeverDequeue),
+        );
+        let log = rig.log.clone();
+        rig.reconcile(move |request: Request<ConfigMap>| {
+            log.say(format_args!("r {}", ask(&request)));
+            let fails = show(request.object()) == "web=1" && request.attempt() == 0;
+            async move {
+                if fails {
+                    return Err(Refused("not yet"));
+                }
+                Ok(Outcome::done())
+            }
+        });
+        let running = rig.start_empty().await;
+        running.apply(config("web", 1)).await;
+        running.apply(config("web", 2)).await;
+        assert_eq!(running.said().await, "r created web=1, r updated web=2");
+        pass(5).await;
+        assert_eq!(running.said().await, retried, "{object:?}");
+        running.stop().await.expect("it stops");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_failed_is_told_again_with_the_last_known_object() {
+    let rig = Rig::new(quiet());
+    rig.watch(rig.log.failing("w", 0));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.said().await;
+    running.rig.controller.remove_all_watchers(KIND);
+    running.rig.watch(running.rig.log.failing("w", 2));
+    running.delete(config("web", 7)).await;
+    assert_eq!(running.said().await, "w delete web=7");
+    pass(15).await;
+    assert_eq!(running.said().await, "w delete web=7, w delete web=7");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recreated_object_inherits_no_retries() {
+    let rig = Rig::new(quiet().retry_dequeue_policy(NeverDequeue));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        let fails = show(request.object()) == "web=1" && request.attempt() == 0;
+        async move {
+            if fails {
+                return Err(Refused("not yet"));
+            }
+            Ok(Outcome::done())
+        }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    running.said().await;
+    running.apply(reborn("web", 3)).await;
+    assert_eq!(running.said().await, "deleted web=2, created web=3");
+    pass(600).await;
+    assert_eq!(running.said().await, "");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_handler_is_called_no_more() {
+    let rig = Rig::new(quiet());
+    let added = (rig.controller).add_watcher(KIND, rig.log.failing("w1", 9));
+    let first = added.expect("added");
+    rig.watch(rig.log.failing("w2", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    assert_eq!(running.rig.controller.pending_retries(), 2);
+    running.rig.controller.remove_watcher(KIND, first);
+    assert_eq!(running.rig.controller.pending_retries(), 1);
+    pass(600).await;
+    // The one behind it keeps its own.
+    assert_eq!(running.said().await, "w2 add web=1");
+    running.stop().await.expect("it stops");
+}
+
+/// A periodic reconciler that changes its own object: grafana-app-sdk adds a chain of
+/// requeues for each event, here there is one.
+#[tokio::test(start_paused = true)]
+async fn a_periodic_reconciler_that_writes_status_keeps_one_pending_call() {
+    let rig = Rig::new(quiet().retry_dequeue_policy(NeverDequeue));
+    rig.reconcile(|_: Request<ConfigMap>| async {
+        Ok::<_, Refused>(Outcome::requeue_after(secs(60)))
+    });
+    let running = rig.start_empty().await;
+    for round in 1..50 {
+        running.apply(config("web", round)).await;
+        pass(7).await;
+        assert_eq!(running.rig.controller.pending_retries(), 1);
+    }
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_without_end_never_comes() {
+    let rig = Rig::new(quiet());
+    rig.reconcile(|_: Request<ConfigMap>| async {
+        Ok::<_, Refused>(Outcome::requeue_after(Duration::MAX))
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(3600).await;
+    assert_eq!(running.rig.controller.pending_retries(), 1);
+    running.stop().await.expect("it stops");
+}

@@ -1,0 +1,106 @@
+//! `cargo xtask kube-apiserver`: a real server to try things on.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::{Result, repository::Repository};
+
+mod envtest;
+mod go;
+
+pub(crate) use self::envtest::Envtest;
+
+/// Builds the real kube-apiserver once, starts it, and prints its kubeconfig.
+///
+/// It is built from its Go modules by the program in tests/kube-apiserver, for which Go is
+/// needed. Where `KUBEBUILDER_ASSETS` names a folder with etcd and kube-apiserver, as envtest
+/// has it, they are used instead.
+#[derive(Args, Debug)]
+pub(crate) struct KubeApiserver {
+    /// Builds it, prints its path, and starts nothing.
+    #[arg(long)]
+    build_only: bool,
+
+    /// Serves watches from etcd, not from the cache, so that `compact` expires them.
+    #[arg(long)]
+    without_watch_cache: bool,
+}
+
+/// A program that starts a real server and says where it is, as tests/kube-apiserver does.
+#[derive(Clone, Debug)]
+pub(crate) struct RealServer {
+    pub(crate) program: PathBuf,
+    pub(crate) version: String,
+}
+
+/// Whether there is a real server to test on.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Server(RealServer),
+
+    /// There is none, for this reason.
+    Nothing(String),
+}
+
+/// Where envtest's binaries are, by the convention of controller-runtime.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
+
+// === impl KubeApiserver ===
+
+impl KubeApiserver {
+    pub(crate) fn run(&self) -> Result {
+        let server = match find(&Repository::here())? {
+            Found::Server(server) => server,
+            Found::Nothing(reason) => return Err(reason.into()),
+        };
+        if self.build_only {
+            println!("{}", server.program.display());
+            return Ok(ExitCode::SUCCESS);
+        }
+
+        let mut command = Command::new(&server.program);
+        if self.without_watch_cache {
+            command.arg("--watch-cache=false");
+        }
+        // It ends when its stdin does, so also when we are killed. A Ctrl-C reaches it
+        // straight from the terminal.
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut ready = String::new();
+        let stdout = child.stdout.take().expect("stdout is piped");
+        BufReader::new(stdout).read_line(&mut ready)?;
+        if let Ok(ready) = serde_json::from_str::<Value>(&ready) {
+            let say = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+            println!("kube-apiserver {} at {}", say("version"), say("server"));
+            println!("export KUBECONFIG={}", say("kubeconfig"));
+            println!("Ctrl-C ends it and removes all it wrote.");
+        }
+        let status = child.wait()?;
+        Ok(if status.success() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// Finds a real server, and builds it if that has not been done.
+pub(crate) fn find(repository: &Repository) -> Result<Found> {
+    if let Some(assets) = env::var_os(ASSETS).filter(|assets| !assets.is_empty()) {
+        return envtest::find(repository, Path::new(&assets)).map(Found::Server);
+    }
+    let program = go::Program::read(repository)?;
+    match program.missing() {
+        Some(reason) => Ok(Found::Nothing(format!("{reason}, and {ASSETS} is not set"))),
+        None => program.build().map(Found::Server),
+    }
+}

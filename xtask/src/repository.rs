@@ -1,0 +1,116 @@
+//! Where everything is in this repository.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::Result;
+
+/// This checkout.
+#[derive(Clone, Debug)]
+pub(crate) struct Repository {
+    root: PathBuf,
+}
+
+/// A file of text, by its path from the root, with slashes.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+// === impl Repository ===
+
+impl Repository {
+    pub(crate) fn here() -> Self {
+        let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+        Self {
+            root: xtask
+                .parent()
+                .expect("xtask is a folder of the repository")
+                .to_owned(),
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// The text of a file that must be there.
+    pub(crate) fn read(&self, path: &str) -> Result<String> {
+        fs::read_to_string(self.join(path)).map_err(|error| format!("{path}: {error}").into())
+    }
+
+    /// Every file whose name ends in `extension`, in the order of their paths.
+    pub(crate) fn sources(&self, extension: &str) -> io::Result<Vec<Source>> {
+        let mut sources = Vec::new();
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                if path.is_dir() {
+                    // What is built, and what tools keep for themselves.
+                    if name != "target" && !name.starts_with('.') {
+                        folders.push(path);
+                    }
+                } else if path.extension().is_some_and(|it| it == extension) {
+                    let text = fs::read_to_string(&path)?;
+                    sources.push(Source {
+                        path: self.relative(&path),
+                        text,
+                    });
+                }
+            }
+        }
+        sources.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(sources)
+    }
+
+    /// `path` as the documents name it: from the root, with slashes.
+    pub(crate) fn relative(&self, path: &Path) -> String {
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
+        path.components()
+            .map(|part| part.as_os_str().to_string_lossy())
+            .collect::<Vec<_>>()
+            .join("/")
+    }
+
+    /// What cargo knows of the packages of this workspace, without asking a registry.
+    pub(crate) fn metadata(&self) -> Result<Value> {
+        let arguments = [
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ];
+        let output = cargo().args(arguments).current_dir(&self.root).output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// Where cargo puts what it builds, and where we put the rest.
+    pub(crate) fn target(&self) -> Result<PathBuf> {
+        let metadata = self.metadata()?;
+        let target = metadata["target_directory"].as_str();
+        Ok(target
+            .ok_or("cargo metadata names no target directory")?
+            .into())
+    }
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}

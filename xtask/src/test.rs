@@ -1,0 +1,284 @@
+//! `cargo xtask test`: all that CI checks, on this machine.
+
+use std::{
+    fs,
+    process::{Command, ExitCode},
+};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::{
+    Result,
+    duration::Stopwatch,
+    kube_apiserver::{self, Found, RealServer},
+    progress,
+    repository::{Repository, cargo},
+};
+
+mod totals;
+
+use self::totals::Totals;
+
+/// Checks all that CI checks, and ends with one line of totals.
+///
+/// Formatting, lints, documentation, unit tests, doc tests, the behaviour suite on the
+/// embedded server and on a real kube-apiserver, and the examples. A step that fails stops
+/// none of the others.
+#[derive(Args, Debug)]
+pub(crate) struct Test {
+    /// Leaves the real kube-apiserver out.
+    #[arg(long)]
+    without_kube_apiserver: bool,
+
+    /// Shows what the steps print also where they succeed.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// One line of what is checked.
+struct Step {
+    name: String,
+    command: Command,
+}
+
+/// What the steps came to.
+#[derive(Default)]
+struct Outcome {
+    totals: Totals,
+    failed: Vec<String>,
+}
+
+/// The test binary whose tests run on both servers.
+const BEHAVIOUR: &str = "behaviour";
+
+/// Where the behaviour suite learns how to start a real server.
+const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
+
+// === impl Test ===
+
+impl Test {
+    pub(crate) fn run(&self) -> Result {
+        let stopwatch = Stopwatch::start();
+        let repository = Repository::here();
+        let metadata = repository.metadata()?;
+        let mut outcome = Outcome::default();
+
+        for step in checks().into_iter().chain([unit(&metadata), docs()]) {
+            self.check(&repository, step, &mut outcome)?;
+        }
+        let found = self.server(&repository, &mut outcome)?;
+        if has_test(&metadata, BEHAVIOUR) {
+            self.check(&repository, behaviour(&found), &mut outcome)?;
+        }
+        for step in examples(&repository)? {
+            self.check(&repository, step, &mut outcome)?;
+        }
+
+        let Outcome { totals, failed } = outcome;
+        println!("all steps took {}", stopwatch.elapsed());
+        if let Found::Nothing(reason) = &found {
+            println!(
+                "not run: {} tests on a real kube-apiserver: {reason}",
+                totals.real()
+            );
+        }
+        if !failed.is_empty() {
+            println!("failed: {}", failed.join(", "));
+        }
+        let version = match &found {
+            Found::Server(server) => Some(server.version.as_str()),
+            Found::Nothing(_) => None,
+        };
+        println!("{}", totals.line(version));
+        Ok(if failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+
+    /// Runs one step, and prints what it said if it failed.
+    fn check(&self, repository: &Repository, step: Step, outcome: &mut Outcome) -> Result<()> {
+        let Step { name, mut command } = step;
+        let ran = progress::run(&name, command.current_dir(repository.root()), |line| {
+            line.trim_start()
+                .starts_with("Running ")
+                .then(|| line.trim().to_owned())
+        })?;
+        let totals = Totals::read(&ran.output);
+        let counted = if totals.is_empty() {
+            String::new()
+        } else {
+            format!("  {totals}")
+        };
+        let word = if ran.status.success() { "ok  " } else { "FAIL" };
+        println!("{word} {name:28} {:>12}{counted}", ran.elapsed);
+        if !ran.status.success() || self.verbose {
+            println!("{}", ran.output);
+        }
+        outcome.totals.add(totals);
+        if !ran.status.success() {
+            outcome.fail(name, totals.failed() == 0);
+        }
+        Ok(())
+    }
+
+    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Result<Found> {
+        if self.without_kube_apiserver {
+            return Ok(Found::Nothing(
+                "left out by --without-kube-apiserver".to_owned(),
+            ));
+        }
+        if let Some(program) = std::env::var_os(REAL_SERVER) {
+            let version = Command::new(&program).arg("--version").output()?;
+            let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+            return Ok(Found::Server(RealServer {
+                program: program.into(),
+                version,
+            }));
+        }
+        let stopwatch = Stopwatch::start();
+        let name = "kube-apiserver, real";
+        Ok(match kube_apiserver::find(repository) {
+            Ok(found) => {
+                if let Found::Server(server) = &found {
+                    println!(
+                        "ok   {name:28} {:>12}  {}",
+                        stopwatch.elapsed(),
+                        server.version
+                    );
+                }
+                found
+            }
+            Err(error) => {
+                println!("FAIL {name:28} {:>12}\n{error}", stopwatch.elapsed());
+                outcome.fail(name.to_owned(), true);
+                Found::Nothing("it cannot be had, see above".to_owned())
+            }
+        })
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// Notes a step that failed; `counts` where no test of its own says so.
+    fn fail(&mut self, name: String, counts: bool) {
+        if counts {
+            self.totals.fail();
+        }
+        self.failed.push(name);
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    fn new(name: impl Into<String>, arguments: &[&str]) -> Self {
+        let mut command = cargo();
+        command.args(arguments);
+        Self {
+            name: name.into(),
+            command,
+        }
+    }
+}
+
+fn checks() -> [Step; 3] {
+    let lints = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let mut documentation = Step::new("documentation", &["doc", "--workspace", "--no-deps"]);
+    documentation.command.env("RUSTDOCFLAGS", "-D warnings");
+    [
+        Step::new("format", &["fmt", "--all", "--check"]),
+        Step::new("lints", &lints),
+        documentation,
+    ]
+}
+
+/// All tests but the documentation's and the behaviour suite, whose results are counted
+/// apart.
+fn unit(metadata: &Value) -> Step {
+    let mut step = Step::new(
+        "unit and model tests",
+        &["test", "--workspace", "--no-fail-fast"],
+    );
+    step.command.args(["--lib", "--bins"]);
+    for test in tests(metadata).filter(|name| *name != BEHAVIOUR) {
+        step.command.args(["--test", test]);
+    }
+    step
+}
+
+fn docs() -> Step {
+    Step::new(
+        "documentation's tests",
+        &["test", "--workspace", "--no-fail-fast", "--doc"],
+    )
+}
+
+fn behaviour(found: &Found) -> Step {
+    let arguments = [
+        "test",
+        "--package",
+        "windlass",
+        "--no-fail-fast",
+        "--test",
+        BEHAVIOUR,
+    ];
+    let mut step = Step::new("behaviour", &arguments);
+    match found {
+        Found::Server(server) => step.command.env(REAL_SERVER, &server.program),
+        Found::Nothing(_) => step.command.env_remove(REAL_SERVER),
+    };
+    step
+}
+
+/// Each example runs to its end by itself.
+fn examples(repository: &Repository) -> Result<Vec<Step>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(repository.join("examples"))? {
+        let path = entry?.path();
+        let main = path.join("main.rs");
+        if path.extension().is_some_and(|it| it == "rs") || main.is_file() {
+            names.extend(
+                path.file_stem()
+                    .map(|stem| stem.to_string_lossy().into_owned()),
+            );
+        }
+    }
+    names.sort_unstable();
+    Ok(names
+        .iter()
+        .map(|name| {
+            Step::new(
+                format!("example {name}"),
+                &["run", "--quiet", "--example", name],
+            )
+        })
+        .collect())
+}
+
+fn has_test(metadata: &Value, name: &str) -> bool {
+    tests(metadata).any(|test| test == name)
+}
+
+/// The names of all test binaries of the workspace.
+fn tests(metadata: &Value) -> impl Iterator<Item = &str> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    targets
+        .filter(|target| {
+            target["kind"]
+                .as_array()
+                .is_some_and(|kinds| kinds.iter().any(|it| it == "test"))
+        })
+        .filter_map(|target| target["name"].as_str())
+}

@@ -1,0 +1,138 @@
+//! What libtest's output adds up to.
+
+use std::fmt;
+
+/// Counts of tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    passed: usize,
+    failed: usize,
+    embedded: usize,
+    real: usize,
+}
+
+// === impl Totals ===
+
+impl Totals {
+    /// Reads what one or more test binaries printed.
+    ///
+    /// A test that has a module `embedded` or `kube_apiserver` in its path ran on that
+    /// server. Of those only the ones that passed are counted.
+    pub(super) fn read(output: &str) -> Self {
+        let mut totals = Self::default();
+        for line in output.lines() {
+            if let Some(result) = line.trim_start().strip_prefix("test result: ") {
+                totals.passed += count(result, "passed");
+                totals.failed += count(result, "failed");
+            } else if let Some(test) = passed(line) {
+                totals.embedded += usize::from(is_in(test, "embedded"));
+                totals.real += usize::from(is_in(test, "kube_apiserver"));
+            }
+        }
+        totals
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.embedded += other.embedded;
+        self.real += other.real;
+    }
+
+    /// Counts a failure that no test stands for.
+    pub(super) fn fail(&mut self) {
+        self.failed += 1;
+    }
+
+    pub(super) fn failed(&self) -> usize {
+        self.failed
+    }
+
+    /// How many tests are for the real server, whether there was one or not.
+    pub(super) fn real(&self) -> usize {
+        self.real
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The last line: what passed, and on which servers.
+    ///
+    /// Without a real server, the tests that need one pass by doing nothing. They are not
+    /// counted.
+    pub(super) fn line(&self, version: Option<&str>) -> String {
+        let Self {
+            passed,
+            failed,
+            embedded,
+            real,
+        } = self;
+        match version {
+            Some(version) => format!(
+                "tests: {passed} passed, {failed} failed (embedded {embedded}, kube-apiserver {version} {real})"
+            ),
+            None => format!(
+                "tests: {} passed, {failed} failed (embedded {embedded}, kube-apiserver not run)",
+                passed - real
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// The number before `word`, as in `ok. 5 passed; 0 failed`.
+fn count(result: &str, word: &str) -> usize {
+    let mut parts = result.split(['.', ';']);
+    parts
+        .find_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok())
+        .unwrap_or_default()
+}
+
+/// The name of the test that this line says has passed.
+fn passed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... ok")
+}
+
+fn is_in(test: &str, module: &str) -> bool {
+    test.split("::").any(|part| part == module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Totals;
+
+    const OUTPUT: &str = "\
+     Running tests/behaviour/main.rs
+running 4 tests
+test history::embedded::a_watch_resumes ... ok
+test history::kube_apiserver::a_watch_resumes ... ok
+test line::tests::it_cuts ... ok
+test objects::embedded::embedded_is_only_a_word ... FAILED
+
+test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+
+    #[test]
+    fn all_binaries_are_added_up_and_told_by_server() {
+        assert_eq!(
+            Totals::read(OUTPUT).line(Some("v1.36.3")),
+            "tests: 15 passed, 1 failed (embedded 1, kube-apiserver v1.36.3 1)"
+        );
+    }
+
+    #[test]
+    fn what_was_not_run_is_not_counted() {
+        assert_eq!(
+            Totals::read(OUTPUT).line(None),
+            "tests: 14 passed, 1 failed (embedded 1, kube-apiserver not run)"
+        );
+    }
+}

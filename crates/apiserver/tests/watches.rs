@@ -1,17 +1,21 @@
-//! Watches, through kube's client.
+//! Watches: what they tell, in which order, and how they end.
 
 use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
+use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
-use kube::{Api, ResourceExt as _};
-use serde_json::json;
-use windlass_apiserver::ApiServer;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use windlass_apiserver::{ApiServer, Profile};
 
 mod support;
 
-use support::client;
+use support::{client, register, request, watch, widget_definition};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const JSON: &str = "application/json";
 
 fn configmap(name: &str) -> ConfigMap {
     serde_json::from_value(json!({ "metadata": { "name": name } })).expect("it is a ConfigMap")
@@ -25,6 +29,26 @@ fn told(event: &WatchEvent<ConfigMap>) -> String {
         WatchEvent::Bookmark(_) => "bookmark".to_owned(),
         WatchEvent::Error(status) => format!("error {}", status.code),
     }
+}
+
+async fn create(server: &ApiServer, name: &str, labels: Value) -> Value {
+    let body = json!({ "metadata": { "name": name, "labels": labels } });
+    let (code, answer) = request(server, Method::POST, MAPS, Some(&body)).await;
+    assert_eq!(code, 201, "{answer}");
+    answer
+}
+
+async fn label(server: &ApiServer, name: &str, labels: Value) -> Value {
+    let path = format!("{MAPS}/{name}");
+    let body = json!({ "metadata": { "labels": labels } });
+    let (code, answer) = request(server, Method::PATCH, &path, Some(&body)).await;
+    assert_eq!(code, 200, "{answer}");
+    answer
+}
+
+async fn delete(server: &ApiServer, name: &str) {
+    let (code, answer) = request(server, Method::DELETE, &format!("{MAPS}/{name}"), None).await;
+    assert_eq!(code, 200, "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,4 +103,270 @@ async fn a_watch_from_a_forgotten_version_is_told_so() -> TestResult {
         .await?;
     assert_eq!(events, ["error 410"]);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn compaction_and_closing_are_two_things_to_a_running_watch() {
+    let server = ApiServer::new();
+    let from = server.resource_version();
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?watch=1&resourceVersion={from}"),
+        JSON,
+    )
+    .await;
+    create(&server, "a", json!({})).await;
+    server.compact(server.resource_version());
+    assert_eq!(
+        events.told().await,
+        "ADDED a",
+        "what was forgotten is told to who was there"
+    );
+    server.close_watches();
+    assert_eq!(events.told().await, "end");
+    let from = server.resource_version();
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?watch=1&resourceVersion={from}"),
+        JSON,
+    )
+    .await;
+    create(&server, "b", json!({})).await;
+    assert_eq!(
+        events.told().await,
+        "ADDED b",
+        "a new one may start at once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_may_bring_an_object_into_a_selection_or_out_of_it() {
+    let server = ApiServer::new();
+    let from = server.resource_version();
+    let path = format!("{MAPS}?watch=1&resourceVersion={from}&labelSelector=tier%3Dfront");
+    let mut events = watch(&server, &path, JSON).await;
+
+    create(&server, "a", json!({})).await;
+    label(&server, "a", json!({ "tier": "front" })).await;
+    assert_eq!(events.told().await, "ADDED a");
+    label(&server, "a", json!({ "other": "1" })).await;
+    assert_eq!(events.told().await, "MODIFIED a");
+    let out = label(&server, "a", json!({ "tier": "back" })).await;
+    let event = events.next().await.expect("the object left the selection");
+    assert_eq!(event["type"], "DELETED");
+    assert_eq!(
+        event["object"]["metadata"]["labels"]["tier"], "front",
+        "the state before"
+    );
+    let version = &event["object"]["metadata"]["resourceVersion"];
+    assert_eq!(
+        *version, out["metadata"]["resourceVersion"],
+        "at the time of the change"
+    );
+    delete(&server, "a").await;
+    create(&server, "b", json!({ "tier": "front" })).await;
+    assert_eq!(
+        events.told().await,
+        "ADDED b",
+        "what is outside goes unseen"
+    );
+    delete(&server, "b").await;
+    let event = events.next().await.expect("b is gone");
+    let version = server.resource_version().to_string();
+    assert_eq!(
+        event["object"]["metadata"]["resourceVersion"], version,
+        "that of the deletion"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_says_how_far_it_is() {
+    let server = ApiServer::new();
+    let from = server.resource_version();
+    let query = format!("watch=1&resourceVersion={from}&timeoutSeconds=100");
+    let mut marked = watch(
+        &server,
+        &format!("{MAPS}?{query}&allowWatchBookmarks=true"),
+        JSON,
+    )
+    .await;
+    let mut plain = watch(&server, &format!("{MAPS}?{query}"), JSON).await;
+    // Not a ConfigMap, and yet the counter moves on.
+    let body = json!({ "metadata": { "name": "other" } });
+    request(&server, Method::POST, "/api/v1/namespaces", Some(&body)).await;
+    let version = server.resource_version();
+    assert_eq!(
+        marked.told().await,
+        format!("BOOKMARK {version}"),
+        "after a minute"
+    );
+    assert_eq!(
+        marked.told().await,
+        format!("BOOKMARK {version}"),
+        "before the end"
+    );
+    assert_eq!(marked.told().await, "end");
+    assert_eq!(plain.told().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_ends_with_a_bookmark() {
+    let server = ApiServer::new();
+    create(&server, "a", json!({})).await;
+    create(&server, "b", json!({})).await;
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?{query}&allowWatchBookmarks=true"),
+        JSON,
+    )
+    .await;
+    assert_eq!(events.told().await, "ADDED a");
+    assert_eq!(events.told().await, "ADDED b");
+    let bookmark = events.next().await.expect("a bookmark");
+    assert_eq!(bookmark["type"], "BOOKMARK");
+    assert_eq!(bookmark["object"]["kind"], "ConfigMap");
+    let metadata = &bookmark["object"]["metadata"];
+    assert_eq!(metadata["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(
+        metadata["resourceVersion"],
+        server.resource_version().to_string()
+    );
+    create(&server, "c", json!({})).await;
+    assert_eq!(events.told().await, "ADDED c");
+
+    let old = ApiServer::builder().profile(Profile::V1_33).start();
+    let (code, answer) = request(&old, Method::GET, &format!("{MAPS}?{query}"), None).await;
+    assert_eq!(code, 422, "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_from_the_future_is_refused_in_the_stream() {
+    let server = ApiServer::new();
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?{query}&resourceVersion=999"),
+        JSON,
+    )
+    .await;
+    assert_eq!(events.told().await, "ERROR 504");
+    assert_eq!(events.told().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_a_version_begins_with_what_is_there() {
+    let server = ApiServer::new();
+    create(&server, "a", json!({})).await;
+    for query in ["watch", "watch=true&resourceVersion=0"] {
+        let mut events = watch(&server, &format!("{MAPS}?{query}"), JSON).await;
+        assert_eq!(events.told().await, "ADDED a", "{query}");
+    }
+    let query = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+    let mut events = watch(&server, &format!("{MAPS}?{query}&timeoutSeconds=5"), JSON).await;
+    assert_eq!(
+        events.told().await,
+        "end",
+        "what is there was not asked for"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_the_future_is_silent_until_then() {
+    let server = ApiServer::new();
+    let from = server.resource_version() + 1;
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?watch=1&resourceVersion={from}"),
+        JSON,
+    )
+    .await;
+    create(&server, "a", json!({})).await;
+    create(&server, "b", json!({})).await;
+    assert_eq!(events.told().await, "ADDED b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_and_tables_are_watched_too() {
+    let server = ApiServer::new();
+    create(&server, "a", json!({})).await;
+    let path = format!("{MAPS}?watch=1");
+    let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let event = watch(&server, &path, accept).await.next().await.expect("a");
+    assert_eq!(event["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(event["object"]["metadata"]["name"], "a");
+
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let mut events = watch(&server, &path, accept).await;
+    let first = events.next().await.expect("a");
+    assert_eq!(first["object"]["rows"][0]["cells"][0], "a");
+    assert!(first["object"]["columnDefinitions"].is_array());
+    create(&server, "b", json!({})).await;
+    let second = events.next().await.expect("b");
+    assert_eq!(
+        second["object"]["columnDefinitions"],
+        Value::Null,
+        "they are sent once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watches_of_a_kind_end_with_its_definition() -> TestResult {
+    let server = ApiServer::new();
+    register(&client(&server), widget_definition()).await?;
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    let body = json!({
+        "apiVersion": "ex.io/v1", "kind": "Widget",
+        "metadata": { "name": "w" }, "spec": { "size": 1 },
+    });
+    request(&server, Method::POST, widgets, Some(&body)).await;
+    let mut events = watch(&server, "/apis/ex.io/v1/widgets?watch=1", JSON).await;
+    assert_eq!(events.told().await, "ADDED w");
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.ex.io";
+    request(&server, Method::DELETE, definition, None).await;
+    assert_eq!(events.told().await, "DELETED w");
+    assert_eq!(events.told().await, "end");
+    assert_eq!(request(&server, Method::GET, widgets, None).await.0, 404);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_finalizer_goes_unseen() {
+    let server = ApiServer::new();
+    let from = server.resource_version();
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?watch=1&resourceVersion={from}"),
+        JSON,
+    )
+    .await;
+    let body = json!({ "metadata": { "name": "a", "finalizers": ["ex.io/clean"] } });
+    request(&server, Method::POST, MAPS, Some(&body)).await;
+    assert_eq!(events.told().await, "ADDED a");
+
+    let path = format!("{MAPS}/a");
+    let (_, dying) = request(&server, Method::DELETE, &path, None).await;
+    assert_eq!(dying["metadata"]["deletionGracePeriodSeconds"], 0);
+    let (_, again) = request(&server, Method::DELETE, &path, None).await;
+    assert_eq!(again, dying, "an object dies once");
+    assert_eq!(events.told().await, "MODIFIED a");
+
+    let more = json!({ "metadata": { "finalizers": ["ex.io/clean", "ex.io/new"] } });
+    assert_eq!(
+        request(&server, Method::PATCH, &path, Some(&more)).await.0,
+        422
+    );
+    let none = json!({ "metadata": { "finalizers": null } });
+    let (code, answer) = request(&server, Method::PATCH, &path, Some(&none)).await;
+    assert_eq!(
+        (code.as_u16(), answer["metadata"].get("finalizers")),
+        (200, None)
+    );
+    let event = events.next().await.expect("a is gone");
+    assert_eq!(event["type"], "DELETED", "without a MODIFIED before it");
+    assert_eq!(
+        event["object"]["metadata"]["finalizers"],
+        json!(["ex.io/clean"])
+    );
+    assert_eq!(request(&server, Method::GET, &path, None).await.0, 404);
 }

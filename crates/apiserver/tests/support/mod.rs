@@ -2,11 +2,15 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, response};
+use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use windlass_apiserver::ApiServer;
+use tower::ServiceExt as _;
+use windlass_apiserver::{ApiServer, ResponseBody};
 
 /// A client without a socket.
 pub(crate) fn client(server: &ApiServer) -> Client {
@@ -88,5 +92,96 @@ pub(crate) fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> (u16, Stri
     match result {
         Err(kube::Error::Api(status)) => (status.code, status.reason, status.message),
         other => panic!("expected a refusal, not {other:?}"),
+    }
+}
+
+/// A response without its body, and its body.
+pub(crate) async fn answer(
+    server: &ApiServer,
+    request: Request<Full<Bytes>>,
+) -> (response::Parts, Bytes) {
+    let Ok(response) = server.service().oneshot(request).await;
+    let (parts, body) = response.into_parts();
+    let Ok(body) = body
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
+    (parts, body)
+}
+
+/// Sends JSON and reads JSON, past any client; what isn't JSON reads as `null`.
+pub(crate) async fn request(
+    server: &ApiServer,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> (StatusCode, Value) {
+    let content_type = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .body(Full::new(body))
+        .expect("a request");
+    let (parts, body) = answer(server, request).await;
+    (
+        parts.status,
+        serde_json::from_slice(&body).unwrap_or_default(),
+    )
+}
+
+/// The events of a watch, as they come.
+pub(crate) struct Events {
+    body: ResponseBody,
+    read: Vec<u8>,
+}
+
+/// Starts a watch of `path`, which has a query, and accepts `accept`.
+pub(crate) async fn watch(server: &ApiServer, path: &str, accept: &str) -> Events {
+    let request = Request::get(path)
+        .header("accept", accept)
+        .body(Full::new(Bytes::new()))
+        .expect("a request");
+    let Ok(response) = server.service().oneshot(request).await;
+    assert_eq!(response.status(), StatusCode::OK, "{path}");
+    Events {
+        body: response.into_body(),
+        read: Vec::new(),
+    }
+}
+
+impl Events {
+    /// The next event; nothing if the watch has ended.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("a line is JSON"));
+            }
+            let Ok(frame) = self.body.frame().await?;
+            self.read
+                .extend_from_slice(&frame.into_data().expect("a frame of data"));
+        }
+    }
+
+    /// The next event in short: `ADDED a`, `BOOKMARK 12`, `ERROR 410`.
+    pub(crate) async fn told(&mut self) -> String {
+        let Some(event) = self.next().await else {
+            return "end".to_owned();
+        };
+        let object = &event["object"];
+        let what = match event["type"].as_str() {
+            Some("BOOKMARK") => &object["metadata"]["resourceVersion"],
+            Some("ERROR") => &object["code"],
+            _ => &object["metadata"]["name"],
+        };
+        let what = what
+            .as_str()
+            .map_or_else(|| what.to_string(), str::to_owned);
+        format!("{} {what}", event["type"].as_str().unwrap_or_default())
     }
 }

@@ -26,6 +26,7 @@ mod retry;
 
 // All of it in one.
 mod controller;
+mod runnable;
 
 // 10. What one sees, and what can go wrong.
 mod error;
@@ -45,5 +46,6 @@ pub use crate::{
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
     route::{HandlerId, Role},
+    runnable::Controller,
     watcher::{SimpleWatcher, Watcher},
 };

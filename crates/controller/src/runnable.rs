@@ -1,0 +1,79 @@
+//! A controller, whatever it controls.
+
+use std::{error::Error, future::Future};
+
+use prometheus::core::Collector;
+use tokio_util::sync::CancellationToken;
+
+use crate::{InformerController, RunError};
+
+/// Anything that runs until it is told to stop.
+///
+/// An operator runs [`InformerController`]s; with this trait, anything else too.
+///
+/// # Contract
+///
+/// *Promised.* It is run once, and its future is polled to its end.
+///
+/// *Asked.* Once `stop` is cancelled it ends soon, with whatever it started ended too.
+///
+/// # Example
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use tokio_util::sync::CancellationToken;
+/// use windlass_controller::Controller;
+///
+/// struct Heartbeat;
+///
+/// impl Controller for Heartbeat {
+///     type Error = Infallible;
+///
+///     fn name(&self) -> &str {
+///         "heartbeat"
+///     }
+///
+///     async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+///         stop.cancelled().await;
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Controller: Send + Sync + 'static {
+    /// Why it can end before it is told to.
+    type Error: Error + Send + Sync + 'static;
+
+    /// What it is called, in logs and errors.
+    fn name(&self) -> &str;
+
+    /// Runs until `stop` is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// Whatever no waiting mends. It ends the whole operator.
+    fn run(&self, stop: CancellationToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// What is to be registered in a Prometheus registry; by default nothing.
+    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        Vec::new()
+    }
+}
+
+// === impl Controller ===
+
+impl Controller for InformerController {
+    type Error = RunError;
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
+        self.run(stop).await
+    }
+
+    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        self.prometheus_collectors()
+    }
+}

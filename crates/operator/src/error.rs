@@ -1,0 +1,69 @@
+//! What can go wrong with an operator.
+
+use std::{error::Error, io};
+
+/// Why a controller was not added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddControllerError {
+    /// The operator runs, or has run: what it runs is what it had at the start.
+    #[error("{controller:?} comes too late: the operator runs already, or has run")]
+    AlreadyRan {
+        /// What the controller is called.
+        controller: String,
+    },
+}
+
+/// Why an operator ended without having been told to, or did not begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// It runs already, or has run: an operator runs once.
+    #[error("the operator runs already, or has run; an operator runs once")]
+    AlreadyRan,
+
+    /// A controller met what no waiting mends. All others were stopped.
+    #[error("controller {controller:?} cannot go on")]
+    Controller {
+        /// What the controller is called.
+        controller: String,
+        /// What it met.
+        source: Box<dyn Error + Send + Sync>,
+    },
+
+    /// A controller panicked outside of what it guards. All others were stopped.
+    #[error("controller {controller:?} panicked: {message}")]
+    Panicked {
+        /// What the controller is called.
+        controller: String,
+        /// The beginning of the panic's message.
+        message: String,
+    },
+
+    /// The process cannot be told of signals.
+    #[error("cannot listen for signals")]
+    Signals {
+        /// Why it cannot.
+        source: io::Error,
+    },
+
+    /// A second signal came before all controllers had ended; what they did was dropped.
+    #[error("a second signal ended the operator before its controllers had")]
+    Forced,
+}
+
+// === impl OperatorError ===
+
+impl OperatorError {
+    /// One stable word for it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::AlreadyRan => "already_ran",
+            Self::Controller { .. } => "controller",
+            Self::Panicked { .. } => "panicked",
+            Self::Signals { .. } => "signals",
+            Self::Forced => "forced",
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The controllers of an operator, until it runs and after.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Run;
+
+/// The controllers, and whether there can be more.
+#[derive(Default)]
+pub(super) struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    controllers: Vec<Arc<dyn Run>>,
+    closed: bool,
+}
+
+/// It was closed.
+pub(super) struct Closed;
+
+// === impl Registry ===
+
+impl Registry {
+    pub(super) fn add(&self, controller: Arc<dyn Run>) -> Result<(), Closed> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Closed);
+        }
+        state.controllers.push(controller);
+        Ok(())
+    }
+
+    /// All controllers, in the order in which they were added.
+    pub(super) fn all(&self) -> Vec<Arc<dyn Run>> {
+        self.lock().controllers.clone()
+    }
+
+    /// All controllers; no more can be added. None if it was closed already.
+    pub(super) fn close(&self) -> Option<Vec<Arc<dyn Run>>> {
+        let mut state = self.lock();
+        if state.closed {
+            return None;
+        }
+        state.closed = true;
+        Some(state.controllers.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic happens under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,51 @@
+//! The signals that end a process.
+
+use std::io;
+
+/// SIGINT and SIGTERM, one after the other.
+pub(crate) struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+// === impl Signals ===
+
+#[cfg(unix)]
+impl Signals {
+    /// Listens from now on. The process is not ended by these signals any more.
+    pub(crate) fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// The name of the next signal.
+    pub(crate) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => "SIGINT",
+            Some(()) = self.terminate.recv() => "SIGTERM",
+            else => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Listens from now on.
+    #[expect(clippy::unnecessary_wraps, reason = "the same face as on Unix")]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// The name of the next signal.
+    pub(crate) async fn next(&mut self) -> &'static str {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => "Ctrl-C",
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! An operator through its public face, on paused time.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use prometheus::{IntCounter, Registry, core::Collector};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{Controller, InformerController};
+use windlass_operator::{AddControllerError, Operator, OperatorError};
+
+/// A controller that does what the test says, and counts how many run.
+struct Fake {
+    name: &'static str,
+    plan: Plan,
+    running: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy)]
+enum Plan {
+    /// Until it is stopped, and then so much longer.
+    Linger(Duration),
+    FailAfter(Duration),
+    PanicAfter(Duration),
+    EndAfter(Duration),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is broken")]
+struct Broken(&'static str);
+
+impl Controller for Fake {
+    type Error = Broken;
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Broken> {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let ended = match self.plan {
+            Plan::Linger(time) => {
+                stop.cancelled().await;
+                sleep(time).await;
+                Ok(())
+            }
+            Plan::FailAfter(time) => {
+                sleep(time).await;
+                Err(Broken(self.name))
+            }
+            Plan::PanicAfter(time) => {
+                sleep(time).await;
+                self.running.fetch_sub(1, Ordering::SeqCst);
+                panic!("out of cheese");
+            }
+            Plan::EndAfter(time) => {
+                sleep(time).await;
+                Ok(())
+            }
+        };
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        ended
+    }
+
+    fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
+        let name = format!("{}_total", self.name);
+        let counter = IntCounter::new(name, "A counter.").expect("a name");
+        vec![Box::new(counter)]
+    }
+}
+
+/// An operator with these controllers, and how many of them run.
+fn operator<const N: usize>(plans: [(&'static str, Plan); N]) -> (Operator, Arc<AtomicUsize>) {
+    let running = Arc::new(AtomicUsize::new(0));
+    let operator = Operator::new();
+    for (name, plan) in plans {
+        let running = Arc::clone(&running);
+        let added = operator.add_controller(Fake {
+            name,
+            plan,
+            running,
+        });
+        added.expect("it does not run yet");
+    }
+    (operator, running)
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_secs(7);
+
+/// Rows: GA-16, GA-62, GA-64
+#[tokio::test(start_paused = true)]
+async fn what_was_added_is_run_until_it_is_stopped_and_waited_for() {
+    let plans = [("a", Plan::Linger(SHORT)), ("b", Plan::Linger(SHORT))];
+    let (operator, running) = operator(plans);
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let (operator, stop) = (operator.clone(), stop.clone());
+        async move { operator.run_until(stop).await }
+    });
+    sleep(LONG).await;
+    assert_eq!(running.load(Ordering::SeqCst), 2);
+
+    let asked = Instant::now();
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+    assert_eq!(running.load(Ordering::SeqCst), 0);
+    assert!(asked.elapsed() >= SHORT, "they were waited for");
+}
+
+/// Rows: GA-63
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_comes_too_late_is_refused_by_name() {
+    let (operator, running) = operator([("a", Plan::Linger(SHORT))]);
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let (operator, stop) = (operator.clone(), stop.clone());
+        async move { operator.run_until(stop).await }
+    });
+    sleep(SHORT).await;
+    let late = Fake {
+        name: "late",
+        plan: Plan::Linger(SHORT),
+        running: Arc::clone(&running),
+    };
+    match operator.add_controller(late) {
+        Err(AddControllerError::AlreadyRan { controller }) => assert_eq!(controller, "late"),
+        other => panic!("{other:?}"),
+    }
+    sleep(LONG).await;
+    assert_eq!(running.load(Ordering::SeqCst), 1);
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+}
+
+/// Rows: GA-64, GA-65
+#[tokio::test(start_paused = true)]
+async fn the_first_that_cannot_go_on_stops_all_and_is_named() {
+    let (operator, running) = operator([
+        ("good", Plan::Linger(SHORT)),
+        ("bad", Plan::FailAfter(SHORT)),
+        ("worse", Plan::FailAfter(LONG)),
+    ]);
+    match operator.run_until(CancellationToken::new()).await {
+        Err(OperatorError::Controller { controller, source }) => {
+            assert_eq!(controller, "bad");
+            assert_eq!(source.to_string(), "bad is broken");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(running.load(Ordering::SeqCst), 0, "all have ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_controller_stops_the_others_and_is_told() {
+    let plans = [
+        ("good", Plan::Linger(SHORT)),
+        ("bad", Plan::PanicAfter(SHORT)),
+    ];
+    let (operator, running) = operator(plans);
+    match operator.run_until(CancellationToken::new()).await {
+        Err(OperatorError::Panicked {
+            controller,
+            message,
+        }) => assert_eq!((&*controller, &*message), ("bad", "out of cheese")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(running.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_ends_well_ends_nothing_else() {
+    let plans = [
+        ("brief", Plan::EndAfter(SHORT)),
+        ("long", Plan::Linger(SHORT)),
+    ];
+    let (operator, running) = operator(plans);
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    sleep(LONG).await;
+    assert_eq!(running.load(Ordering::SeqCst), 1);
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_runs_once() {
+    let (operator, _) = operator([("a", Plan::EndAfter(SHORT))]);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    operator
+        .run_until(stop.clone())
+        .await
+        .expect("it ends well");
+    let again = operator.run_until(stop).await;
+    assert!(matches!(again, Err(OperatorError::AlreadyRan)), "{again:?}");
+}
+
+/// Rows: GA-66
+#[test]
+fn the_collectors_are_those_of_all_controllers() {
+    let (operator, _) = operator([
+        ("first", Plan::Linger(SHORT)),
+        ("second", Plan::Linger(SHORT)),
+    ]);
+    for name in ["websites", "gateways"] {
+        let controller = InformerController::builder().name(name).build();
+        let added = operator.add_controller(controller.expect("good settings"));
+        added.expect("it does not run yet");
+    }
+    let registry = Registry::new();
+    for collector in operator.prometheus_collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+    let families = registry.gather();
+    let has = |name: &str| families.iter().any(|family| family.name() == name);
+    assert!(has("first_total") && has("second_total"));
+    let workers = "controller_runtime_max_concurrent_reconciles";
+    let workers = families.iter().find(|family| family.name() == workers);
+    assert_eq!(workers.map(|family| family.get_metric().len()), Some(2));
+}

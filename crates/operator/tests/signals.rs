@@ -1,0 +1,68 @@
+//! The signals that end an operator. One test, for they reach the whole process.
+
+#![cfg(unix)]
+
+use std::{process::Command, sync::Arc};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use windlass_controller::Controller;
+use windlass_operator::{Operator, OperatorError};
+
+/// Says when it begins and when it is stopped, and then ends, or does not.
+struct Stubborn {
+    began: Arc<Notify>,
+    stopped: Arc<Notify>,
+    ends: bool,
+}
+
+impl Controller for Stubborn {
+    type Error = std::convert::Infallible;
+
+    fn name(&self) -> &'static str {
+        "stubborn"
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Self::Error> {
+        self.began.notify_one();
+        stop.cancelled().await;
+        self.stopped.notify_one();
+        if !self.ends {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_signal_stops_all_and_a_second_one_does_not_wait() {
+    for (signal, ends) in [("-TERM", true), ("-INT", true), ("-TERM", false)] {
+        let (began, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let operator = Operator::new();
+        let stubborn = Stubborn {
+            began: Arc::clone(&began),
+            stopped: Arc::clone(&stopped),
+            ends,
+        };
+        operator.add_controller(stubborn).expect("it does not run");
+        let run = tokio::spawn(async move { operator.run().await });
+        // Whoever runs controllers listens already.
+        began.notified().await;
+        send(signal);
+        stopped.notified().await;
+        if ends {
+            run.await.expect("no panic").expect("it ends well");
+        } else {
+            send("-INT");
+            let forced = run.await.expect("no panic");
+            assert!(matches!(forced, Err(OperatorError::Forced)), "{forced:?}");
+        }
+    }
+}
+
+/// Sends this process a signal.
+fn send(signal: &str) {
+    let pid = std::process::id().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status();
+    assert!(sent.expect("there is a kill").success());
+}

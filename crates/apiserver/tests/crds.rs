@@ -1,15 +1,11 @@
 //! Custom resources, through kube's client: registered, pruned, defaulted, validated, shown.
 
-use std::path::Path;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
-    ValidationDirective,
 };
 use kube::discovery::{Discovery, Scope};
-use kube::{Api, Client, ResourceExt};
-use serde::Deserialize as _;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 
@@ -182,12 +178,8 @@ async fn unknown_fields_are_dropped_or_refused_and_missing_ones_filled_in() -> T
         "replicas": 1, "colour": "red", "mode": null,
         "ports": [{ "name": "a", "speed": 3 }], "free": { "any": { "thing": 1 } },
     });
-    let strict = PostParams {
-        field_validation: Some(ValidationDirective::Strict),
-        ..PostParams::default()
-    };
-    let (code, reason, message) =
-        refusal(gadgets(&client).create(&strict, &gadget("g", &spec)).await);
+    let strictly = create_strictly(&client, &gadgets(&client), &gadget("g", &spec)).await;
+    let (code, reason, message) = refusal(strictly);
     assert_eq!((code, reason.as_str()), (400, "BadRequest"));
     assert_eq!(
         message,
@@ -413,104 +405,18 @@ async fn the_objects_of_a_kind_go_with_its_definition() -> TestResult {
     Ok(())
 }
 
-/// Real definitions and real objects: the Gateway API's, as they are published.
-#[tokio::test(start_paused = true)]
-async fn the_gateway_api_and_its_examples_are_taken_as_they_are() -> TestResult {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/gateway-api");
-    if !data.exists() {
-        // A published crate comes without the examples of its workspace.
-        return Ok(());
-    }
-    let server = ApiServer::new();
-    let client = client(&server);
-    let mut registered = 0;
-    for definition in documents(&data.join("crds"))? {
-        if definition["kind"] == "CustomResourceDefinition" {
-            let name = definition["metadata"]["name"].to_string();
-            register(&client, definition)
-                .await
-                .map_err(|error| format!("{name}: {error}"))?;
-            registered += 1;
-        }
-    }
-    assert!(registered >= 10, "{registered} definitions");
-
-    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-    let mut taken = 0;
-    for object in documents(&data.join("examples"))? {
-        let object: DynamicObject = serde_json::from_value(object)?;
-        let types = object.types.clone().ok_or("it has a kind")?;
-        let group = types
-            .api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group);
-        let (resource, _) = discovery
-            .get(group)
-            .and_then(|group| {
-                group
-                    .versioned_resources(types.api_version.rsplit('/').next().unwrap_or_default())
-                    .into_iter()
-                    .find(|(resource, _)| resource.kind == types.kind)
-            })
-            .ok_or_else(|| format!("{types:?} is served"))?;
-        if let Some(namespace) = object.namespace() {
-            ensure_namespace(&client, &namespace).await?;
-        }
-        let api: Api<DynamicObject> = match object.namespace() {
-            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
-            None if resource.plural == "namespaces" || resource.plural == "gatewayclasses" => {
-                Api::all_with(client.clone(), &resource)
-            }
-            None => Api::default_namespaced_with(client.clone(), &resource),
-        };
-        let strict = PostParams {
-            field_validation: Some(ValidationDirective::Strict),
-            ..PostParams::default()
-        };
-        match api.create(&strict, &object).await {
-            Ok(_) => taken += 1,
-            // Examples share namespaces and gateways.
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => {
-                return Err(format!("{} {}: {error}", types.kind, object.name_any()).into());
-            }
-        }
-    }
-    assert!(taken >= 50, "{taken} objects");
-    Ok(())
-}
-
-async fn ensure_namespace(client: &Client, name: &str) -> TestResult {
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
-    let namespace = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
-    match namespaces.create(&PostParams::default(), &namespace).await {
-        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        created => Ok(created.map(drop)?),
-    }
-}
-
-/// Every YAML document below `folder`, in the order of the file names.
-fn documents(folder: &Path) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
-    let mut entries = std::fs::read_dir(folder)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<Vec<_>, _>>()?;
-    entries.sort();
-    let mut found = Vec::new();
-    for path in entries {
-        if path.is_dir() {
-            found.extend(documents(&path)?);
-            continue;
-        }
-        let text = std::fs::read_to_string(&path)?;
-        for document in serde_yaml_ng::Deserializer::from_str(&text) {
-            let value = Value::deserialize(document)?;
-            // An empty document between two lines of dashes is nothing.
-            if !value.is_null() {
-                found.push(value);
-            }
-        }
-    }
-    Ok(found)
+/// Creates `object` as kubectl does: an unknown field is a mistake.
+async fn create_strictly(
+    client: &Client,
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+) -> kube::Result<DynamicObject> {
+    let path = format!("{}?fieldValidation=Strict", api.resource_url());
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::post(path)
+        .header("Content-Type", "application/json")
+        .body(body);
+    client.request(request.expect("it is a request")).await
 }
 
 /// A kind without a status of its own, with a bit of everything else.

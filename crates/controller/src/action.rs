@@ -47,6 +47,7 @@ pub enum ResourceAction {
 
 impl Action {
     /// What `event` calls handlers for; none for [`Event::Synced`], which is about no object.
+    #[must_use]
     pub fn of<K: ?Sized>(event: &Event<K>) -> Option<Self> {
         match event {
             Event::Added(_) => Some(Self::Created),

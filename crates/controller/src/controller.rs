@@ -62,31 +62,38 @@ use crate::{
 /// # Example
 ///
 /// ```
-/// use std::{convert::Infallible, sync::Arc};
-///
 /// use k8s_openapi::api::core::v1::ConfigMap;
+/// use tokio::sync::mpsc;
 /// use tokio_util::sync::CancellationToken;
-/// use windlass_controller::{InformerController, Outcome, Request};
+/// use windlass_controller::{Failure, InformerController, Outcome, Request};
 /// use windlass_informer::{Informer, Scripted};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (script, source) = Scripted::<ConfigMap>::new();
-/// let stop = CancellationToken::new();
+/// let (tell, mut told) = mpsc::channel(1);
 ///
 /// let controller = InformerController::new();
 /// controller.add_informer("configs", &Informer::new(source))?;
-/// let stopper = stop.clone();
 /// controller.add_reconciler("configs", move |request: Request<ConfigMap>| {
-///     assert_eq!(request.key().to_string(), "web");
-///     stopper.cancel();
-///     async { Ok::<_, Infallible>(Outcome::done()) }
+///     let tell = tell.clone();
+///     async move {
+///         tell.send(request.key().to_string()).await?;
+///         Ok::<_, Failure>(Outcome::done())
+///     }
 /// })?;
 ///
+/// let stop = CancellationToken::new();
+/// let running = tokio::spawn({
+///     let (controller, stop) = (controller.clone(), stop.clone());
+///     async move { controller.run(stop).await }
+/// });
 /// let mut web = ConfigMap::default();
 /// web.metadata.name = Some("web".into());
-/// let (ran, told) = tokio::join!(controller.run(stop), script.list([web]));
-/// ran?;
-/// told?;
+/// script.list([web]).await?;
+/// assert_eq!(told.recv().await.as_deref(), Some("web"));
+///
+/// stop.cancel();
+/// running.await??;
 /// # Ok(())
 /// # }
 /// ```
@@ -136,8 +143,9 @@ struct Fed {
 impl InformerController {
     /// Creates a controller with its defaults; [`builder`](Self::builder) sets more.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "our own metrics have good names")]
     pub fn new() -> Self {
-        (Self::builder().build()).expect("the default metrics have names that are names")
+        (Self::builder().build()).expect("our own metrics have good names")
     }
 
     /// Begins a controller.
@@ -214,17 +222,6 @@ impl InformerController {
         Ok(())
     }
 
-    /// Stops `informer`, and is fed by it no more. Returns whether it was there. What it told
-    /// before is still told to the handlers.
-    pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
-    where
-        K: Resource + Send + Sync + 'static,
-    {
-        let mut feeds = self.shared.feeds.write();
-        let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer.id());
-        at.map(|at| feeds.remove(at).stop.cancel()).is_some()
-    }
-
     /// Has `watcher` told of the objects of the kind called `kind`, after the watchers that
     /// were added before.
     ///
@@ -259,28 +256,6 @@ impl InformerController {
     {
         let code = Box::new(Reconciling::<K, _>::new(reconciler));
         self.shared.add::<K>(kind, Role::Reconciler, code)
-    }
-
-    /// Removes a watcher of the kind called `kind`, with whatever it is owed. Returns whether
-    /// it was there. A call in progress ends; none begins.
-    pub fn remove_watcher(&self, kind: &str, watcher: HandlerId) -> bool {
-        self.shared.remove(kind, Role::Watcher, Some(watcher)) > 0
-    }
-
-    /// Removes a reconciler of the kind called `kind`, with whatever it is owed. Returns
-    /// whether it was there. A call in progress ends; none begins.
-    pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
-        self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
-    }
-
-    /// Removes all watchers of the kind called `kind`. Returns how many those were.
-    pub fn remove_all_watchers(&self, kind: &str) -> usize {
-        self.shared.remove(kind, Role::Watcher, None)
-    }
-
-    /// Removes all reconcilers of the kind called `kind`. Returns how many those were.
-    pub fn remove_all_reconcilers(&self, kind: &str) -> usize {
-        self.shared.remove(kind, Role::Reconciler, None)
     }
 
     /// Runs all informers, and tells their events to the handlers, until `stop` is cancelled.
@@ -353,6 +328,42 @@ impl InformerController {
     }
 }
 
+#[expect(clippy::must_use_candidate, reason = "one removes for the effect")]
+impl InformerController {
+    /// Stops `informer`, and is fed by it no more. Returns whether it was there. What it told
+    /// before is still told to the handlers.
+    pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let mut feeds = self.shared.feeds.write();
+        let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer.id());
+        at.map(|at| feeds.remove(at).stop.cancel()).is_some()
+    }
+
+    /// Removes a watcher of the kind called `kind`, with whatever it is owed. Returns whether
+    /// it was there. A call in progress ends; none begins.
+    pub fn remove_watcher(&self, kind: &str, watcher: HandlerId) -> bool {
+        self.shared.remove(kind, Role::Watcher, Some(watcher)) > 0
+    }
+
+    /// Removes a reconciler of the kind called `kind`, with whatever it is owed. Returns
+    /// whether it was there. A call in progress ends; none begins.
+    pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
+        self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
+    }
+
+    /// Removes all watchers of the kind called `kind`. Returns how many those were.
+    pub fn remove_all_watchers(&self, kind: &str) -> usize {
+        self.shared.remove(kind, Role::Watcher, None)
+    }
+
+    /// Removes all reconcilers of the kind called `kind`. Returns how many those were.
+    pub fn remove_all_reconcilers(&self, kind: &str) -> usize {
+        self.shared.remove(kind, Role::Reconciler, None)
+    }
+}
+
 impl Default for InformerController {
     fn default() -> Self {
         Self::new()
@@ -375,7 +386,7 @@ impl Shared {
         let id = self.route.write().kind(name, ObjectType::of::<K>())?;
         let mut kinds = self.kinds.write();
         if kinds.len() <= id.0 as usize {
-            kinds.push(Arc::new(self.metrics.kind(name)));
+            kinds.push(Arc::new(KindMetrics::new(&self.metrics, name)));
         }
         Ok(id)
     }

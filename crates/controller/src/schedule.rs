@@ -265,6 +265,7 @@ impl<E, P> Schedule<E, P> {
     }
 
     /// How many objects something is owed to.
+    #[cfg(test)]
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
     }

@@ -84,7 +84,7 @@ impl Delivery {
             | (older @ (Event::Added(_) | Event::Updated { .. }), newer @ Event::Deleted { .. })
                 if latest =>
             {
-                std::mem::swap(older, newer)
+                std::mem::swap(older, newer);
             }
             _ => return Some(newer),
         }

@@ -14,7 +14,7 @@ use crate::route::KindId;
 /// The groups that have a lane.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    groups: Slab<Group>,
+    known: Slab<Group>,
     index: HashTable<GroupId>,
     hasher: RandomState,
 }
@@ -34,28 +34,28 @@ impl Groups {
         let namespace = key.object.namespace();
         let hash = self.hasher.hash_one((key.kind, namespace));
         let known = self.index.find(hash, |&group| {
-            let group = &self.groups[group as usize];
+            let group = &self.known[group as usize];
             group.kind == key.kind && group.namespace.as_deref() == namespace
         });
         if let Some(&group) = known {
-            self.groups[group as usize].lanes += 1;
+            self.known[group as usize].lanes += 1;
             return group;
         }
-        let group = self.groups.insert(Group {
+        let group = self.known.insert(Group {
             kind: key.kind,
             namespace: namespace.map(Arc::from),
             lanes: 1,
         });
         let group = GroupId::try_from(group).expect("fewer groups than lanes, which are fewer");
         self.index.insert_unique(hash, group, |&group| {
-            hash_of(&self.hasher, &self.groups[group as usize])
+            hash_of(&self.hasher, &self.known[group as usize])
         });
         group
     }
 
     /// Notes that `group` has one lane less.
     pub(super) fn leave(&mut self, group: GroupId) {
-        let Some(lanes) = self.groups.get_mut(group as usize) else {
+        let Some(lanes) = self.known.get_mut(group as usize) else {
             return;
         };
         lanes.lanes -= 1;
@@ -66,7 +66,7 @@ impl Groups {
         if let Ok(entry) = self.index.find_entry(hash, |&it| it == group) {
             entry.remove();
         }
-        self.groups.remove(group as usize);
+        self.known.remove(group as usize);
     }
 }
 
@@ -96,9 +96,9 @@ mod tests {
             let first = groups.join(&key(1, "shop"));
             let second = groups.join(&key(1, "shop"));
             groups.leave(first);
-            assert_eq!(groups.groups.len(), 1);
+            assert_eq!(groups.known.len(), 1);
             groups.leave(second);
-            assert_eq!((groups.groups.len(), groups.index.len()), (0, 0));
+            assert_eq!((groups.known.len(), groups.index.len()), (0, 0));
         }
     }
 

@@ -191,14 +191,18 @@ fn an_object_of_the_first_list_that_changes_becomes_urgent() {
 
 #[test]
 fn an_event_that_folds_is_told_once() {
-    let mut play = Play::default();
-    play.folding = true;
+    let mut play = Play {
+        folding: true,
+        ..Play::default()
+    };
     assert_eq!(
         play.run("update a, update a, take, update a, update a, done a, take, done a, take"),
         "a1+a2 a3+a4 -"
     );
-    let mut play = Play::default();
-    play.folding = true;
+    let mut play = Play {
+        folding: true,
+        ..Play::default()
+    };
     assert_eq!(
         play.run("update a, update a#2, take, done a, take"),
         "a1 a2"
@@ -300,8 +304,11 @@ struct Play {
     untold: HashMap<String, Vec<u32>>,
     offered: HashMap<String, u32>,
     /// Which calls are pending, by object: handler, uid, reason, action.
-    slots: HashMap<String, Vec<(u64, Option<Uid>, Reason, Action)>>,
+    slots: HashMap<String, Vec<Slot>>,
 }
+
+/// Which call is pending: whose, for which object, why, and for what.
+type Slot = (u64, Option<Uid>, Reason, Action);
 
 /// The numbers of what happened, by object; what was folded holds more than one.
 #[derive(Debug)]
@@ -429,10 +436,12 @@ impl Play {
                 let numbers: Vec<_> = (oldest.iter())
                     .map(|number| format!("{name}{number}"))
                     .collect();
-                let asked: String = (pendings.iter())
-                    .map(|it| format!("?{}", it.handler.0))
-                    .collect();
-                numbers.join("+") + &asked
+                let mut told = numbers.join("+");
+                for pending in pendings {
+                    told.push('?');
+                    told += &pending.handler.to_string();
+                }
+                told
             }
             Work::Retry(pending) => {
                 assert!(pending.due <= self.now, "not before it is due");
@@ -530,7 +539,7 @@ impl Play {
     }
 }
 
-fn slot(pending: &Pending<()>) -> (u64, Option<Uid>, Reason, Action) {
+fn slot(pending: &Pending<()>) -> Slot {
     let Pending {
         uid,
         handler,

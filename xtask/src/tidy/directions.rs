@@ -1,0 +1,85 @@
+//! Dependencies point one way, and come from a registry.
+
+use super::nothing;
+use crate::repository::Repository;
+
+/// What each crate may know of the others.
+const MAY_KNOW: [(&str, &[&str]); 6] = [
+    ("windlass-listmap", &[]),
+    ("windlass-informer", &["windlass-listmap"]),
+    (
+        "windlass-controller",
+        &["windlass-listmap", "windlass-informer"],
+    ),
+    (
+        "windlass-operator",
+        &[
+            "windlass-listmap",
+            "windlass-informer",
+            "windlass-controller",
+        ],
+    ),
+    (
+        "windlass",
+        &[
+            "windlass-listmap",
+            "windlass-informer",
+            "windlass-controller",
+            "windlass-operator",
+        ],
+    ),
+    ("windlass-apiserver", &[]),
+];
+
+/// What compares and checks knows all.
+const KNOWS_ALL: [&str; 2] = ["windlass-bench", "xtask"];
+
+#[test]
+fn dependencies_point_one_way() {
+    let metadata = Repository::here()
+        .metadata()
+        .expect("cargo knows its packages");
+    let mut findings = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some((_, may_know)) = MAY_KNOW.iter().find(|(it, _)| *it == name) else {
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let knows = dependency["name"].as_str().unwrap_or_default();
+            // Tests and examples know all.
+            let for_tests = dependency["kind"].as_str() == Some("dev");
+            let ours = knows == "windlass" || knows.starts_with("windlass-");
+            if ours && !for_tests && !may_know.contains(&knows) {
+                findings.push(format!("{name} must not depend on {knows}"));
+            }
+        }
+    }
+    nothing(&findings);
+}
+
+#[test]
+fn every_crate_has_its_direction() {
+    let metadata = Repository::here()
+        .metadata()
+        .expect("cargo knows its packages");
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let names = packages.filter_map(|package| package["name"].as_str());
+    let unknown = names
+        .filter(|name| !KNOWS_ALL.contains(name) && !MAY_KNOW.iter().any(|(it, _)| it == name));
+    let findings = unknown
+        .map(|name| format!("{name}: say in xtask/src/tidy/directions.rs what it may depend on"));
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_comes_from_git() {
+    let lock = Repository::here()
+        .read("Cargo.lock")
+        .expect("Cargo.lock is committed");
+    let from_git = lock
+        .lines()
+        .filter(|line| line.starts_with("source = \"git+"));
+    let findings = from_git.map(|line| format!("Cargo.lock: {line}: use a release"));
+    nothing(&findings.collect::<Vec<_>>());
+}

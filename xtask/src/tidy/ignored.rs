@@ -1,0 +1,101 @@
+//! Nothing is switched off in silence.
+
+use super::nothing;
+use crate::repository::{Repository, Source};
+
+#[test]
+fn no_test_is_ignored_and_no_lint_is_allowed_without_a_reason() {
+    let sources = Repository::here()
+        .sources("rs")
+        .expect("the repository can be read");
+    nothing(&sources.iter().flat_map(findings).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_way_to_switch_something_off_is_found() {
+    check(
+        "#[ignore]\nfn f() {}",
+        "a.rs:1: an ignored test proves nothing; let it run, or remove it",
+    );
+    check(
+        "#[ignore = \"slow\"]",
+        "a.rs:1: an ignored test proves nothing; let it run, or remove it",
+    );
+    check(
+        "x\n    /// ```ignore",
+        "a.rs:2: an ignored example proves nothing; use `no_run`, or let it run",
+    );
+    check(
+        "//! ```rust,ignore",
+        "a.rs:1: an ignored example proves nothing; use `no_run`, or let it run",
+    );
+    check(
+        "#[allow(dead_code)]",
+        "a.rs:1: say why with `reason = \"...\"`",
+    );
+    check(
+        "#![allow(\n    dead_code,\n)]\nreason",
+        "a.rs:1: say why with `reason = \"...\"`",
+    );
+    check(
+        "#[expect(dead_code)]",
+        "a.rs:1: say why with `reason = \"...\"`",
+    );
+    check("#[allow(dead_code, reason = \"x\")]", "");
+    check("#[allow(\n    dead_code,\n    reason = \"x\",\n)]", "");
+    check("/// ```no_run", "");
+}
+
+#[track_caller]
+fn check(text: &str, finding: &str) {
+    let source = Source {
+        path: "a.rs".to_owned(),
+        text: text.to_owned(),
+    };
+    assert_eq!(findings(&source).join("; "), finding, "{text}");
+}
+
+fn findings(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().map(str::trim_start).collect::<Vec<_>>();
+    let found = lines.iter().enumerate().filter_map(|(index, line)| {
+        let what = if line.starts_with("#[ignore") {
+            "an ignored test proves nothing; let it run, or remove it"
+        } else if is_ignored_example(line) {
+            "an ignored example proves nothing; use `no_run`, or let it run"
+        } else if is_silenced(&lines[index..]) {
+            "say why with `reason = \"...\"`"
+        } else {
+            return None;
+        };
+        Some(format!("{}:{}: {what}", source.path, index + 1))
+    });
+    found.collect()
+}
+
+fn is_ignored_example(line: &str) -> bool {
+    let comment = line
+        .strip_prefix("///")
+        .or_else(|| line.strip_prefix("//!"));
+    let fence = comment.and_then(|comment| comment.trim_start().strip_prefix("```"));
+    fence.is_some_and(|words| {
+        words
+            .split(',')
+            .any(|word| word.trim().starts_with("ignore"))
+    })
+}
+
+/// Whether an attribute that begins here silences a lint and does not say why.
+fn is_silenced(lines: &[&str]) -> bool {
+    const SILENCERS: [&str; 4] = ["#[allow(", "#![allow(", "#[expect(", "#![expect("];
+    if !SILENCERS
+        .iter()
+        .any(|silencer| lines[0].starts_with(silencer))
+    {
+        return false;
+    }
+    let end = lines
+        .iter()
+        .position(|line| line.ends_with(")]"))
+        .unwrap_or(lines.len() - 1);
+    !lines[..=end].iter().any(|line| line.contains("reason = "))
+}

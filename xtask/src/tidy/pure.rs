@@ -1,0 +1,87 @@
+//! What is called pure is pure.
+
+use super::{architecture, nothing};
+use crate::repository::{Repository, Source};
+
+/// What has no place in a file that is marked *(pure)*: waiting, locking, asking the time.
+const IMPURE: [&str; 13] = [
+    "async ",
+    ".await",
+    "Mutex",
+    "RwLock",
+    "DashMap",
+    "Condvar",
+    "tokio::spawn",
+    "::now(",
+    "sleep(",
+    "SystemTime",
+    "thread_rng",
+    "rand::rng()",
+    "std::env",
+];
+
+/// How a file says so of itself, in its header, and how ARCHITECTURE.md says it.
+pub(super) const MARK: &str = "*(pure)*";
+
+#[test]
+fn files_marked_pure_have_no_async_no_lock_and_no_clock() {
+    let repository = Repository::here();
+    let architecture = repository.read("ARCHITECTURE.md").unwrap_or_default();
+    let sources = repository
+        .sources("rs")
+        .expect("the repository can be read");
+    let pure = sources
+        .iter()
+        .filter(|it| is_marked(it) || is_named_pure(it, &architecture));
+    nothing(&pure.flat_map(findings).collect::<Vec<_>>());
+}
+
+#[test]
+fn code_is_searched_and_comments_and_tests_are_not() {
+    let text = "//! *(pure)*\n// A Mutex would do.\nfn f() {}\nstatic M: Mutex<()>;\n#[cfg(test)]\nmod tests { use Mutex; }\n";
+    let source = Source {
+        path: "a.rs".to_owned(),
+        text: text.to_owned(),
+    };
+    assert!(is_marked(&source));
+    assert_eq!(
+        findings(&source),
+        ["a.rs:4: it is marked *(pure)* and has `Mutex`"]
+    );
+}
+
+fn is_marked(source: &Source) -> bool {
+    source
+        .text
+        .lines()
+        .take_while(|line| line.starts_with("//!"))
+        .any(|line| line.contains(MARK))
+}
+
+/// Whether a line of ARCHITECTURE.md names this file directly before the mark.
+fn is_named_pure(source: &Source, architecture: &str) -> bool {
+    architecture.match_indices(MARK).any(|(at, _)| {
+        let line = architecture[..at].lines().last().unwrap_or_default();
+        let named = architecture::in_backticks(line).last();
+        named.is_some_and(|path| architecture::paths(path).any(|it| it == source.path))
+    })
+}
+
+fn findings(source: &Source) -> Vec<String> {
+    let code = source
+        .text
+        .lines()
+        .take_while(|line| line.trim() != "#[cfg(test)]");
+    let code = code
+        .enumerate()
+        .filter(|(_, line)| !line.trim_start().starts_with("//"));
+    let found = code.filter_map(|(index, line)| {
+        let what = IMPURE.iter().find(|what| line.contains(**what))?;
+        let (path, what) = (&source.path, what.trim());
+        Some(format!(
+            "{path}:{}: it is marked {MARK} and has `{what}`",
+            index + 1
+        ))
+    });
+    found.collect()
+}

@@ -125,8 +125,18 @@ pub(crate) fn version(git_version: &str) -> Value {
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": platform(),
     })
+}
+
+/// Where the server runs, in the words of Go: `linux/amd64`.
+fn platform() -> String {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        arch => arch,
+    };
+    format!("{}/{arch}", std::env::consts::OS)
 }
 
 /// One group: the resources of each of its versions, the preferred version first.

@@ -23,6 +23,7 @@ use crate::wire::{Accept, Target};
 
 mod reply;
 mod resources;
+mod verb;
 mod watching;
 
 pub use reply::ResponseBody;

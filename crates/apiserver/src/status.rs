@@ -7,8 +7,13 @@ use std::borrow::Cow;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+mod about;
 mod field;
 
+#[cfg(test)]
+mod tests;
+
+pub(crate) use about::About;
 pub use field::{FieldError, FieldErrorKind};
 
 /// An answer that is not an object: usually a refusal.
@@ -23,51 +28,6 @@ pub struct Status {
     message: String,
     details: Option<Map<String, Value>>,
     continue_token: Option<String>,
-}
-
-/// The resource a refusal is about, as messages name it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a> {
-    /// The API group; empty for the core group.
-    pub(crate) group: &'a str,
-    /// The plural name of the resource.
-    pub(crate) resource: &'a str,
-    /// The kind of its objects.
-    pub(crate) kind: &'a str,
-    /// The name of the object, or nothing.
-    pub(crate) name: &'a str,
-}
-
-// === impl About ===
-
-impl About<'_> {
-    /// `widgets.ex.io`, or `pods` in the core group.
-    pub(crate) fn qualified_resource(&self) -> String {
-        qualified(self.resource, self.group)
-    }
-
-    /// `Widget.ex.io`, or `Pod` in the core group.
-    fn qualified_kind(&self) -> String {
-        qualified(self.kind, self.group)
-    }
-
-    fn details(&self, kind: &str) -> Map<String, Value> {
-        let mut details = Map::new();
-        for (key, value) in [("name", self.name), ("group", self.group), ("kind", kind)] {
-            if !value.is_empty() {
-                details.insert(key.to_owned(), value.into());
-            }
-        }
-        details
-    }
-}
-
-fn qualified(name: &str, group: &str) -> String {
-    if group.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{name}.{group}")
-    }
 }
 
 // === impl Status ===
@@ -370,83 +330,5 @@ impl Status {
             status = status.detail("uid", uid.into());
         }
         status
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{About, FieldError, Status};
-
-    const WIDGET: About<'_> = About {
-        group: "ex.io",
-        resource: "widgets",
-        kind: "Widget",
-        name: "w1",
-    };
-    const POD: About<'_> = About {
-        group: "",
-        resource: "pods",
-        kind: "Pod",
-        name: "x",
-    };
-
-    #[test]
-    fn messages_are_worded_as_kubernetes_words_them() {
-        let required = FieldError::required("spec.size", "");
-        for (status, message) in [
-            (
-                Status::not_found(&WIDGET),
-                r#"widgets.ex.io "w1" not found"#,
-            ),
-            (Status::not_found(&POD), r#"pods "x" not found"#),
-            (
-                Status::already_exists(&POD, false),
-                r#"pods "x" already exists"#,
-            ),
-            (
-                Status::already_exists(&POD, true),
-                r#"object is being deleted: pods "x" already exists"#,
-            ),
-            (
-                Status::modified(&WIDGET),
-                r#"Operation cannot be fulfilled on widgets.ex.io "w1": the object has been modified; please apply your changes to the latest version and try again"#,
-            ),
-            (
-                Status::invalid(&WIDGET, std::slice::from_ref(&required)),
-                r#"Widget.ex.io "w1" is invalid: spec.size: Required value"#,
-            ),
-            (
-                Status::invalid(
-                    &POD,
-                    &[required.clone(), FieldError::forbidden("spec", "no")],
-                ),
-                r#"Pod "x" is invalid: [spec.size: Required value, spec: Forbidden: no]"#,
-            ),
-            (
-                Status::forbidden(&POD, "no"),
-                r#"pods "x" is forbidden: no"#,
-            ),
-        ] {
-            assert_eq!(status.message(), message);
-        }
-    }
-
-    #[test]
-    fn details_name_the_resource_and_those_of_an_invalid_object_its_kind() {
-        assert_eq!(
-            Status::not_found(&WIDGET).to_value()["details"]["kind"],
-            "widgets"
-        );
-        let invalid = Status::invalid(&WIDGET, &[FieldError::required("spec.size", "")]);
-        let invalid = invalid.to_value();
-        assert_eq!(invalid["details"]["kind"], "Widget");
-        assert_eq!(
-            invalid["details"]["causes"],
-            serde_json::json!([{
-                "reason": "FieldValueRequired",
-                "message": "Required value",
-                "field": "spec.size",
-            }])
-        );
     }
 }

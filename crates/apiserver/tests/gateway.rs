@@ -93,7 +93,7 @@ async fn the_gateway_api_is_served_from_its_own_manifests() -> Result<(), Box<dy
             request(&server, Method::POST, "/api/v1/namespaces", Some(&body)).await;
         }
     }
-    let mut served = 0;
+    let mut created = 0;
     for object in &objects {
         let Some(path) = collection(object, &kinds) else {
             continue;
@@ -105,8 +105,8 @@ async fn the_gateway_api_is_served_from_its_own_manifests() -> Result<(), Box<dy
             "{path}: {}",
             answer["message"]
         );
-        served += usize::from(code == StatusCode::CREATED);
+        created += usize::from(code == StatusCode::CREATED);
     }
-    assert!(served > 20, "{served} of {} were created", objects.len());
+    assert!(created > 20, "{created} of {} were created", objects.len());
     Ok(())
 }

@@ -7,6 +7,8 @@ use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
 use crate::table::Columns;
 
+mod rows;
+
 /// What every resource can do, in the order of discovery documents.
 pub(super) const VERBS: &[&str] = &[
     "create",
@@ -56,300 +58,9 @@ enum Trait {
     NamedAsSegment,
 }
 
-use Trait::{
-    All, Cluster, Conditional, Generation as G, NamedAsLabel, NamedAsSegment, NamedAsService,
-    ReturnsDeleted, Status,
-};
-
-const fn row(
-    group_version: (&'static str, &'static str),
-    kind: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-    traits: &'static [Trait],
-    fields: &'static [(&'static str, &'static str)],
-) -> Builtin {
-    let (group, version) = group_version;
-    Builtin {
-        group,
-        version,
-        kind,
-        plural,
-        short_names,
-        traits,
-        fields,
-    }
-}
-
-const CORE: (&str, &str) = ("", "v1");
-const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
-const APPS: (&str, &str) = ("apps", "v1");
-const AUTOSCALING: (&str, &str) = ("autoscaling", "v2");
-const BATCH: (&str, &str) = ("batch", "v1");
-const COORDINATION: (&str, &str) = ("coordination.k8s.io", "v1");
-const DISCOVERY: (&str, &str) = ("discovery.k8s.io", "v1");
-const EVENTS: (&str, &str) = ("events.k8s.io", "v1");
-const EXTENSIONS: (&str, &str) = ("apiextensions.k8s.io", "v1");
-const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
-const POLICY: (&str, &str) = ("policy", "v1");
-const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
-const SCHEDULING: (&str, &str) = ("scheduling.k8s.io", "v1");
-const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
-
-const POD_FIELDS: &[(&str, &str)] = &[
-    ("spec.nodeName", ""),
-    ("spec.restartPolicy", ""),
-    ("spec.schedulerName", ""),
-    ("spec.serviceAccountName", ""),
-    ("spec.hostNetwork", "false"),
-    ("status.phase", ""),
-    ("status.podIP", ""),
-    ("status.nominatedNodeName", ""),
-];
-const EVENT_FIELDS: &[(&str, &str)] = &[
-    ("involvedObject.kind", ""),
-    ("involvedObject.namespace", ""),
-    ("involvedObject.name", ""),
-    ("involvedObject.uid", ""),
-    ("involvedObject.apiVersion", ""),
-    ("involvedObject.resourceVersion", ""),
-    ("involvedObject.fieldPath", ""),
-    ("reason", ""),
-    ("reportingComponent", ""),
-    ("type", ""),
-];
-
-const BUILTINS: &[Builtin] = &[
-    row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
-    row(CORE, "Endpoints", "endpoints", &["ep"], &[], &[]),
-    row(CORE, "Event", "events", &["ev"], &[], EVENT_FIELDS),
-    row(CORE, "LimitRange", "limitranges", &["limits"], &[], &[]),
-    row(
-        CORE,
-        "Namespace",
-        "namespaces",
-        &["ns"],
-        &[Cluster, Status, NamedAsLabel],
-        &[("status.phase", "")],
-    ),
-    row(
-        CORE,
-        "Node",
-        "nodes",
-        &["no"],
-        &[Cluster, Status],
-        &[("spec.unschedulable", "false")],
-    ),
-    row(
-        CORE,
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        &["pvc"],
-        &[Status, ReturnsDeleted],
-        &[],
-    ),
-    row(
-        CORE,
-        "PersistentVolume",
-        "persistentvolumes",
-        &["pv"],
-        &[Cluster, Status, ReturnsDeleted],
-        &[],
-    ),
-    row(
-        CORE,
-        "Pod",
-        "pods",
-        &["po"],
-        &[Status, ReturnsDeleted, All, G],
-        POD_FIELDS,
-    ),
-    row(
-        CORE,
-        "ResourceQuota",
-        "resourcequotas",
-        &["quota"],
-        &[Status, ReturnsDeleted],
-        &[],
-    ),
-    row(CORE, "Secret", "secrets", &[], &[], &[("type", "")]),
-    row(
-        CORE,
-        "ServiceAccount",
-        "serviceaccounts",
-        &["sa"],
-        &[ReturnsDeleted],
-        &[],
-    ),
-    row(
-        CORE,
-        "Service",
-        "services",
-        &["svc"],
-        &[Status, ReturnsDeleted, All, NamedAsService],
-        &[("spec.clusterIP", ""), ("spec.type", "")],
-    ),
-    row(
-        ADMISSION,
-        "ValidatingAdmissionPolicy",
-        "validatingadmissionpolicies",
-        &[],
-        &[Cluster, Status, G, Conditional],
-        &[],
-    ),
-    row(
-        ADMISSION,
-        "ValidatingAdmissionPolicyBinding",
-        "validatingadmissionpolicybindings",
-        &[],
-        &[Cluster, G, Conditional],
-        &[],
-    ),
-    row(
-        EXTENSIONS,
-        "CustomResourceDefinition",
-        "customresourcedefinitions",
-        &["crd", "crds"],
-        &[Cluster, Status, G, Conditional],
-        &[],
-    ),
-    row(
-        APPS,
-        "DaemonSet",
-        "daemonsets",
-        &["ds"],
-        &[Status, G, All],
-        &[],
-    ),
-    row(
-        APPS,
-        "Deployment",
-        "deployments",
-        &["deploy"],
-        &[Status, G, All],
-        &[],
-    ),
-    row(
-        APPS,
-        "ReplicaSet",
-        "replicasets",
-        &["rs"],
-        &[Status, G, All],
-        &[("status.replicas", "0")],
-    ),
-    row(
-        APPS,
-        "StatefulSet",
-        "statefulsets",
-        &["sts"],
-        &[Status, G, All],
-        &[],
-    ),
-    row(
-        AUTOSCALING,
-        "HorizontalPodAutoscaler",
-        "horizontalpodautoscalers",
-        &["hpa"],
-        &[Status, All],
-        &[],
-    ),
-    row(
-        BATCH,
-        "CronJob",
-        "cronjobs",
-        &["cj"],
-        &[Status, G, All],
-        &[],
-    ),
-    row(
-        BATCH,
-        "Job",
-        "jobs",
-        &[],
-        &[Status, G, All],
-        &[("status.successful", "0")],
-    ),
-    row(COORDINATION, "Lease", "leases", &[], &[Conditional], &[]),
-    row(DISCOVERY, "EndpointSlice", "endpointslices", &[], &[G], &[]),
-    row(EVENTS, "Event", "events", &["ev"], &[], EVENT_FIELDS),
-    row(
-        NETWORKING,
-        "IngressClass",
-        "ingressclasses",
-        &[],
-        &[Cluster, G],
-        &[],
-    ),
-    row(
-        NETWORKING,
-        "Ingress",
-        "ingresses",
-        &["ing"],
-        &[Status, G],
-        &[],
-    ),
-    row(
-        NETWORKING,
-        "NetworkPolicy",
-        "networkpolicies",
-        &["netpol"],
-        &[G],
-        &[],
-    ),
-    row(
-        POLICY,
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        &["pdb"],
-        &[Status, G, Conditional],
-        &[],
-    ),
-    row(
-        RBAC,
-        "ClusterRoleBinding",
-        "clusterrolebindings",
-        &[],
-        &[Cluster, NamedAsSegment],
-        &[],
-    ),
-    row(
-        RBAC,
-        "ClusterRole",
-        "clusterroles",
-        &[],
-        &[Cluster, NamedAsSegment],
-        &[],
-    ),
-    row(
-        RBAC,
-        "RoleBinding",
-        "rolebindings",
-        &[],
-        &[NamedAsSegment],
-        &[],
-    ),
-    row(RBAC, "Role", "roles", &[], &[NamedAsSegment], &[]),
-    row(
-        SCHEDULING,
-        "PriorityClass",
-        "priorityclasses",
-        &["pc"],
-        &[Cluster],
-        &[],
-    ),
-    row(
-        STORAGE,
-        "StorageClass",
-        "storageclasses",
-        &["sc"],
-        &[Cluster],
-        &[],
-    ),
-];
-
 /// The built-in resources.
 pub(super) fn resources() -> impl Iterator<Item = Resource> {
-    BUILTINS.iter().map(Builtin::resource)
+    rows::BUILTINS.iter().map(Builtin::resource)
 }
 
 // === impl Builtin ===
@@ -360,7 +71,7 @@ impl Builtin {
     }
 
     fn resource(&self) -> Resource {
-        let events = self.group == EVENTS.0;
+        let events = self.group == rows::EVENTS.0;
         let table = match self.group {
             "" => self.plural.to_owned(),
             // One storage, two groups.
@@ -383,7 +94,7 @@ impl Builtin {
     fn info(&self) -> ResourceInfo {
         let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut subresources = Vec::new();
-        if self.is(Status) {
+        if self.is(Trait::Status) {
             subresources.push(Subresource {
                 name: "status".to_owned(),
                 group: self.group.to_owned(),
@@ -413,15 +124,15 @@ impl Builtin {
             plural: self.plural.to_owned(),
             singular: self.kind.to_lowercase(),
             short_names: owned(self.short_names),
-            categories: if self.is(All) {
+            categories: if self.is(Trait::All) {
                 owned(&["all"])
             } else {
                 Vec::new()
             },
-            namespaced: !self.is(Cluster),
+            namespaced: !self.is(Trait::Cluster),
             verbs,
             subresources,
-            storage: self.group != EVENTS.0,
+            storage: self.group != rows::EVENTS.0,
             custom: false,
             deprecation: None,
             open_api_schema: None,
@@ -429,16 +140,16 @@ impl Builtin {
     }
 
     fn rules(&self) -> Rules {
-        let names = if self.is(NamedAsLabel) {
+        let names = if self.is(Trait::NamedAsLabel) {
             NameRule::Label
-        } else if self.is(NamedAsService) {
+        } else if self.is(Trait::NamedAsService) {
             NameRule::Label1035
-        } else if self.is(NamedAsSegment) {
+        } else if self.is(Trait::NamedAsSegment) {
             NameRule::PathSegment
         } else {
             NameRule::Subdomain
         };
-        let mut fields = metadata_fields(!self.is(Cluster));
+        let mut fields = metadata_fields(!self.is(Trait::Cluster));
         fields.extend(
             self.fields
                 .iter()
@@ -461,13 +172,13 @@ impl Builtin {
         Rules {
             names,
             finalizers: Finalizers::Qualified,
-            generation: if self.is(G) {
+            generation: if self.is(Trait::Generation) {
                 Generation::Spec
             } else {
                 Generation::None
             },
-            unconditional_update: !self.is(Conditional),
-            returns_deleted: self.is(ReturnsDeleted),
+            unconditional_update: !self.is(Trait::Conditional),
+            returns_deleted: self.is(Trait::ReturnsDeleted),
             fields,
         }
     }

@@ -9,8 +9,12 @@ use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
 use crate::metadata::{self, Finalizers, NameRule};
 use crate::schema::Schema;
 use crate::selector::SelectableField;
-use crate::status::FieldError;
 use crate::table::Columns;
+
+mod priority;
+mod rules;
+
+use priority::Priority;
 
 /// What keeps a definition until the objects of its kind are gone.
 pub(crate) const CRD_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -51,127 +55,6 @@ impl<'a> Definition<'a> {
         }
     }
 
-    /// What is wrong with a definition.
-    pub(crate) fn validate(object: &'a Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let definition = Self { object };
-        for pointer in [
-            "group",
-            "scope",
-            "names/plural",
-            "names/singular",
-            "names/kind",
-            "names/listKind",
-        ] {
-            let value = object.pointer(&format!("/spec/{pointer}"));
-            let path = format!("spec.{}", pointer.replace('/', "."));
-            match value {
-                Some(Value::String(text)) if !text.is_empty() => {}
-                None | Some(Value::Null | Value::String(_)) => {
-                    errors.push(FieldError::required(path, ""));
-                }
-                Some(other) => {
-                    errors.push(FieldError::type_invalid(path, other, "must be a string"));
-                }
-            }
-        }
-        let scope = definition.text("scope");
-        if !matches!(scope, "" | "Cluster" | "Namespaced") {
-            let supported = ["Cluster", "Namespaced"];
-            errors.push(FieldError::not_supported(
-                "spec.scope",
-                &scope.into(),
-                supported,
-            ));
-        }
-        let expected = format!("{}.{}", definition.plural(), definition.group());
-        let name = metadata::text(object, "name");
-        if name != expected {
-            let detail = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(FieldError::invalid("metadata.name", &name.into(), detail));
-        }
-        if object.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
-            errors.push(FieldError::invalid(
-                "spec.preserveUnknownFields",
-                &true.into(),
-                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
-                 spec.versions[*].schema instead",
-            ));
-        }
-        let strategy = object
-            .pointer("/spec/conversion/strategy")
-            .and_then(Value::as_str);
-        if strategy.is_some_and(|strategy| strategy != "None") {
-            errors.push(FieldError::not_supported(
-                "spec.conversion.strategy",
-                &strategy.into(),
-                ["None"],
-            ));
-        }
-        definition.validate_versions(&mut errors);
-        errors
-    }
-
-    fn validate_versions(&self, errors: &mut Vec<FieldError>) {
-        let versions = self.versions();
-        if versions.is_empty() {
-            errors.push(FieldError::required("spec.versions", ""));
-            return;
-        }
-        let stored = versions
-            .iter()
-            .filter(|version| version["storage"] == true)
-            .count();
-        if stored != 1 {
-            let names: Vec<_> = versions
-                .iter()
-                .map(|version| version["name"].clone())
-                .collect();
-            errors.push(FieldError::invalid(
-                "spec.versions",
-                &names.into(),
-                "must have exactly one version marked as storage version",
-            ));
-        }
-        let mut names = Vec::new();
-        for (at, version) in versions.iter().enumerate() {
-            let path = format!("spec.versions[{at}]");
-            let name = version["name"].as_str().unwrap_or_default();
-            if let Some(why) = NameRule::Label1035.check(name) {
-                errors.push(FieldError::invalid(
-                    format!("{path}.name"),
-                    &name.into(),
-                    why,
-                ));
-            }
-            if names.contains(&name) {
-                errors.push(FieldError::duplicate(format!("{path}.name"), &name.into()));
-            }
-            names.push(name);
-            match version.pointer("/schema/openAPIV3Schema") {
-                None | Some(Value::Null) => errors.push(FieldError::required(
-                    format!("{path}.schema.openAPIV3Schema"),
-                    "schemas are required",
-                )),
-                Some(schema) => {
-                    if let Err(found) = Schema::compile(schema) {
-                        errors.extend(found.into_iter().map(|error| {
-                            let rest = match error.path.as_str() {
-                                "" => String::new(),
-                                rest if rest.starts_with('[') => rest.to_owned(),
-                                rest => format!(".{rest}"),
-                            };
-                            FieldError {
-                                path: format!("{path}.schema.openAPIV3Schema{rest}"),
-                                ..error
-                            }
-                        }));
-                    }
-                }
-            }
-        }
-    }
-
     /// The group of the resources it makes.
     pub(crate) fn group(&self) -> &'a str {
         self.text("group")
@@ -201,24 +84,6 @@ impl<'a> Definition<'a> {
             .into_iter()
             .flatten()
             .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
-    }
-
-    /// What of an established definition may not change, and does in `object`.
-    pub(crate) fn frozen(&self, object: &Value) -> Vec<FieldError> {
-        let fields = ["group", "scope", "names/plural", "names/kind"];
-        let changed = fields.iter().filter(|field| {
-            let pointer = format!("/spec/{field}");
-            self.is_established() && self.object.pointer(&pointer) != object.pointer(&pointer)
-        });
-        changed
-            .map(|field| {
-                let value = object
-                    .pointer(&format!("/spec/{field}"))
-                    .unwrap_or(&Value::Null);
-                let path = format!("spec.{}", field.replace('/', "."));
-                FieldError::invalid(path, value, "field is immutable")
-            })
-            .collect()
     }
 
     /// The resources it makes, one for each version that is served, the preferred one
@@ -342,82 +207,5 @@ impl<'a> Definition<'a> {
             .filter_map(Value::as_str)
             .map(str::to_owned)
             .collect()
-    }
-}
-
-/// The order of versions in discovery: `v2`, `v1`, `v1beta2`, `v1alpha1`, then the others
-/// by name.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Priority {
-    Known {
-        stage: u8,
-        major: std::cmp::Reverse<u32>,
-        minor: std::cmp::Reverse<u32>,
-    },
-    Other(String),
-}
-
-// === impl Priority ===
-
-impl Priority {
-    fn of(version: &str) -> Self {
-        Self::known(version).unwrap_or_else(|| Self::Other(version.to_owned()))
-    }
-
-    fn known(version: &str) -> Option<Self> {
-        let rest = version.strip_prefix('v')?;
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let (major, rest) = rest.split_at(digits);
-        let (stage, minor) = if rest.is_empty() {
-            (0, "0")
-        } else if let Some(minor) = rest.strip_prefix("beta") {
-            (1, minor)
-        } else {
-            (2, rest.strip_prefix("alpha")?)
-        };
-        Some(Self::Known {
-            stage,
-            major: std::cmp::Reverse(major.parse().ok()?),
-            minor: std::cmp::Reverse(minor.parse().ok()?),
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Priority;
-
-    #[test]
-    fn versions_are_ordered_as_kubernetes_orders_them() {
-        let mut versions = [
-            "foo1",
-            "v1",
-            "v10",
-            "v11beta2",
-            "v2",
-            "v3beta1",
-            "v12alpha1",
-            "foo10",
-            "v11alpha2",
-            "v10beta3",
-        ];
-        versions.sort_by_key(|version| Priority::of(version));
-        assert_eq!(
-            versions,
-            [
-                "v10",
-                "v2",
-                "v1",
-                "v11beta2",
-                "v10beta3",
-                "v3beta1",
-                "v12alpha1",
-                "v11alpha2",
-                "foo1",
-                "foo10"
-            ]
-        );
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, reply, watching};
 use crate::authorize::Attributes;
 use crate::cluster::{Deleted, Page, Part, Written, selector};
@@ -18,19 +19,6 @@ use crate::store::Key;
 use crate::wire::{
     DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, resource_version,
 };
-
-/// What a request asks to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-    DeleteCollection,
-}
 
 /// A request to a resource that is served.
 struct Operation<'a> {
@@ -153,37 +141,6 @@ fn is_there(resource: &Resource, place: &Place) -> bool {
             .subresource
             .as_deref()
             .is_none_or(|part| resource.has_subresource(part))
-}
-
-// === impl Verb ===
-
-impl Verb {
-    fn of(method: &Method, place: &Place, query: &Query) -> Option<Self> {
-        Some(match (method, &place.name) {
-            (&Method::GET, Some(_)) => Self::Get,
-            (&Method::GET, None) if query.flag("watch").unwrap_or(false) => Self::Watch,
-            (&Method::GET, None) => Self::List,
-            (&Method::POST, None) => Self::Create,
-            (&Method::PUT, Some(_)) => Self::Update,
-            (&Method::PATCH, Some(_)) => Self::Patch,
-            (&Method::DELETE, Some(_)) => Self::Delete,
-            (&Method::DELETE, None) => Self::DeleteCollection,
-            _ => return None,
-        })
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
 }
 
 // === impl Operation ===

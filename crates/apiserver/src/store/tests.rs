@@ -1,0 +1,120 @@
+//! The past reads as it was, and what is forgotten is said to be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Change, Expired, Key, Store, Table};
+
+fn table() -> Table {
+    Arc::from("pods")
+}
+
+fn write(store: &mut Store, name: &str, data: u32) {
+    store.put(
+        &table(),
+        &Key::new("default", name),
+        json!({ "metadata": {}, "d": data }),
+        0,
+    );
+}
+
+#[test]
+fn one_counter_serves_all_resources() {
+    let mut store = Store::new(10);
+    write(&mut store, "a", 1);
+    store.put(&Arc::from("nodes"), &Key::new("", "n"), json!({}), 0);
+    write(&mut store, "a", 2);
+    assert_eq!(store.revision(), 3);
+    let events = store
+        .events_after("pods", 0, 10)
+        .expect("nothing is forgotten");
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| (event.revision, event.change))
+        .collect();
+    assert_eq!(told, [(1, Change::Added), (3, Change::Modified)]);
+}
+
+#[test]
+fn a_deleted_object_is_told_with_its_last_state_and_the_revision_of_the_deletion() {
+    let mut store = Store::new(10);
+    write(&mut store, "a", 7);
+    let last = store
+        .remove("pods", &Key::new("default", "a"))
+        .expect("it was there");
+    assert_eq!(last.value()["d"], 7);
+    assert_eq!(last.value()["metadata"]["resourceVersion"], "2");
+    assert!(store.remove("pods", &Key::new("default", "a")).is_none());
+    assert_eq!(store.revision(), 2, "a removal of nothing writes nothing");
+}
+
+#[test]
+fn compaction_is_for_those_who_start_later() {
+    let mut store = Store::new(10);
+    for data in 0..4 {
+        write(&mut store, "a", data);
+    }
+    store.compact(3);
+    assert_eq!(store.remembers("pods", 2), Err(Expired { oldest: 3 }));
+    assert_eq!(store.remembers("pods", 3), Ok(()));
+    assert!(
+        store.events_after("pods", 1, 10).is_ok(),
+        "a running watch goes on"
+    );
+    store.compact(99);
+    assert_eq!(
+        store.remembers("pods", 4),
+        Ok(()),
+        "the present is never forgotten"
+    );
+}
+
+#[test]
+fn a_log_that_is_full_lets_the_oldest_go() {
+    let mut store = Store::new(2);
+    for data in 0..4 {
+        write(&mut store, "a", data);
+    }
+    assert_eq!(
+        store.events_after("pods", 1, 10).map(|events| events.len()),
+        Err(Expired { oldest: 2 })
+    );
+    assert_eq!(
+        store.events_after("pods", 2, 10).map(|events| events.len()),
+        Ok(2)
+    );
+}
+
+proptest! {
+    /// Whatever was written, the past reads as it was.
+    #[test]
+    fn the_past_reads_as_it_was(script in proptest::collection::vec((0..5_u8, 0..3_u32), 0..40)) {
+        let mut store = Store::new(100);
+        let mut past = vec![BTreeMap::new()];
+        for (name, data) in script {
+            let name = name.to_string();
+            if data == 0 {
+                store.remove("pods", &Key::new("default", &name));
+            } else {
+                write(&mut store, &name, data);
+            }
+            if store.revision() == past.len() as u64 {
+                past.push(
+                    store
+                        .objects("pods")
+                        .map(|(key, object)| (key.clone(), object.value().clone()))
+                        .collect::<BTreeMap<_, _>>(),
+                );
+            }
+        }
+        for (revision, expected) in past.iter().enumerate() {
+            let then = store.objects_at("pods", revision as u64).expect("nothing is forgotten");
+            let then: BTreeMap<_, _> =
+                then.iter().map(|(key, object)| (key.clone(), object.value().clone())).collect();
+            prop_assert_eq!(&then, expected);
+        }
+    }
+}

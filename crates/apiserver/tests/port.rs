@@ -1,0 +1,91 @@
+//! The loopback port.
+
+use std::error::Error;
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use http::{Request, Version};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{ListParams, PostParams, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use windlass_apiserver::{ApiServer, ListenError};
+
+type TestResult = Result<(), Box<dyn Error>>;
+
+#[tokio::test]
+async fn the_kubeconfig_leads_to_the_server() -> TestResult {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await?;
+    let kubeconfig = Kubeconfig::from_yaml(&listening.kubeconfig())?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    assert_eq!(client.apiserver_version().await?.git_version, "v1.36.0");
+    assert_eq!(client.default_namespace(), "default");
+
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    assert_eq!(
+        namespaces.list(&ListParams::default()).await?.items.len(),
+        4
+    );
+
+    // A watch that runs doesn't keep the port from closing.
+    let maps: Api<ConfigMap> = Api::default_namespaced(client);
+    let version = server.resource_version().to_string();
+    let mut events = Box::pin(maps.watch(&WatchParams::default(), &version).await?);
+    let map = serde_json::from_value(json!({ "metadata": { "name": "a" } }))?;
+    maps.create(&PostParams::default(), &map).await?;
+    assert!(events.try_next().await?.is_some());
+    listening.stop().await;
+    assert!(events.try_next().await?.is_none());
+    assert!(maps.get("a").await.is_err(), "nobody listens");
+    assert_eq!(
+        server.resource_version().to_string(),
+        (version.parse::<u64>()? + 1).to_string()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_port_speaks_both_versions_of_http() -> TestResult {
+    let listening = ApiServer::new().listen(([127, 0, 0, 1], 0)).await?;
+    for (http2, version) in [(false, Version::HTTP_11), (true, Version::HTTP_2)] {
+        let client: HttpClient<_, Full<Bytes>> = HttpClient::builder(TokioExecutor::new())
+            .http2_only(http2)
+            .build_http();
+        let request = Request::get(format!("{}/apis", listening.url())).body(Full::default())?;
+        let response = client.request(request).await?;
+        assert_eq!(
+            (response.status().as_u16(), response.version()),
+            (200, version)
+        );
+        let body = response.into_body().collect().await?.to_bytes();
+        let groups: Value = serde_json::from_slice(&body)?;
+        assert_eq!(groups["kind"], "APIGroupList");
+    }
+    listening.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_port_is_for_this_machine_alone() -> TestResult {
+    let server = ApiServer::new();
+    let everywhere = server.listen(([0, 0, 0, 0], 0)).await;
+    let error = everywhere.map(drop).expect_err("anybody could come in");
+    assert_eq!(error.reason(), "not_loopback");
+    assert!(
+        error
+            .to_string()
+            .starts_with("0.0.0.0:0 is not a loopback address"),
+        "{error}"
+    );
+
+    let first = server.listen(([127, 0, 0, 1], 0)).await?;
+    let taken = server.listen(first.addr()).await.map(drop);
+    assert!(matches!(taken, Err(ListenError::Bind { .. })));
+    Ok(())
+}

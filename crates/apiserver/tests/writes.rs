@@ -1,0 +1,365 @@
+//! Writes past kube's client: what is refused, what is answered, what is left alone.
+
+use http::{Method, Request};
+use http_body_util::Full;
+use serde_json::{Value, json};
+use windlass_apiserver::ApiServer;
+
+mod support;
+
+use support::{answer, client, register, request, widget_definition};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn create(server: &ApiServer, collection: &str, body: &Value) -> Value {
+    let (code, answer) = request(server, Method::POST, collection, Some(body)).await;
+    assert_eq!(code, 201, "{answer}");
+    answer
+}
+
+fn named(name: &str) -> Value {
+    json!({ "metadata": { "name": name } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_a_status_object() {
+    let server = ApiServer::new();
+    let (code, status) = request(&server, Method::GET, &format!("{MAPS}/a"), None).await;
+    assert_eq!(code, 404);
+    assert_eq!(
+        status,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "configmaps \"a\" not found", "reason": "NotFound", "code": 404,
+            "details": { "name": "a", "kind": "configmaps" },
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_serves_is_plain_text() {
+    let server = ApiServer::new();
+    for path in [
+        "/nowhere",
+        "/apis/ex.io/v1/widgets",
+        "/api/v1/widgets",
+        "/api/v1/configmaps/a",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/namespaces/default/configmaps/a/status",
+    ] {
+        let request = Request::get(path).body(Full::default()).expect("a request");
+        let (parts, body) = answer(&server, request).await;
+        assert_eq!(
+            (parts.status.as_u16(), &*body),
+            (404, &b"404 page not found\n"[..]),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_must_fit_its_url() {
+    let server = ApiServer::new();
+    create(&server, MAPS, &named("a")).await;
+    let path = format!("{MAPS}/a");
+    for (method, path, body) in [
+        (
+            Method::POST,
+            MAPS,
+            json!({ "apiVersion": "apps/v1", "metadata": { "name": "b" } }),
+        ),
+        (
+            Method::POST,
+            MAPS,
+            json!({ "kind": "Secret", "metadata": { "name": "b" } }),
+        ),
+        (
+            Method::POST,
+            MAPS,
+            json!({ "metadata": { "name": "b", "namespace": "other" } }),
+        ),
+        (
+            Method::POST,
+            MAPS,
+            json!({ "metadata": { "name": "b", "labels": { "a": 1 } } }),
+        ),
+        (Method::POST, MAPS, json!([])),
+        (Method::PUT, path.as_str(), named("b")),
+    ] {
+        let (code, status) = request(&server, method, path, Some(&body)).await;
+        assert_eq!(
+            (code.as_u16(), status["reason"].as_str()),
+            (400, Some("BadRequest")),
+            "{body}"
+        );
+    }
+    for (content_type, body, code) in [
+        ("application/json", "{", 400),
+        ("application/vnd.kubernetes.protobuf", "k8s", 415),
+        ("application/yaml", "metadata: {name: from-yaml}", 201),
+        ("application/yaml", ": :", 400),
+    ] {
+        let request = Request::post(MAPS).header("content-type", content_type);
+        let request = request
+            .body(Full::from(body.as_bytes()))
+            .expect("a request");
+        assert_eq!(
+            answer(&server, request).await.0.status.as_u16(),
+            code,
+            "{body}"
+        );
+    }
+    let large = json!({ "metadata": { "name": "b" }, "data": { "a": "x".repeat(3 << 20) } });
+    assert_eq!(
+        request(&server, Method::POST, MAPS, Some(&large)).await.0,
+        413
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_says_which_version_it_is_of_where_that_matters() -> kube::Result<()> {
+    let server = ApiServer::new();
+    create(&server, MAPS, &named("a")).await;
+    let body = json!({ "metadata": { "name": "a" }, "data": { "k": "v" } });
+    let path = format!("{MAPS}/a");
+    assert_eq!(
+        request(&server, Method::PUT, &path, Some(&body)).await.0,
+        200
+    );
+    assert_eq!(
+        request(
+            &server,
+            Method::PUT,
+            &format!("{MAPS}/b"),
+            Some(&named("b"))
+        )
+        .await
+        .0,
+        404
+    );
+
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    create(&server, leases, &named("l")).await;
+    let (code, status) = request(
+        &server,
+        Method::PUT,
+        &format!("{leases}/l"),
+        Some(&named("l")),
+    )
+    .await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        status["message"],
+        "Lease.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: \
+         0x0: must be specified for an update"
+    );
+    register(&client(&server), widget_definition()).await?;
+    let widget = json!({
+        "apiVersion": "ex.io/v1", "kind": "Widget",
+        "metadata": { "name": "w" }, "spec": { "size": 1 },
+    });
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    create(&server, widgets, &widget).await;
+    let path = format!("{widgets}/w");
+    assert_eq!(
+        request(&server, Method::PUT, &path, Some(&widget)).await.0,
+        422
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn identity_does_not_change() {
+    let server = ApiServer::new();
+    let created = create(&server, MAPS, &named("a")).await;
+    let path = format!("{MAPS}/a");
+    let other = json!({ "metadata": { "name": "a", "uid": "other" } });
+    let (code, status) = request(&server, Method::PUT, &path, Some(&other)).await;
+    assert_eq!(code, 409);
+    assert!(status["message"].as_str().is_some_and(|message| {
+        message.contains("Precondition failed: UID in precondition: other, UID in object meta: ")
+    }));
+    let older = json!({ "metadata": { "creationTimestamp": "2001-01-01T00:00:00Z" } });
+    let (code, status) = request(&server, Method::PATCH, &path, Some(&older)).await;
+    assert_eq!(code, 422);
+    assert!(
+        status["message"]
+            .as_str()
+            .is_some_and(|m| m.ends_with("field is immutable"))
+    );
+    let renamed = json!({ "metadata": { "name": "b" } });
+    assert_eq!(
+        request(&server, Method::PATCH, &path, Some(&renamed))
+            .await
+            .0,
+        400
+    );
+    let (_, read) = request(&server, Method::GET, &path, None).await;
+    assert_eq!(read, created);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changes_nothing_is_no_write() {
+    let server = ApiServer::new();
+    let created = create(&server, MAPS, &named("a")).await;
+    let version = server.resource_version();
+    let path = format!("{MAPS}/a");
+    request(&server, Method::PUT, &path, Some(&created)).await;
+    request(
+        &server,
+        Method::PATCH,
+        &path,
+        Some(&json!({ "metadata": { "labels": {} } })),
+    )
+    .await;
+    assert_eq!(server.resource_version(), version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_answers_and_writes_nothing() {
+    let server = ApiServer::new();
+    let version = server.resource_version();
+    let path = format!("{MAPS}?dryRun=All");
+    let (code, shown) = request(&server, Method::POST, &path, Some(&named("a"))).await;
+    assert_eq!(
+        (code.as_u16(), shown["metadata"]["name"].as_str()),
+        (201, Some("a"))
+    );
+    assert_eq!(server.resource_version(), version);
+
+    create(&server, MAPS, &named("a")).await;
+    let version = server.resource_version();
+    let path = format!("{MAPS}/a?dryRun=All");
+    let change = json!({ "data": { "k": "v" } });
+    let (_, shown) = request(&server, Method::PATCH, &path, Some(&change)).await;
+    assert_eq!(shown["data"]["k"], "v");
+    assert_eq!(request(&server, Method::DELETE, &path, None).await.0, 200);
+    assert_eq!(server.resource_version(), version);
+    assert_eq!(
+        request(
+            &server,
+            Method::POST,
+            &format!("{MAPS}?dryRun=x"),
+            Some(&change)
+        )
+        .await
+        .0,
+        422
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_may_say_what_it_means() {
+    let server = ApiServer::new();
+    let created = create(&server, MAPS, &named("a")).await;
+    let path = format!("{MAPS}/a");
+    let other = json!({ "preconditions": { "uid": "other" } });
+    let (code, status) = request(&server, Method::DELETE, &path, Some(&other)).await;
+    assert_eq!(
+        (code.as_u16(), status["reason"].as_str()),
+        (409, Some("Conflict"))
+    );
+    let stale = json!({ "preconditions": { "resourceVersion": "1" } });
+    assert_eq!(
+        request(&server, Method::DELETE, &path, Some(&stale))
+            .await
+            .0,
+        409
+    );
+    let policy = json!({ "propagationPolicy": "Sometime" });
+    assert_eq!(
+        request(&server, Method::DELETE, &path, Some(&policy))
+            .await
+            .0,
+        422
+    );
+
+    let uid = &created["metadata"]["uid"];
+    let meant = json!({ "preconditions": { "uid": uid }, "propagationPolicy": "Background" });
+    let (code, status) = request(&server, Method::DELETE, &path, Some(&meant)).await;
+    assert_eq!(code, 200);
+    assert_eq!(status["status"], "Success");
+    assert_eq!(
+        status["details"],
+        json!({ "name": "a", "kind": "configmaps", "uid": uid })
+    );
+    assert_eq!(request(&server, Method::DELETE, &path, None).await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_by_selector() {
+    let server = ApiServer::new();
+    for (name, tier) in [("a", "x"), ("b", "x"), ("c", "y")] {
+        let body = json!({ "metadata": { "name": name, "labels": { "tier": tier } } });
+        create(&server, MAPS, &body).await;
+    }
+    let path = format!("{MAPS}?labelSelector=tier%3Dx");
+    let (code, gone) = request(&server, Method::DELETE, &path, None).await;
+    assert_eq!(
+        (code.as_u16(), gone["kind"].as_str()),
+        (200, Some("ConfigMapList"))
+    );
+    assert_eq!(gone["items"].as_array().map(Vec::len), Some(2));
+    let (_, left) = request(&server, Method::GET, MAPS, None).await;
+    assert_eq!(left["items"][0]["metadata"]["name"], "c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_in_both_groups() {
+    let server = ApiServer::new();
+    let body = json!({
+        "metadata": { "name": "e" }, "note": "hello", "reason": "Said",
+        "regarding": { "kind": "Pod", "name": "p" },
+    });
+    create(
+        &server,
+        "/apis/events.k8s.io/v1/namespaces/default/events",
+        &body,
+    )
+    .await;
+    let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp";
+    let (_, list) = request(&server, Method::GET, path, None).await;
+    assert_eq!(list["items"][0]["message"], "hello");
+    assert_eq!(list["items"][0]["involvedObject"]["kind"], "Pod");
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events/e";
+    let (_, event) = request(&server, Method::GET, path, None).await;
+    assert_eq!(
+        (&event["apiVersion"], &event["note"]),
+        (&json!("events.k8s.io/v1"), &json!("hello"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_generation_counts_changes_of_the_spec() {
+    let server = ApiServer::new();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let body = json!({ "metadata": { "name": "d" }, "spec": { "paused": false }, "status": { "replicas": 3 } });
+    let created = create(&server, deployments, &body).await;
+    assert_eq!(created["metadata"]["generation"], 1);
+    assert_eq!(
+        created.get("status"),
+        None,
+        "the status is not for the creator to say"
+    );
+    let path = format!("{deployments}/d");
+    for (part, change, generation) in [
+        ("", json!({ "metadata": { "labels": { "a": "b" } } }), 1),
+        ("", json!({ "spec": { "paused": true } }), 2),
+        (
+            "/status",
+            json!({ "status": { "replicas": 1 }, "spec": { "paused": false } }),
+            2,
+        ),
+        (
+            "",
+            json!({ "metadata": { "generation": 9, "finalizers": ["ex.io/a"] } }),
+            2,
+        ),
+    ] {
+        let path = format!("{path}{part}");
+        let (_, changed) = request(&server, Method::PATCH, &path, Some(&change)).await;
+        assert_eq!(changed["metadata"]["generation"], generation, "{change}");
+    }
+    let (_, dying) = request(&server, Method::DELETE, &path, None).await;
+    assert_eq!(dying["metadata"]["generation"], 3);
+}

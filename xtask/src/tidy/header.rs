@@ -37,7 +37,8 @@ fn a_sentence_has_an_end() {
 fn begins_with_a_sentence(text: &str) -> bool {
     let header = text.lines().map_while(|line| line.strip_prefix("//!"));
     let paragraph = header.map(str::trim).take_while(|line| !line.is_empty());
-    paragraph
+    let last = paragraph
         .last()
-        .is_some_and(|line| line.ends_with(['.', '?', '!', ':']))
+        .map(|line| line.trim_end_matches(pure::MARK).trim_end());
+    last.is_some_and(|line| line.ends_with(['.', '?', '!', ':']))
 }

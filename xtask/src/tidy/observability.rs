@@ -153,7 +153,7 @@ fn texts(code: &str) -> Vec<Text<'_>> {
             ('"', None) => start = Some(at + 1),
             ('"', Some(begin)) => {
                 texts.push(Text {
-                    text: &code[begin..at],
+                    words: &code[begin..at],
                     start: begin,
                     end: at,
                 });

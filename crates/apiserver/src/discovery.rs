@@ -8,9 +8,9 @@
 //! | `/api` | [`api_versions`] |
 //! | `/apis`, `/apis/{group}` | [`group_list`], [`group`] |
 //! | `/api/v1`, `/apis/{group}/{version}` | [`resource_list`] |
-//! | `/api` and `/apis`, if asked for by [`AGGREGATED`] | [`aggregated`], with its [`etag`] |
+//! | `/api` and `/apis`, if asked for by [`AGGREGATED`] | [`aggregated()`], with its [`etag`] |
 //! | `/version` | [`version`] |
-//! | `/openapi/v3` and below | [`openapi_index`], [`openapi`] |
+//! | `/openapi/v3` and below | [`openapi_index()`], [`openapi()`] |
 //!
 //! Each takes the resources in any order, every version of a resource as one of them.
 //!

@@ -1,7 +1,7 @@
 //! From the JSON of a schema to nodes.
 //!
 //! One walk builds the tree and notes what Kubernetes would refuse; the rules themselves
-//! stand in [`vocabulary`](super::vocabulary) and [`structural`](super::structural).
+//! stand in [`vocabulary`] and [`structural`].
 
 use std::collections::HashMap;
 

@@ -67,6 +67,13 @@ impl Test {
         for step in checks().into_iter().chain([unit(&metadata), docs()]) {
             self.check(&repository, step, &mut outcome)?;
         }
+        let mut not_run = Vec::new();
+        if has_cargo_deny() {
+            self.check(&repository, licences(), &mut outcome)?;
+        } else {
+            let why = "cargo-deny is not installed (cargo install cargo-deny)";
+            not_run.push(format!("licences of dependencies: {why}"));
+        }
         let found = self.server(&repository, &mut outcome)?;
         if has_test(&metadata, BEHAVIOUR) {
             self.check(&repository, behaviour(&found), &mut outcome)?;
@@ -78,10 +85,13 @@ impl Test {
         let Outcome { totals, failed } = outcome;
         println!("all steps took {}", stopwatch.elapsed());
         if let Found::Nothing(reason) = &found {
-            println!(
-                "not run: {} tests on a real kube-apiserver: {reason}",
+            not_run.push(format!(
+                "{} tests on a real kube-apiserver: {reason}",
                 totals.real()
-            );
+            ));
+        }
+        for what in not_run {
+            println!("not run: {what}");
         }
         if !failed.is_empty() {
             println!("failed: {}", failed.join(", "));
@@ -201,6 +211,18 @@ fn checks() -> [Step; 3] {
         Step::new("lints", &lints),
         documentation,
     ]
+}
+
+fn licences() -> Step {
+    Step::new(
+        "licences",
+        &["deny", "--offline", "check", "licenses", "bans", "sources"],
+    )
+}
+
+fn has_cargo_deny() -> bool {
+    let output = cargo().args(["deny", "--version"]).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 /// All tests but the documentation's and the behaviour suite, whose results are counted

@@ -247,13 +247,9 @@ async fn no_middleware_repeats_our_requests() {
     let retry = tower::retry::RetryLayer::new(kube::client::retry::RetryPolicy::server_retry());
     let service = tower::Layer::layer(&retry, server.clone());
     let mut wire = Wire::of(Client::new(service, "default"), server);
-    assert!(matches!(
-        wire.informer
-            .until(|state| matches!(state, HealthState::Down { .. }))
-            .await
-            .state,
-        HealthState::Down { .. }
-    ));
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await;
+    assert!(health.to_string().contains("503"), "{health}");
     assert_eq!(wire.told(1).await, ["synced"]);
     assert_eq!(wire.server.requests().len(), 2);
 }

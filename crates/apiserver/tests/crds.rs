@@ -15,7 +15,7 @@ use support::{client, refusal, register, widget, widget_definition, widget_resou
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Rows of apiserver.md: 106.
+/// Rows of docs/apiserver.md: 106.
 #[tokio::test(start_paused = true)]
 async fn a_definition_is_accepted_and_established() -> TestResult {
     let server = ApiServer::new();
@@ -55,7 +55,7 @@ async fn a_definition_is_accepted_and_established() -> TestResult {
     Ok(())
 }
 
-/// Rows of apiserver.md: 108.
+/// Rows of docs/apiserver.md: 108.
 #[tokio::test(start_paused = true)]
 async fn a_definition_whose_schema_is_not_structural_is_refused() {
     let server = ApiServer::new();
@@ -82,7 +82,7 @@ async fn a_definition_whose_schema_is_not_structural_is_refused() {
     );
 }
 
-/// Rows of apiserver.md: 8, 108.
+/// Rows of docs/apiserver.md: 8, 108.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_breaks_its_schema_is_told_why() -> TestResult {
     let server = ApiServer::new();
@@ -168,7 +168,7 @@ async fn every_fault_is_a_cause_with_its_field() -> TestResult {
     Ok(())
 }
 
-/// Rows of apiserver.md: 82, 111.
+/// Rows of docs/apiserver.md: 82, 111.
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_are_dropped_or_refused_and_missing_ones_filled_in() -> TestResult {
     let server = ApiServer::new();
@@ -205,7 +205,7 @@ async fn unknown_fields_are_dropped_or_refused_and_missing_ones_filled_in() -> T
     Ok(())
 }
 
-/// Rows of apiserver.md: 76, 116.
+/// Rows of docs/apiserver.md: 76, 116.
 #[tokio::test(start_paused = true)]
 async fn a_status_is_validated_by_itself_and_only_where_there_is_one() -> TestResult {
     let server = ApiServer::new();
@@ -249,7 +249,7 @@ async fn a_status_is_validated_by_itself_and_only_where_there_is_one() -> TestRe
     Ok(())
 }
 
-/// Rows of apiserver.md: 53, 54.
+/// Rows of docs/apiserver.md: 53, 54.
 #[tokio::test(start_paused = true)]
 async fn a_table_has_the_columns_of_the_definition() -> TestResult {
     let server = ApiServer::new();
@@ -303,7 +303,7 @@ async fn a_table_has_the_columns_of_the_definition() -> TestResult {
     Ok(())
 }
 
-/// Rows of apiserver.md: 117, 118, 122.
+/// Rows of docs/apiserver.md: 117, 118, 122.
 #[tokio::test(start_paused = true)]
 async fn a_definition_is_found_by_discovery() -> TestResult {
     let server = ApiServer::new();
@@ -351,7 +351,7 @@ async fn a_definition_is_found_by_discovery() -> TestResult {
     Ok(())
 }
 
-/// Rows of apiserver.md: 113.
+/// Rows of docs/apiserver.md: 113.
 #[tokio::test(start_paused = true)]
 async fn an_object_is_the_same_in_every_version_but_for_its_api_version() -> TestResult {
     let server = ApiServer::new();
@@ -381,7 +381,7 @@ async fn an_object_is_the_same_in_every_version_but_for_its_api_version() -> Tes
     Ok(())
 }
 
-/// Rows of apiserver.md: 107, 114.
+/// Rows of docs/apiserver.md: 107, 114.
 #[tokio::test(start_paused = true)]
 async fn the_objects_of_a_kind_go_with_its_definition() -> TestResult {
     let server = ApiServer::new();

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::registry::{ResourceInfo, Subresource};
 
-/// Rows of apiserver.md: 117.
+/// Rows of docs/apiserver.md: 117.
 #[test]
 fn groups_list_their_versions_the_preferred_one_first() {
     let resources = resources();
@@ -31,7 +31,7 @@ fn groups_list_their_versions_the_preferred_one_first() {
     check(&api_versions("127.0.0.1:1"), "/versions", &json!(["v1"]));
 }
 
-/// Rows of apiserver.md: 117.
+/// Rows of docs/apiserver.md: 117.
 #[test]
 fn a_version_lists_its_resources_and_their_subresources() {
     let resources = resources();
@@ -67,7 +67,7 @@ fn a_version_lists_its_resources_and_their_subresources() {
     assert_eq!(resource_list(&resources, "ex.io", "v9"), None);
 }
 
-/// Rows of apiserver.md: 118.
+/// Rows of docs/apiserver.md: 118.
 #[test]
 fn the_aggregated_document_has_it_all() {
     let resources = resources();
@@ -100,7 +100,7 @@ fn the_aggregated_document_has_it_all() {
     check(&api, "/items/1", &Value::Null);
 }
 
-/// Rows of apiserver.md: 120.
+/// Rows of docs/apiserver.md: 120.
 #[test]
 fn the_version_is_told_in_parts() {
     let version = version("v1.36.3");
@@ -109,7 +109,7 @@ fn the_version_is_told_in_parts() {
     check(&version, "/gitVersion", &json!("v1.36.3"));
 }
 
-/// Rows of apiserver.md: 122.
+/// Rows of docs/apiserver.md: 122.
 #[test]
 fn kubectl_finds_the_patch_and_the_schema_of_a_kind() {
     let resources = resources();

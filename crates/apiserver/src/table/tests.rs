@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Columns, IncludeObject};
 
-/// Rows of apiserver.md: 53.
+/// Rows of docs/apiserver.md: 53.
 #[test]
 fn a_table_has_columns_rows_and_the_place_in_the_list() {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"},
@@ -31,7 +31,7 @@ fn a_table_has_columns_rows_and_the_place_in_the_list() {
     assert_eq!(nothing["rows"][0]["object"], Value::Null);
 }
 
-/// Rows of apiserver.md: 54.
+/// Rows of docs/apiserver.md: 54.
 #[test]
 fn the_columns_of_a_crd_are_converted_to_their_types() {
     let columns = Columns::from_crd(Some(&json!([

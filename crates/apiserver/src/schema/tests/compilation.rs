@@ -182,7 +182,7 @@ fn rules_in_cel_are_kept() {
     );
 }
 
-/// Rows of apiserver.md: 108. The CRDs of the Gateway API are structural.
+/// Rows of docs/apiserver.md: 108. The CRDs of the Gateway API are structural.
 #[test]
 fn the_crds_of_the_gateway_api_compile() {
     let crds = concat!(

@@ -16,13 +16,27 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Health, Informer, InformerMetrics, ObjectKey};
 
+// What it is to be like.
 mod builder;
-mod engine;
+
+// From the informer into the queue.
 mod feed;
 mod notice;
-mod report;
-mod run;
+
+// Out of the queue, and to the handlers.
+mod clock;
+mod engine;
+mod sync;
 mod turn;
+
+// What is told of failures.
+mod report;
+
+// The tasks.
+mod run;
+
+#[cfg(test)]
+mod model;
 
 pub use self::{builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport};
 use self::{
@@ -35,7 +49,7 @@ use crate::{
     AddError, AnyObject, BuildError, HandlerId, Reconciler, RunError, Watcher,
     metrics::{KindMetrics, Labelled, Metrics},
     route::{KindId, ObjectType, Role, Route},
-    work::{Handle, Reconciling, Watching},
+    work::{Handle, Reconciling, Watching, ask},
 };
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
@@ -127,6 +141,8 @@ pub(crate) struct Shared {
     metrics: Metrics,
     informer_metrics: InformerMetrics,
     random: Mutex<StdRng>,
+    /// What the retry policy says of itself.
+    max_attempts: Option<u32>,
     ran: AtomicBool,
 }
 
@@ -167,6 +183,7 @@ impl InformerController {
             Some(seed) => StdRng::seed_from_u64(seed),
             None => StdRng::from_os_rng(),
         };
+        let max_attempts = ask("retry_policy", || settings.retry.max_attempts());
         Ok(Self {
             shared: Arc::new(Shared {
                 settings,
@@ -178,6 +195,7 @@ impl InformerController {
                 metrics,
                 informer_metrics,
                 random: Mutex::new(random),
+                max_attempts: max_attempts.flatten(),
                 ran: AtomicBool::new(false),
             }),
         })

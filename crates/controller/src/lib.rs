@@ -14,7 +14,6 @@ mod route;
 
 // 7. Whose turn it is.
 mod schedule;
-mod sync;
 
 // 8. The work.
 mod reconciler;

@@ -159,7 +159,11 @@ impl<E, P> Schedule<E, P> {
             self.pending -= 1;
             Work::Retry(pending)
         } else if let Some(offer) = lane.pop() {
-            let mut pendings = lane.take_pendings(&mut self.agenda);
+            let mut pendings = if offer.asked {
+                Vec::new()
+            } else {
+                lane.take_pendings(&mut self.agenda)
+            };
             self.pending -= pendings.len();
             // What an earlier object of this name was owed goes with it, but for the news of
             // its end: whoever could not take that must be asked.

@@ -3,17 +3,15 @@
 //! Nobody's code is called under the lock. Workers wait to be told that something is ready;
 //! one task waits for the next due time, exactly, and nothing ticks.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::sync::Notify;
 
+// From our own room, not the crate's: the model test has others in their places.
+use super::{clock::Clock, sync::Mutex};
 use crate::{
     HandlerId,
     schedule::{LaneKey, Moment, Offer, Offered, Pending, Schedule, Turn, Work},
-    sync::Mutex,
 };
 
 /// What is owed to every object, for any number of workers.
@@ -28,13 +26,7 @@ pub(crate) struct Engine<E, P> {
     /// Told when the next due time may be sooner than it was.
     sooner: Notify,
 
-    clock: Clock,
-}
-
-/// The time since it was first asked for.
-#[derive(Debug, Default)]
-struct Clock {
-    start: OnceLock<Instant>,
+    pub(super) clock: Clock,
 }
 
 /// One object in this worker's hands, and in no other's.
@@ -184,26 +176,6 @@ impl<E, P> Default for Engine<E, P> {
             ready: Notify::new(),
             sooner: Notify::new(),
             clock: Clock::default(),
-        }
-    }
-}
-
-// === impl Clock ===
-
-impl Clock {
-    fn start(&self) -> Instant {
-        *self.start.get_or_init(Instant::now)
-    }
-
-    fn now(&self) -> Moment {
-        let start = self.start();
-        Moment::after(start.elapsed())
-    }
-
-    async fn until(&self, due: Moment) {
-        match self.start().checked_add(due.elapsed()) {
-            Some(due) => sleep_until(due).await,
-            None => std::future::pending().await,
         }
     }
 }

@@ -170,6 +170,7 @@ fn offer(
     let offer = Offer {
         uid: object.uid(),
         class,
+        asked: false,
         event: Notice {
             received: into.engine.now(),
             told: None,

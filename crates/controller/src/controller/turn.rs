@@ -93,6 +93,7 @@ impl Turn<'_> {
         let Work::Event { offer, pendings } = held.work_mut() else {
             return;
         };
+        offer.asked = true;
         if pendings.is_empty() {
             return;
         }
@@ -317,8 +318,7 @@ impl Turn<'_> {
     }
 
     fn is_last(&self, attempt: u32) -> bool {
-        let policy = &self.shared.settings.retry;
-        let max = ask("retry_policy", || policy.max_attempts()).flatten();
+        let max = self.shared.max_attempts;
         max.is_some_and(|max| attempt >= max)
     }
 }

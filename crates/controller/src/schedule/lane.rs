@@ -35,6 +35,10 @@ pub(crate) struct LaneKey {
 pub(crate) struct Offer<E> {
     pub(crate) uid: Option<Uid>,
     pub(crate) class: Class,
+
+    /// The pending calls have been asked about; what is pending since is of its own making.
+    pub(crate) asked: bool,
+
     pub(crate) event: E,
 }
 
@@ -172,9 +176,9 @@ impl<E, P> Lane<E, P> {
         let Some(last) = self.events.back_mut().filter(|it| it.uid == offer.uid) else {
             return Some(offer);
         };
-        let Offer { uid, class, event } = offer;
-        if let Some(event) = fold(&mut last.event, event) {
-            return Some(Offer { uid, class, event });
+        let class = offer.class;
+        if let Some(event) = fold(&mut last.event, offer.event) {
+            return Some(Offer { event, ..offer });
         }
         if class < last.class {
             self.classes[last.class as usize] -= 1;

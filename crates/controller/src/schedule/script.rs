@@ -400,6 +400,7 @@ impl Play {
         let offer = Offer {
             uid: Some(Uid::from(uid)),
             class,
+            asked: false,
             event: Told {
                 action,
                 numbers: vec![*number],

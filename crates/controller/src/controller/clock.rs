@@ -1,0 +1,35 @@
+//! The time, in one place, so that the model test can put another here.
+
+use std::sync::OnceLock;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::schedule::Moment;
+
+/// The time since it was first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    start: OnceLock<Instant>,
+}
+
+// === impl Clock ===
+
+impl Clock {
+    /// The time.
+    pub(crate) fn now(&self) -> Moment {
+        let start = self.start();
+        Moment::after(start.elapsed())
+    }
+
+    /// Waits until `due`.
+    pub(crate) async fn until(&self, due: Moment) {
+        match self.start().checked_add(due.elapsed()) {
+            Some(due) => sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn start(&self) -> Instant {
+        *self.start.get_or_init(Instant::now)
+    }
+}

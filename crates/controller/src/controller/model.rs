@@ -1,0 +1,230 @@
+//! Every interleaving, within reason, of small programs on the engine.
+//!
+//! The engine is compiled here a second time, from the same file, with `shuttle`'s lock in
+//! place of `parking_lot`'s and a clock that the program moves. Whoever waits in vain is a
+//! deadlock to shuttle, and it prints the schedule that led there: so a lost wake-up is found.
+
+#[expect(dead_code, reason = "not every call of it is in a program here")]
+#[path = "engine.rs"]
+mod engine;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use shuttle::future::{block_on, spawn};
+use tokio::sync::{Notify, mpsc};
+use windlass_informer::ObjectKey;
+
+use self::{clock::Clock, engine::Engine};
+use crate::{
+    Action, HandlerId,
+    route::KindId,
+    schedule::{Class, LaneKey, Moment, Offer, Pending, Reason, Work},
+};
+
+/// The lock of `shuttle` with the face of `parking_lot`'s.
+mod sync {
+    /// A mutex whose every lock is a point at which shuttle may let another task go first.
+    #[derive(Debug, Default)]
+    pub(super) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(super) fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+            self.0.lock().expect("a panic ends the whole model")
+        }
+    }
+}
+
+/// A clock that stands still until it is moved.
+mod clock {
+    use super::{Duration, Moment, Notify, sync::Mutex};
+
+    #[derive(Debug, Default)]
+    pub(super) struct Clock {
+        now: Mutex<Moment>,
+        moved: Notify,
+    }
+
+    impl Clock {
+        pub(super) fn now(&self) -> Moment {
+            *self.now.lock()
+        }
+
+        pub(super) async fn until(&self, due: Moment) {
+            loop {
+                let moved = self.moved.notified();
+                if self.now() >= due {
+                    return;
+                }
+                moved.await;
+            }
+        }
+
+        pub(super) fn advance(&self, by: Duration) {
+            {
+                let mut now = self.now.lock();
+                *now = *now + by;
+            }
+            self.moved.notify_waiters();
+        }
+    }
+}
+
+/// Schedules tried for each program: enough that each fault that was put in by hand was
+/// found, and a second of time.
+const SCHEDULES: usize = 1000;
+
+type Numbers = Engine<u32, u32>;
+
+#[test]
+fn what_is_offered_is_told_once_and_in_order_by_any_number_of_workers() {
+    check(|| async {
+        let engine = Arc::new(Numbers::default());
+        let mut told = work(&engine, 2, |_, _| None);
+        let offers = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)];
+        let half = spawn({
+            let engine = Arc::clone(&engine);
+            async move { offers[..2].iter().for_each(|it| offer(&engine, *it)) }
+        });
+        half.await.expect("it ends");
+        for it in &offers[2..] {
+            offer(&engine, *it);
+        }
+        let told = collect(&mut told, offers.len()).await;
+        assert_eq!(told["a"], [1, 2, 3]);
+        assert_eq!(told["b"], [1, 2]);
+    });
+}
+
+#[test]
+fn what_is_pending_is_called_when_its_time_comes() {
+    check(|| async {
+        let engine = Arc::new(Numbers::default());
+        engine.admit(HandlerId(0));
+        let timer = spawn({
+            let engine = Arc::clone(&engine);
+            async move { engine.keep_time().await }
+        });
+        // Each first call fails, a for a longer time than b; each retry goes well.
+        let mut told = work(&engine, 2, |name, number| {
+            let seconds = if name == "a" { 9 } else { 5 };
+            (number == 1).then(|| Duration::from_secs(seconds))
+        });
+        let clock = spawn({
+            let engine = Arc::clone(&engine);
+            async move {
+                for _ in 0..5 {
+                    engine.clock().advance(Duration::from_secs(2));
+                    shuttle::future::yield_now().await;
+                }
+            }
+        });
+        offer(&engine, ("a", 1));
+        offer(&engine, ("b", 1));
+        let first = collect(&mut told, 2).await;
+        assert_eq!((&*first["a"], &*first["b"]), (&[1][..], &[1][..]));
+        clock.await.expect("it ends");
+        // By now whatever failed has its due time, and this is after it.
+        engine.clock().advance(Duration::from_secs(100));
+        let then = collect(&mut told, 2).await;
+        assert_eq!((&*then["a"], &*then["b"]), (&[101][..], &[101][..]));
+        assert_eq!((engine.depth(), engine.pending()), (0, 0));
+        timer.abort();
+    });
+}
+
+#[test]
+fn work_that_breaks_off_is_taken_up_by_another() {
+    check(|| async {
+        let engine = Arc::new(Numbers::default());
+        offer(&engine, ("a", 1));
+        offer(&engine, ("a", 2));
+        let breaks = spawn({
+            let engine = Arc::clone(&engine);
+            async move { drop(engine.try_take()) }
+        });
+        let mut told = work(&engine, 1, |_, _| None);
+        breaks.await.expect("it ends");
+        let told = collect(&mut told, 2).await;
+        assert_eq!(told["a"], [1, 2]);
+    });
+}
+
+/// Starts workers that say what they were told: an event's number, and 100 more for a retry.
+fn work(
+    engine: &Arc<Numbers>,
+    workers: usize,
+    fails: fn(&str, u32) -> Option<Duration>,
+) -> mpsc::Receiver<(String, u32)> {
+    let (say, told) = mpsc::channel(16);
+    for _ in 0..workers {
+        let (engine, say) = (Arc::clone(engine), say.clone());
+        // Detached: it ends with the program.
+        drop(spawn(async move {
+            loop {
+                let mut held = engine.take().await;
+                let name = held.key().object.name().to_owned();
+                let number = match held.work() {
+                    Work::Event { offer, .. } => offer.event,
+                    Work::Retry(pending) => 100 + pending.call,
+                };
+                if let Some(delay) = fails(&name, number) {
+                    held.owe(Pending {
+                        uid: None,
+                        handler: HandlerId(0),
+                        action: Action::Created,
+                        reason: Reason::Failed,
+                        due: engine.now() + delay,
+                        overtaken: false,
+                        call: number,
+                    });
+                }
+                let said = say.send((name, number)).await;
+                held.finish();
+                if said.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+    told
+}
+
+/// What was told, by object.
+async fn collect(
+    told: &mut mpsc::Receiver<(String, u32)>,
+    count: usize,
+) -> BTreeMap<String, Vec<u32>> {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for _ in 0..count {
+        let (name, number) = told.recv().await.expect("the workers live");
+        all.entry(name).or_default().push(number);
+    }
+    all
+}
+
+fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
+    let key = LaneKey {
+        kind: KindId(0),
+        object: ObjectKey::new(name),
+    };
+    let offer = Offer {
+        uid: None,
+        class: Class::Live,
+        asked: false,
+        event: number,
+    };
+    engine.offer(key, offer, |_, newer| Some(newer));
+}
+
+/// Tries `program` in many orders; the seed of the random half is printed by shuttle when
+/// one fails.
+fn check<F: Future<Output = ()> + 'static>(program: fn() -> F) {
+    shuttle::check_random(move || block_on(program()), SCHEDULES);
+    shuttle::check_pct(move || block_on(program()), SCHEDULES, 3);
+}
+
+impl<E, P> Engine<E, P> {
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}

@@ -1,0 +1,204 @@
+//! Gateways, their classes and their listeners.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use super::GROUP;
+
+/// Which controller runs the gateways of a class.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
+#[kube(
+    group = "gateway.networking.k8s.io",
+    version = "v1",
+    kind = "GatewayClass",
+    plural = "gatewayclasses",
+    status = "GatewayClassStatus",
+    schema = "disabled"
+)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GatewayClassSpec {
+    pub(crate) controller_name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+pub(crate) struct GatewayClassStatus {
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// Where traffic comes in.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
+#[kube(
+    group = "gateway.networking.k8s.io",
+    version = "v1",
+    kind = "Gateway",
+    plural = "gateways",
+    namespaced,
+    status = "GatewayStatus",
+    schema = "disabled"
+)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GatewaySpec {
+    pub(crate) gateway_class_name: String,
+    #[serde(default)]
+    pub(crate) listeners: Vec<Listener>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) addresses: Vec<Address>,
+}
+
+/// One port, protocol and hostname of a gateway.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listener {
+    pub(crate) name: String,
+    pub(crate) port: i32,
+    pub(crate) protocol: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hostname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls: Option<ListenerTls>,
+    #[serde(default)]
+    pub(crate) allowed_routes: AllowedRoutes,
+}
+
+/// The protocols that this controller knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    Https,
+    Tls,
+    Tcp,
+    Udp,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListenerTls {
+    #[serde(default)]
+    pub(crate) mode: TlsMode,
+    #[serde(default)]
+    pub(crate) certificate_refs: Vec<CertificateRef>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+pub(crate) enum TlsMode {
+    #[default]
+    Terminate,
+    Passthrough,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct CertificateRef {
+    #[serde(default)]
+    pub(crate) group: String,
+    #[serde(default = "secret")]
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+}
+
+fn secret() -> String {
+    "Secret".to_owned()
+}
+
+/// The routes that may attach to a listener.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct AllowedRoutes {
+    #[serde(default)]
+    pub(crate) namespaces: AllowedNamespaces,
+    /// Those of the protocol, if there are none.
+    #[serde(default)]
+    pub(crate) kinds: Vec<RouteGroupKind>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct AllowedNamespaces {
+    #[serde(default)]
+    pub(crate) from: AllowedFrom,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) selector: Option<LabelSelector>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+pub(crate) enum AllowedFrom {
+    All,
+    #[default]
+    Same,
+    Selector,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+pub(crate) struct RouteGroupKind {
+    #[serde(default = "group")]
+    pub(crate) group: String,
+    pub(crate) kind: String,
+}
+
+fn group() -> String {
+    GROUP.to_owned()
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+pub(crate) struct GatewayStatus {
+    #[serde(default)]
+    pub(crate) addresses: Vec<Address>,
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+    #[serde(default)]
+    pub(crate) listeners: Vec<ListenerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+pub(crate) struct Address {
+    #[serde(rename = "type", default = "ip_address")]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) value: String,
+}
+
+fn ip_address() -> String {
+    "IPAddress".to_owned()
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListenerStatus {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) supported_kinds: Vec<RouteGroupKind>,
+    #[serde(default)]
+    pub(crate) attached_routes: i32,
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+// === impl Listener ===
+
+impl Listener {
+    /// The protocol, if this controller knows it: the API allows others too.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        Some(match self.protocol.as_str() {
+            "HTTP" => Protocol::Http,
+            "HTTPS" => Protocol::Https,
+            "TLS" => Protocol::Tls,
+            "TCP" => Protocol::Tcp,
+            "UDP" => Protocol::Udp,
+            _ => return None,
+        })
+    }
+
+    /// The hostname, unless all are meant.
+    pub(crate) fn hostname(&self) -> Option<&str> {
+        self.hostname.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The certificates that it needs: none where TLS ends behind it.
+    pub(crate) fn certificates(&self) -> &[CertificateRef] {
+        match &self.tls {
+            Some(tls) if tls.mode == TlsMode::Terminate => &tls.certificate_refs,
+            _ => &[],
+        }
+    }
+}

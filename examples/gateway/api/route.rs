@@ -1,0 +1,186 @@
+//! Routes: which requests of a gateway go to which services.
+//!
+//! The five kinds of routes differ in what they match, which decides no status; so one type
+//! reads all of them.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ApiResource, GroupVersionKind};
+use serde::{Deserialize, Serialize};
+
+use super::{GROUP, Protocol};
+
+/// A route of any kind.
+pub(crate) type Route = kube::core::Object<RouteSpec, RouteStatus>;
+
+/// The kinds of routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum RouteKind {
+    Http,
+    Grpc,
+    Tls,
+    Tcp,
+    Udp,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RouteSpec {
+    #[serde(default)]
+    pub(crate) parent_refs: Vec<ParentRef>,
+    #[serde(default)]
+    pub(crate) hostnames: Vec<String>,
+    #[serde(default)]
+    pub(crate) rules: Vec<Rule>,
+}
+
+/// Where a route wants to be attached.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ParentRef {
+    #[serde(default = "group")]
+    pub(crate) group: String,
+    #[serde(default = "gateway")]
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) section_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<i32>,
+}
+
+fn group() -> String {
+    GROUP.to_owned()
+}
+
+fn gateway() -> String {
+    "Gateway".to_owned()
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rule {
+    #[serde(default)]
+    pub(crate) backend_refs: Vec<BackendRef>,
+    #[serde(default)]
+    pub(crate) filters: Vec<Filter>,
+}
+
+/// Where requests go.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct BackendRef {
+    #[serde(default)]
+    pub(crate) group: String,
+    #[serde(default = "service")]
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<i32>,
+    #[serde(default)]
+    pub(crate) filters: Vec<Filter>,
+}
+
+fn service() -> String {
+    "Service".to_owned()
+}
+
+/// What is done to requests on their way; the one filter that names a backend matters here.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Filter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request_mirror: Option<RequestMirror>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RequestMirror {
+    pub(crate) backend_ref: BackendRef,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+pub(crate) struct RouteStatus {
+    #[serde(default)]
+    pub(crate) parents: Vec<ParentStatus>,
+}
+
+/// What one controller says of a route at one of its parents.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ParentStatus {
+    pub(crate) parent_ref: ParentRef,
+    pub(crate) controller_name: String,
+    #[serde(default)]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+// === impl RouteKind ===
+
+impl RouteKind {
+    pub(crate) const ALL: [Self; 5] = [Self::Http, Self::Grpc, Self::Tls, Self::Tcp, Self::Udp];
+
+    /// The name of the kind, as manifests have it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "HTTPRoute",
+            Self::Grpc => "GRPCRoute",
+            Self::Tls => "TLSRoute",
+            Self::Tcp => "TCPRoute",
+            Self::Udp => "UDPRoute",
+        }
+    }
+
+    /// Where the API server keeps them.
+    pub(crate) fn resource(self) -> ApiResource {
+        let gvk = GroupVersionKind::gvk(GROUP, "v1", self.name());
+        ApiResource::from_gvk_with_plural(&gvk, &format!("{}s", self.name().to_lowercase()))
+    }
+
+    /// Those that a listener of `protocol` can have.
+    pub(crate) const fn of(protocol: Protocol) -> &'static [Self] {
+        match protocol {
+            Protocol::Http | Protocol::Https => &[Self::Http, Self::Grpc],
+            Protocol::Tls => &[Self::Tls],
+            Protocol::Tcp => &[Self::Tcp],
+            Protocol::Udp => &[Self::Udp],
+        }
+    }
+}
+
+impl fmt::Display for RouteKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+// === impl ParentRef ===
+
+impl ParentRef {
+    /// Whether it names a gateway: services and others can be parents too, of controllers
+    /// that care for them.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.group == GROUP && self.kind == "Gateway"
+    }
+}
+
+// === impl RouteSpec ===
+
+impl RouteSpec {
+    /// All backends that it names, those of mirrors included.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = &BackendRef> {
+        fn mirrors(filters: &[Filter]) -> impl Iterator<Item = &BackendRef> {
+            (filters.iter()).filter_map(|filter| Some(&filter.request_mirror.as_ref()?.backend_ref))
+        }
+        self.rules.iter().flat_map(|rule| {
+            let own = rule.backend_refs.iter();
+            let own =
+                own.flat_map(|backend| std::iter::once(backend).chain(mirrors(&backend.filters)));
+            own.chain(mirrors(&rule.filters))
+        })
+    }
+}

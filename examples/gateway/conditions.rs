@@ -1,0 +1,143 @@
+//! Conditions: what is said of an object, and since when. *(pure)*
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// The types of conditions that this controller writes; it leaves others alone.
+const OURS: [&str; 5] = [
+    ACCEPTED,
+    PROGRAMMED,
+    RESOLVED_REFS,
+    CONFLICTED,
+    OVERLAPPING_TLS,
+];
+
+pub(crate) const ACCEPTED: &str = "Accepted";
+pub(crate) const PROGRAMMED: &str = "Programmed";
+pub(crate) const RESOLVED_REFS: &str = "ResolvedRefs";
+pub(crate) const CONFLICTED: &str = "Conflicted";
+pub(crate) const OVERLAPPING_TLS: &str = "OverlappingTLSConfig";
+
+/// Whether something holds, and why: a condition before it has a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// What holds or does not: the type of the condition.
+    pub(crate) about: &'static str,
+    pub(crate) holds: bool,
+    /// One of the words that the Gateway API gives for this.
+    pub(crate) reason: &'static str,
+    /// The same for people.
+    pub(crate) message: String,
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    pub(crate) fn yes(
+        about: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            about,
+            holds: true,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn no(
+        about: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            holds: false,
+            ..Self::yes(about, reason, message)
+        }
+    }
+}
+
+/// The conditions of an object of `generation` that says `verdicts`, where it said `old`.
+///
+/// What did not flip keeps its time, so that the same verdicts give the same conditions and
+/// nothing needs to be written.
+pub(crate) fn conditions(
+    old: &[Condition],
+    verdicts: &[Verdict],
+    generation: Option<i64>,
+    now: &Time,
+) -> Vec<Condition> {
+    let others = old.iter().filter(|old| !OURS.contains(&old.type_.as_str()));
+    let ours = verdicts.iter().map(|verdict| {
+        let status = if verdict.holds { "True" } else { "False" };
+        let before = find(old, verdict.about).filter(|before| before.status == status);
+        Condition {
+            type_: verdict.about.to_owned(),
+            status: status.to_owned(),
+            reason: verdict.reason.to_owned(),
+            message: verdict.message.clone(),
+            observed_generation: generation,
+            last_transition_time: before
+                .map_or(now, |before| &before.last_transition_time)
+                .clone(),
+        }
+    });
+    others.cloned().chain(ours).collect()
+}
+
+/// The condition of the type `about`.
+pub(crate) fn find<'c>(conditions: &'c [Condition], about: &str) -> Option<&'c Condition> {
+    conditions.iter().find(|condition| condition.type_ == about)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_verdict_that_stays_keeps_its_time() {
+        let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
+        let second = conditions(&first, &[accepted(true)], Some(1), &at(20));
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn a_verdict_that_flips_gets_a_new_time() {
+        let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
+        let second = conditions(&first, &[accepted(false)], Some(1), &at(20));
+        assert_eq!(second[0].last_transition_time, at(20));
+    }
+
+    #[test]
+    fn a_new_generation_is_observed_without_a_new_time() {
+        let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
+        let second = conditions(&first, &[accepted(true)], Some(2), &at(20));
+        assert_eq!(second[0].observed_generation, Some(2));
+        assert_eq!(second[0].last_transition_time, at(10));
+    }
+
+    #[test]
+    fn conditions_of_others_stay_and_ours_that_are_said_no_more_go() {
+        let said = |about: &str| Condition {
+            type_: about.to_owned(),
+            ..conditions(&[], &[accepted(true)], None, &at(10)).remove(0)
+        };
+        let old = [said("example.io/Painted"), said(OVERLAPPING_TLS)];
+        let new = conditions(&old, &[accepted(true)], None, &at(20));
+        let types: Vec<_> = new.iter().map(|condition| &condition.type_).collect();
+        assert_eq!(types, ["example.io/Painted", ACCEPTED]);
+    }
+
+    fn accepted(holds: bool) -> Verdict {
+        Verdict {
+            holds,
+            ..Verdict::yes(ACCEPTED, ACCEPTED, "")
+        }
+    }
+
+    fn at(second: i64) -> Time {
+        Time(Timestamp::from_second(second).expect("a second of 1970"))
+    }
+}

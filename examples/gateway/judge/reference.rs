@@ -1,0 +1,219 @@
+//! References: whether what is named is there, and may be named from here. *(pure)*
+
+use k8s_openapi::api::core::v1::Service;
+use windlass::ObjectKey;
+
+use crate::{
+    api::{BackendRef, CertificateRef, GROUP},
+    conditions::{RESOLVED_REFS, Verdict},
+    snapshot::Snapshot,
+};
+
+/// Who refers: an object of the Gateway API, of this kind and in this namespace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Referrer<'r> {
+    pub(super) kind: &'r str,
+    pub(super) namespace: &'r str,
+}
+
+/// What is referred to.
+struct Referent<'r> {
+    group: &'r str,
+    kind: &'r str,
+    namespace: &'r str,
+    name: &'r str,
+}
+
+// === impl Referrer ===
+
+impl Referrer<'_> {
+    /// What keeps `backend` from being used, if anything does.
+    pub(super) fn backend(self, backend: &BackendRef, snapshot: &Snapshot) -> Option<Verdict> {
+        let namespace = backend.namespace.as_deref().unwrap_or(self.namespace);
+        let referent = Referent {
+            group: &backend.group,
+            kind: &backend.kind,
+            namespace,
+            name: &backend.name,
+        };
+        if !(referent.group.is_empty() && referent.kind == "Service") {
+            let message = format!("this controller routes to no {}", referent.type_name());
+            return Some(Verdict::no(RESOLVED_REFS, "InvalidKind", message));
+        }
+        if let Some(refusal) = self.not_permitted(&referent, snapshot) {
+            return Some(refusal);
+        }
+        let key = ObjectKey::new(&*backend.name).within(namespace);
+        let missing = match snapshot.services.get(&key) {
+            None => format!("there is no Service {key}"),
+            Some(service) => match backend.port {
+                Some(port) if !has_port(service, port) => {
+                    format!("the Service {key} has no port {port}")
+                }
+                _ => return None,
+            },
+        };
+        Some(Verdict::no(RESOLVED_REFS, "BackendNotFound", missing))
+    }
+
+    /// What keeps `certificate` from being used, if anything does.
+    pub(super) fn certificate(
+        self,
+        certificate: &CertificateRef,
+        snapshot: &Snapshot,
+    ) -> Option<Verdict> {
+        let namespace = certificate.namespace.as_deref().unwrap_or(self.namespace);
+        let referent = Referent {
+            group: &certificate.group,
+            kind: &certificate.kind,
+            namespace,
+            name: &certificate.name,
+        };
+        let invalid = |why| Some(Verdict::no(RESOLVED_REFS, "InvalidCertificateRef", why));
+        if !(referent.group.is_empty() && referent.kind == "Secret") {
+            return invalid(format!("a {} is no certificate", referent.type_name()));
+        }
+        if let Some(refusal) = self.not_permitted(&referent, snapshot) {
+            return Some(refusal);
+        }
+        let key = ObjectKey::new(&*certificate.name).within(namespace);
+        if snapshot.secrets.contains(&key) {
+            return None;
+        }
+        invalid(format!("there is no Secret {key}"))
+    }
+
+    /// A refusal, unless `referent` is in the referrer's namespace or a grant permits it.
+    ///
+    /// It comes before any look at the referent: who may not refer to something does not
+    /// learn either whether it is there.
+    fn not_permitted(self, referent: &Referent<'_>, snapshot: &Snapshot) -> Option<Verdict> {
+        let permitted = referent.namespace == self.namespace
+            || snapshot.grants.iter().any(|grant| {
+                grant.metadata.namespace.as_deref() == Some(referent.namespace)
+                    && grant.spec.from.iter().any(|from| {
+                        from.group == GROUP
+                            && from.kind == self.kind
+                            && from.namespace == self.namespace
+                    })
+                    && grant.spec.to.iter().any(|to| {
+                        to.group == referent.group
+                            && to.kind == referent.kind
+                            && to.name.as_deref().is_none_or(|name| name == referent.name)
+                    })
+            });
+        (!permitted).then(|| {
+            let Referent {
+                kind,
+                namespace,
+                name,
+                ..
+            } = referent;
+            let message = format!("no ReferenceGrant permits the {kind} {namespace}/{name}");
+            Verdict::no(RESOLVED_REFS, "RefNotPermitted", message)
+        })
+    }
+}
+
+// === impl Referent ===
+
+impl Referent<'_> {
+    fn type_name(&self) -> String {
+        match self.group {
+            "" => self.kind.to_owned(),
+            group => format!("{} of {group}", self.kind),
+        }
+    }
+}
+
+fn has_port(service: &Service, port: i32) -> bool {
+    let ports = service
+        .spec
+        .iter()
+        .flat_map(|spec| spec.ports.iter().flatten());
+    ports.into_iter().any(|known| known.port == port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::tests::snapshot;
+
+    const SERVICES: &str = "
+{kind: Service, apiVersion: v1, metadata: {name: web, namespace: shop}, spec: {ports: [{port: 80}]}}
+---
+{kind: Service, apiVersion: v1, metadata: {name: web, namespace: bank}, spec: {ports: [{port: 80}]}}
+---
+";
+
+    #[test]
+    fn a_backend_is_a_service_that_is_there_with_its_port() {
+        check("{name: web, port: 80}", "", None);
+        check("{name: web, port: 81}", "", Some("BackendNotFound"));
+        check("{name: shelf, port: 80}", "", Some("BackendNotFound"));
+        check(
+            "{name: web, kind: ServiceImport, group: multicluster.x-k8s.io}",
+            "",
+            Some("InvalidKind"),
+        );
+    }
+
+    #[test]
+    fn a_backend_elsewhere_needs_a_grant_from_there_to_here() {
+        let there = "{name: web, namespace: bank, port: 80}";
+        for (grant, expected) in [
+            ("bank, HTTPRoute, shop, Service", None),
+            ("bank, HTTPRoute, shop, Service, web", None),
+            (
+                "bank, HTTPRoute, shop, Service, vault",
+                Some("RefNotPermitted"),
+            ),
+            ("bank, HTTPRoute, park, Service", Some("RefNotPermitted")),
+            ("bank, GRPCRoute, shop, Service", Some("RefNotPermitted")),
+            ("bank, HTTPRoute, shop, Secret", Some("RefNotPermitted")),
+            ("shop, HTTPRoute, shop, Service", Some("RefNotPermitted")),
+            ("", Some("RefNotPermitted")),
+        ] {
+            check(there, grant, expected);
+        }
+    }
+
+    #[test]
+    fn who_may_not_refer_does_not_learn_what_is_there() {
+        let there = "{name: nothing, namespace: bank, port: 80}";
+        check(there, "", Some("RefNotPermitted"));
+        check(
+            there,
+            "bank, HTTPRoute, shop, Service",
+            Some("BackendNotFound"),
+        );
+    }
+
+    /// Why an `HTTPRoute` in `shop` may not use `backend`, given a grant such as
+    /// `in, from kind, from namespace, to kind, to name`.
+    #[track_caller]
+    fn check(backend: &str, grant: &str, expected: Option<&str>) {
+        let backend = serde_yaml_ng::from_str(backend).expect("a backend");
+        let mut manifests = SERVICES.to_owned();
+        if let [within, kind, from, to, name @ ..] = &grant.split(", ").collect::<Vec<_>>()[..] {
+            let name = name
+                .first()
+                .map_or(String::new(), |name| format!(", name: {name}"));
+            manifests += &format!(
+                "{{kind: ReferenceGrant, apiVersion: {GROUP}/v1, metadata: {{name: g, namespace: {within}}}, \
+                 spec: {{from: [{{group: {GROUP}, kind: {kind}, namespace: {from}}}], \
+                 to: [{{group: '', kind: {to}{name}}}]}}}}"
+            );
+        }
+        let route = Referrer {
+            kind: "HTTPRoute",
+            namespace: "shop",
+        };
+        let verdict = route.backend(&backend, &snapshot(&manifests));
+        assert_eq!(
+            verdict.map(|verdict| verdict.reason),
+            expected,
+            "{backend:?} by {grant:?}"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! What is there: the objects that decide a status, at one moment. *(pure)*
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::{
+    api::core::v1::Service,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
+};
+use windlass::ObjectKey;
+
+use crate::api::{Gateway, GatewayClass, ReferenceGrant, Route, RouteKind};
+
+/// The objects of all kinds that decide a status.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) classes: BTreeMap<String, Arc<GatewayClass>>,
+    pub(crate) gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
+    pub(crate) routes: BTreeMap<RouteId, Arc<Route>>,
+    pub(crate) grants: Vec<Arc<ReferenceGrant>>,
+    pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
+    /// That they are there is all that anybody needs to know here.
+    pub(crate) secrets: BTreeSet<ObjectKey>,
+    /// The labels of the namespaces.
+    pub(crate) namespaces: BTreeMap<String, Labels>,
+}
+
+pub(crate) type Labels = BTreeMap<String, String>;
+
+/// Which route: routes of different kinds may have the same name.
+pub(crate) type RouteId = (RouteKind, ObjectKey);
+
+/// Whether an object with `labels` is selected.
+pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+    let mut pairs = selector.match_labels.iter().flatten();
+    let mut terms = selector.match_expressions.iter().flatten();
+    pairs.all(|(key, value)| labels.get(key) == Some(value))
+        && terms.all(|term| holds(term, labels))
+}
+
+fn holds(term: &LabelSelectorRequirement, labels: &Labels) -> bool {
+    let value = labels.get(&term.key);
+    let listed = || value.is_some_and(|value| term.values.iter().flatten().any(|one| one == value));
+    match term.operator.as_str() {
+        "In" => listed(),
+        "NotIn" => !listed(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        // Whoever writes what nobody understands selects nothing.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use kube::ResourceExt as _;
+    use serde::{Deserialize as _, de::DeserializeOwned};
+    use serde_yaml_ng::{Deserializer, Value};
+
+    use super::*;
+
+    #[test]
+    fn a_selector_selects_by_labels_and_by_terms() {
+        for (selector, expected) in [
+            ("{}", true),
+            ("{matchLabels: {team: red}}", true),
+            ("{matchLabels: {team: blue}}", false),
+            (
+                "{matchExpressions: [{key: team, operator: In, values: [red, blue]}]}",
+                true,
+            ),
+            (
+                "{matchExpressions: [{key: team, operator: NotIn, values: [red]}]}",
+                false,
+            ),
+            (
+                "{matchExpressions: [{key: tier, operator: NotIn, values: [front]}]}",
+                true,
+            ),
+            ("{matchExpressions: [{key: team, operator: Exists}]}", true),
+            (
+                "{matchExpressions: [{key: team, operator: DoesNotExist}]}",
+                false,
+            ),
+            ("{matchExpressions: [{key: team, operator: Like}]}", false),
+        ] {
+            let labels = [("team".to_owned(), "red".to_owned())].into();
+            let parsed = serde_yaml_ng::from_str(selector).expect("a selector");
+            assert_eq!(selects(&parsed, &labels), expected, "{selector}");
+        }
+    }
+
+    /// The objects of some manifests; those without a namespace are in `default`.
+    pub(crate) fn snapshot(manifests: &str) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for document in Deserializer::from_str(manifests) {
+            let document = Value::deserialize(document).expect("a manifest");
+            if !document.is_null() {
+                snapshot.add(document);
+            }
+        }
+        snapshot
+    }
+
+    impl Snapshot {
+        fn add(&mut self, manifest: Value) {
+            match manifest["kind"].as_str().expect("a kind") {
+                "GatewayClass" => {
+                    let class: GatewayClass = read(manifest);
+                    self.classes.insert(class.name_any(), Arc::new(class));
+                }
+                "Gateway" => {
+                    let gateway: Gateway = placed(manifest);
+                    self.gateways
+                        .insert(ObjectKey::of(&gateway), Arc::new(gateway));
+                }
+                "ReferenceGrant" => self.grants.push(Arc::new(placed(manifest))),
+                "Service" => {
+                    let service: Service = placed(manifest);
+                    self.services
+                        .insert(ObjectKey::of(&service), Arc::new(service));
+                }
+                "Secret" => {
+                    let secret: kube::api::DynamicObject = placed(manifest);
+                    self.secrets.insert(ObjectKey::of(&secret));
+                }
+                "Namespace" => {
+                    let namespace: kube::api::DynamicObject = read(manifest);
+                    (self.namespaces).insert(namespace.name_any(), namespace.labels().clone());
+                }
+                kind => {
+                    let kind = RouteKind::ALL
+                        .into_iter()
+                        .find(|known| known.name() == kind);
+                    let route: Route = placed(manifest);
+                    let id = (kind.expect("a known kind"), ObjectKey::of(&route));
+                    self.routes.insert(id, Arc::new(route));
+                }
+            }
+        }
+    }
+
+    fn placed<K: kube::Resource + DeserializeOwned>(manifest: Value) -> K {
+        let mut object: K = read(manifest);
+        let namespace = &mut object.meta_mut().namespace;
+        namespace.get_or_insert_with(|| "default".to_owned());
+        object
+    }
+
+    fn read<K: DeserializeOwned>(manifest: Value) -> K {
+        serde_yaml_ng::from_value(manifest).expect("an object of its kind")
+    }
+}

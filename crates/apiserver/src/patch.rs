@@ -1,9 +1,11 @@
-//! Patches: JSON patch and merge patch. *(pure)*
+//! Patches: JSON patch, merge patch and strategic merge patch. *(pure)*
 
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::status::Status;
+
+mod strategic;
 
 /// JSON patches with more operations are refused, as Kubernetes refuses them.
 const MAX_OPERATIONS: usize = 10_000;
@@ -23,6 +25,8 @@ pub(crate) enum Patch {
     Json(json_patch::Patch),
     /// What to put in, with `null` for what to take out (RFC 7386).
     Merge(Value),
+    /// The same, but lists of named things are merged by name.
+    Strategic(Map<String, Value>),
 }
 
 // === impl Patch ===
@@ -30,8 +34,8 @@ pub(crate) enum Patch {
 impl Patch {
     /// Reads the body of a patch request.
     ///
-    /// A strategic merge patch of a built-in kind is taken as a merge patch for now:
-    /// lists are replaced, not merged by key.
+    /// Strategic merge patches are for built-in kinds: a definition doesn't say how its
+    /// lists are merged.
     ///
     /// # Errors
     ///
@@ -55,8 +59,8 @@ impl Patch {
                 }
                 Ok(Self::Json(patch))
             }
-            MERGE_PATCH => parse_merge(body),
-            STRATEGIC_PATCH if !custom => parse_merge(body),
+            MERGE_PATCH => Ok(Self::Merge(parse_object(body)?.into())),
+            STRATEGIC_PATCH if !custom => Ok(Self::Strategic(parse_object(body)?)),
             essence if APPLY_PATCHES.contains(&essence) => Err(Status::failure(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UnsupportedMediaType",
@@ -93,13 +97,19 @@ impl Patch {
                 json_patch::merge(object, patch);
                 Ok(())
             }
+            Self::Strategic(patch) => {
+                if let Value::Object(object) = object {
+                    strategic::merge(object, patch);
+                }
+                Ok(())
+            }
         }
     }
 }
 
-fn parse_merge(body: &[u8]) -> Result<Patch, Status> {
+fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Status> {
     match serde_json::from_slice(body) {
-        Ok(patch @ Value::Object(_)) => Ok(Patch::Merge(patch)),
+        Ok(Value::Object(patch)) => Ok(patch),
         Ok(_) => Err(Status::bad_request("a merge patch must be a JSON object")),
         Err(error) => Err(Status::bad_request(format!(
             "error decoding patch: {error}"

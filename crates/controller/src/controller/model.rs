@@ -11,7 +11,7 @@ mod engine;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use shuttle::future::{block_on, spawn};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Barrier, Notify, mpsc};
 use windlass_informer::ObjectKey;
 
 use self::{clock::Clock, engine::Engine};
@@ -146,6 +146,29 @@ fn work_that_breaks_off_is_taken_up_by_another() {
         breaks.await.expect("it ends");
         let told = collect(&mut told, 2).await;
         assert_eq!(told["a"], [1, 2]);
+    });
+}
+
+/// `Notify` remembers one call: of two offers in a row one may wake nobody, unless whoever
+/// takes passes it on. It would not be lost, but wait for the other to end.
+#[test]
+fn two_objects_are_in_two_hands_at_once() {
+    check(|| async {
+        let engine = Arc::new(Numbers::default());
+        let both = Arc::new(Barrier::new(2));
+        let workers = [(); 2].map(|()| {
+            let (engine, both) = (Arc::clone(&engine), Arc::clone(&both));
+            spawn(async move {
+                let held = engine.take().await;
+                both.wait().await;
+                held.finish();
+            })
+        });
+        offer(&engine, ("a", 1));
+        offer(&engine, ("b", 1));
+        for worker in workers {
+            worker.await.expect("it ends");
+        }
     });
 }
 

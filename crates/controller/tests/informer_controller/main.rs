@@ -11,3 +11,4 @@ mod metrics;
 mod order;
 mod requests;
 mod retries;
+mod tracing;

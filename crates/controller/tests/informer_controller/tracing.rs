@@ -1,0 +1,123 @@
+//! What is logged, and which spans there are.
+
+use std::{io, sync::Arc};
+
+use ::tracing::subscriber::{DefaultGuard, set_default};
+use parking_lot::Mutex;
+use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
+use windlass_controller::InformerController;
+
+use crate::support::{Rig, config, pass};
+
+/// What is logged on this thread while it lives, as lines.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn listen(spans: FmtSpan) -> (Self, DefaultGuard) {
+        let lines = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .without_time()
+            .with_span_events(spans)
+            .with_writer(lines.clone())
+            .finish();
+        (lines, set_default(subscriber))
+    }
+
+    fn all(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().clone()).expect("utf-8");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Rows: GA-02
+#[tokio::test(start_paused = true)]
+async fn by_default_errors_are_logged_with_their_component() {
+    let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+    let rig = Rig::new(InformerController::builder());
+    rig.watch(rig.log.failing("w", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    running.stop().await.expect("it stops");
+
+    let all = lines.all();
+    let errors: Vec<_> = all.iter().filter(|line| line.contains("ERROR")).collect();
+    assert_eq!(errors.len(), 1, "{all:#?}");
+    for part in [
+        r#"component="InformerController""#,
+        r#"kind="configs""#,
+        "object=shop/web",
+        r#"role="watcher""#,
+        r#"action="CREATE""#,
+        "attempt=0",
+        "retry_in=Some(5s)",
+        "error=the handler failed: not yet",
+    ] {
+        assert!(errors[0].contains(part), "no {part} in {}", errors[0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_event_each_retry_and_each_call_has_a_span() {
+    let (lines, _guard) = Lines::listen(FmtSpan::NEW);
+    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    rig.watch(rig.log.failing("w", 1))
+        .reconcile(rig.log.reconciler("r"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    running.apply(config("web", 2)).await;
+    running.delete(config("web", 3)).await;
+    pass(1).await;
+    running.stop().await.expect("it stops");
+
+    let spans: Vec<_> = (lines.all().into_iter())
+        .filter_map(|line| {
+            // `INFO outer{..}:inner{..}: target: new`
+            let (spans, _) = line.trim().strip_prefix("INFO ")?.rsplit_once("}: ")?;
+            let names = spans.split("}:").map(|span| {
+                let (name, _) = span.split_once('{').unwrap_or((span, ""));
+                name.to_owned()
+            });
+            Some(names.collect::<Vec<_>>().join(" > "))
+        })
+        .filter(|path| !path.starts_with("informer"))
+        .collect();
+    assert_eq!(
+        spans,
+        [
+            "controller-event-add",
+            "controller-event-add > watcher",
+            "controller-event-add > reconciler",
+            "controller-retry",
+            "controller-retry > watcher",
+            "controller-event-update",
+            "controller-event-update > watcher",
+            "controller-event-update > reconciler",
+            "controller-event-delete",
+            "controller-event-delete > watcher",
+            "controller-event-delete > reconciler",
+        ]
+    );
+}

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use kube::api::PostParams;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use windlass_apiserver::{ApiServer, Listening};
@@ -45,7 +45,7 @@ async fn run(listening: &Listening, arguments: &[&str]) -> Result<String, Box<dy
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_gets_watches_describes_and_deletes() -> Result<(), Box<dyn Error>> {
+async fn kubectl_gets_watches_describes_applies_and_deletes() -> Result<(), Box<dyn Error>> {
     if Command::new("kubectl")
         .args(["version", "--client"])
         .output()
@@ -117,6 +117,37 @@ async fn kubectl_gets_watches_describes_and_deletes() -> Result<(), Box<dyn Erro
             .await?
             .contains("first")
     );
+
+    // Two containers, of which the second apply names one anew.
+    let manifest = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("deployment.json");
+    let file = manifest.to_str().ok_or("a path")?;
+    for image in ["one", "two"] {
+        std::fs::write(&manifest, deployment(image).to_string())?;
+        run(&listening, &["apply", "-f", file]).await?;
+    }
+    let images = "jsonpath={.spec.template.spec.containers[*].image}";
+    assert_eq!(
+        run(&listening, &["get", "deployment", "web", "-o", images]).await?,
+        "two side"
+    );
     listening.stop().await;
     Ok(())
+}
+
+fn deployment(image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [
+                    { "name": "web", "image": image },
+                    { "name": "side", "image": "side" },
+                ]},
+            },
+        },
+    })
 }

@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::Query;
 use crate::status::{FieldError, Status};
 
+/// Longer than anybody waits, and short enough to be added to any time.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The options of a list or watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListOptions {
@@ -85,7 +88,7 @@ impl ListOptions {
             "" => None,
             text => text
                 .parse::<u64>()
-                .map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds)))
+                .map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds).min(MAX_TIMEOUT)))
                 .map_err(|_| Status::bad_request(format!("invalid timeoutSeconds: {text:?}")))?,
         };
         let watch = query.flag("watch").unwrap_or(false);

@@ -124,7 +124,23 @@ impl ApiServer {
 
     /// A client of this server, in the namespace `default`.
     ///
-    /// No socket is involved. It must be called within a tokio runtime.
+    /// No socket is involved. The feature `kube` is needed for it, and a version feature of
+    /// `k8s-openapi` in the program.
+    ///
+    /// # Panics
+    ///
+    /// If it is called outside of a tokio runtime, as every kube client does.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> kube::Result<()> {
+    /// let client = windlass_apiserver::ApiServer::new().client();
+    /// assert_eq!(client.apiserver_version().await?.git_version, "v1.36.0");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "kube")]
     #[must_use]
     pub fn client(&self) -> kube::Client {

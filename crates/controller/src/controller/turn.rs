@@ -213,8 +213,7 @@ impl Turn<'_> {
     /// The event with the newest state of its object, if that is wanted and it is still the
     /// same object. The end of an object has no newer state.
     fn refresh(&self, key: &ObjectKey, event: &AnyEvent) -> AnyEvent {
-        let wanted = self.shared.settings.retry_object == RetryObject::Latest
-            && !matches!(event, Event::Deleted { .. });
+        let wanted = self.shared.settings.retry_object == RetryObject::Latest;
         let latest = wanted
             .then(|| self.shared.latest(self.kind, key))
             .flatten()

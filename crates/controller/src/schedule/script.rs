@@ -8,6 +8,7 @@
 //! fail a 0 5    … and handler 0 failed, to be tried again in 5 s
 //! again a 0 5   … and handler 0 asked to be called again in 5 s
 //! break a       … and the worker is gone
+//! half a 0 5    … and the worker is gone after handler 0 failed
 //! wait 5        5 s pass
 //! cancel 0      handler 0 is removed
 //! ```
@@ -172,6 +173,14 @@ fn work_that_broke_off_is_owed_again() {
 }
 
 #[test]
+fn what_a_broken_off_event_left_is_not_asked_about_by_the_same_event() {
+    check(
+        "update a, take, half a 0 5, take, done a, take, wait 5, take",
+        "a1 a1 - a!0",
+    );
+}
+
+#[test]
 fn namespaces_take_turns() {
     check(
         "update x/a, update x/b, update x/c, update y/d, take, take, take, take",
@@ -252,6 +261,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => name().prop_map(|name| Step::End("done", name)),
         2 => name().prop_map(|name| Step::End("drop", name)),
         1 => name().prop_map(|name| Step::End("break", name)),
+        1 => (name(), 0..3_u8, 0..9_u8).prop_map(|(name, handler, after)| {
+            Step::Owe("half", name, handler, after)
+        }),
         3 => (name(), 0..3_u8, 0..9_u8).prop_map(|(name, handler, after)| {
             Step::Owe("fail", name, handler, after)
         }),
@@ -347,7 +359,8 @@ impl Play {
                 ["wait", seconds] => self.now = self.now + secs(seconds),
                 ["cancel", handler] => self.cancel(handler),
                 ["done" | "drop", name] => self.end(name, words[0] == "done", None),
-                ["break", name] => self.give_back(name),
+                ["break", name] => self.give_back(name, None),
+                ["half", name, handler, after] => self.give_back(name, Some((handler, after))),
                 ["fail", name, handler, after] => {
                     self.end(name, true, Some((Reason::Failed, handler, after)));
                 }
@@ -433,7 +446,9 @@ impl Play {
                 for pending in pendings {
                     assert!(pending.uid == offer.uid || pending.action == Action::Deleted);
                 }
-                slots.clear();
+                if !offer.asked {
+                    slots.clear();
+                }
                 let numbers: Vec<_> = (oldest.iter())
                     .map(|number| format!("{name}{number}"))
                     .collect();
@@ -481,19 +496,38 @@ impl Play {
         self.schedule.finish(turn.lane, all);
     }
 
-    fn give_back(&mut self, name: &str) {
-        let Some(turn) = self.hands.remove(name) else {
+    fn give_back(&mut self, name: &str, failed: Option<(&str, &str)>) {
+        let Some(mut turn) = self.hands.remove(name) else {
             return;
         };
-        match &turn.work {
+        let mut owed = Vec::new();
+        match &mut turn.work {
             Work::Event { offer, pendings } => {
                 let untold = self.untold.get_mut(name).expect("it was offered");
                 untold.splice(..0, offer.event.numbers.iter().copied());
-                self.note(name, pendings);
+                if let Some((handler, after)) = failed {
+                    // Its pending calls were asked about, and kept.
+                    offer.asked = true;
+                    owed = std::mem::take(pendings);
+                    owed.push(Pending {
+                        uid: offer.uid.clone(),
+                        handler: id(handler),
+                        action: offer.event.action,
+                        reason: Reason::Failed,
+                        due: self.now + secs(after),
+                        overtaken: false,
+                        call: (),
+                    });
+                }
+                let pendings = std::mem::take(pendings);
+                self.note(name, pendings.iter().chain(&owed));
+                if let Work::Event { pendings: left, .. } = &mut turn.work {
+                    *left = pendings;
+                }
             }
-            Work::Retry(pending) => self.note(name, [pending]),
+            Work::Retry(pending) => self.note(name, [&*pending]),
         }
-        self.schedule.give_back(turn, []);
+        self.schedule.give_back(turn, owed);
     }
 
     fn cancel(&mut self, handler: &str) {

@@ -1,10 +1,14 @@
 //! Adding and removing informers, watchers and reconcilers.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use windlass_controller::{AddError, HandlerId, InformerController, Outcome, Request};
+use windlass_controller::{
+    AddError, HandlerId, InformerController, Outcome, Request, SimpleWatcher,
+};
 use windlass_informer::{Informer, Scripted};
 
-use crate::support::{KIND, Log, Refused, Rig, config};
+use crate::support::{KIND, Log, Refused, Rig, config, pass};
 
 /// Rows: GA-05
 #[test]
@@ -168,4 +172,32 @@ async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "late add web=1");
     running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_removed_while_the_one_before_it_is_called_is_not_called() {
+    let rig = Rig::new(InformerController::builder());
+    let log = rig.log.clone();
+    rig.watch(SimpleWatcher::new().on_add(move |_: Arc<ConfigMap>| {
+        log.say("begins");
+        pass_and_end(log.clone())
+    }));
+    let second = (rig.controller).add_watcher(KIND, rig.log.watcher("second"));
+    rig.watch(rig.log.watcher("third"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "begins");
+    running
+        .rig
+        .controller
+        .remove_watcher(KIND, second.expect("added"));
+    pass(5).await;
+    assert_eq!(running.said().await, "ends, third add web=1");
+    running.stop().await.expect("it stops");
+}
+
+async fn pass_and_end(log: Log) -> Result<(), Refused> {
+    pass(3).await;
+    log.say("ends");
+    Ok(())
 }

@@ -1,0 +1,184 @@
+//! What the examples take for granted: classes, services and certificates. *(pure)*
+//!
+//! Upstream's manifests name them and do not bring them along, since a cluster has its own.
+//! Ours is empty, so they are made up from the names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::{Resource, ResourceExt as _, api::DynamicObject};
+use serde_json::{Value, json};
+
+use crate::{
+    api::{GROUP, Gateway, Route},
+    guides::Manifest,
+};
+
+/// The objects that `manifests` name and do not hold, if `controller` is to run all classes.
+pub(crate) fn assumed(manifests: &[Manifest], controller: &str) -> Vec<Manifest> {
+    let mut wanted = Wanted::default();
+    for manifest in manifests {
+        wanted.read(manifest);
+    }
+    for manifest in manifests {
+        wanted.found(manifest);
+    }
+    wanted.objects(controller)
+}
+
+/// What is named, and was not found yet.
+#[derive(Default)]
+struct Wanted {
+    classes: BTreeSet<String>,
+    secrets: BTreeSet<Place>,
+    /// With their ports.
+    services: BTreeMap<Place, BTreeSet<i32>>,
+}
+
+/// A namespace and a name.
+type Place = (String, String);
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn read(&mut self, manifest: &Manifest) {
+        let namespace = manifest.namespace().unwrap_or_default();
+        let place = |other: &Option<String>, name: &str| {
+            (
+                other.as_deref().unwrap_or(namespace).to_owned(),
+                name.to_owned(),
+            )
+        };
+        if let Some(gateway) = parse::<Gateway>(manifest, "Gateway") {
+            self.classes.insert(gateway.spec.gateway_class_name);
+            let certificates = gateway
+                .spec
+                .listeners
+                .iter()
+                .flat_map(|one| one.certificates());
+            self.secrets
+                .extend(certificates.map(|one| place(&one.namespace, &one.name)));
+        }
+        if let Some(route) = parse::<Route>(manifest, "Route") {
+            let is_service = |group: &str, kind: &str| group.is_empty() && kind == "Service";
+            for backend in route
+                .spec
+                .backends()
+                .filter(|it| is_service(&it.group, &it.kind))
+            {
+                let ports = self
+                    .services
+                    .entry(place(&backend.namespace, &backend.name))
+                    .or_default();
+                ports.extend(backend.port);
+            }
+        }
+    }
+
+    fn found(&mut self, manifest: &Manifest) {
+        let place = || {
+            let namespace = manifest.namespace().unwrap_or_default();
+            (namespace.to_owned(), manifest.name().to_owned())
+        };
+        match manifest.kind() {
+            "GatewayClass" => _ = self.classes.remove(manifest.name()),
+            "Service" => _ = self.services.remove(&place()),
+            "Secret" => _ = self.secrets.remove(&place()),
+            _ => {}
+        }
+    }
+
+    fn objects(self, controller: &str) -> Vec<Manifest> {
+        let classes = self.classes.into_iter().map(|name| {
+            json!({
+                "apiVersion": format!("{GROUP}/v1"),
+                "kind": "GatewayClass",
+                "metadata": { "name": name },
+                "spec": { "controllerName": controller },
+            })
+        });
+        let services = self.services.into_iter().map(|((namespace, name), ports)| {
+            let ports = ports
+                .into_iter()
+                .map(|port| json!({ "name": format!("p{port}"), "port": port }));
+            json!({
+                "apiVersion": Service::api_version(&()),
+                "kind": Service::kind(&()),
+                "metadata": { "name": name, "namespace": namespace },
+                "spec": { "ports": ports.collect::<Vec<_>>() },
+            })
+        });
+        let secrets = self.secrets.into_iter().map(|(namespace, name)| {
+            json!({
+                "apiVersion": Secret::api_version(&()),
+                "kind": Secret::kind(&()),
+                "metadata": { "name": name, "namespace": namespace },
+                "type": "kubernetes.io/tls",
+                "data": { "tls.crt": "bm9uZQ==", "tls.key": "bm9uZQ==" },
+            })
+        });
+        classes
+            .chain(services)
+            .chain(secrets)
+            .filter_map(manifest)
+            .collect()
+    }
+}
+
+fn manifest(object: Value) -> Option<Manifest> {
+    let object: DynamicObject = serde_json::from_value(object).ok()?;
+    Some(Manifest {
+        file: format!("assumed: {}", object.name_any()),
+        object,
+    })
+}
+
+/// The object as a `K`, if its kind ends with `kind`. What is not as its kind should be wants
+/// nothing here: the API server will refuse it.
+fn parse<K: serde::de::DeserializeOwned>(manifest: &Manifest, kind: &str) -> Option<K> {
+    let object = manifest
+        .kind()
+        .ends_with(kind)
+        .then_some(&manifest.object)?;
+    serde_json::from_value(serde_json::to_value(object).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_and_not_there_is_made_up() {
+        let manifests = "
+{kind: Gateway, apiVersion: g/v1, metadata: {name: web, namespace: a}, spec: {gatewayClassName: c, listeners: [
+  {name: s, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: mine}, {name: yours, namespace: b}]}}]}}
+---
+{kind: HTTPRoute, apiVersion: g/v1, metadata: {name: r, namespace: a}, spec: {rules: [{backendRefs: [
+  {name: app, port: 80}, {name: app, port: 81}, {name: app, port: 80, namespace: b},
+  {name: far, kind: ServiceImport, group: x.io}, {name: known, port: 80}]}]}}
+---
+{kind: Service, apiVersion: v1, metadata: {name: known, namespace: a}}
+";
+        let manifests = Manifest::read("a.yaml", manifests).expect("manifests");
+        let assumed = assumed(&manifests, "example.io/ours");
+        let shown: Vec<_> = (assumed.iter())
+            .map(|it| {
+                format!(
+                    "{} {}/{}",
+                    it.kind(),
+                    it.namespace().unwrap_or("-"),
+                    it.name()
+                )
+            })
+            .collect();
+        let expected = [
+            "GatewayClass -/c",
+            "Service a/app",
+            "Service b/app",
+            "Secret a/mine",
+            "Secret b/yours",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(assumed[1].object.data["spec"]["ports"][1]["port"], 81);
+    }
+}

@@ -40,6 +40,9 @@ pub(crate) struct Test {
 struct Step {
     name: String,
     command: Command,
+
+    /// Whether its tests have the name of a server in their paths.
+    on_servers: bool,
 }
 
 /// What the steps came to.
@@ -113,13 +116,21 @@ impl Test {
 
     /// Runs one step, and prints what it said if it failed.
     fn check(&self, repository: &Repository, step: Step, outcome: &mut Outcome) -> Result<()> {
-        let Step { name, mut command } = step;
+        let Step {
+            name,
+            mut command,
+            on_servers,
+        } = step;
         let ran = progress::run(&name, command.current_dir(repository.root()), |line| {
             line.trim_start()
                 .starts_with("Running ")
                 .then(|| line.trim().to_owned())
         })?;
-        let totals = Totals::read(&ran.output);
+        let totals = if on_servers {
+            Totals::by_server(&ran.output)
+        } else {
+            Totals::read(&ran.output)
+        };
         let counted = if totals.is_empty() {
             String::new()
         } else {
@@ -194,6 +205,7 @@ impl Step {
         Self {
             name: name.into(),
             command,
+            on_servers: false,
         }
     }
 }
@@ -263,6 +275,7 @@ fn behaviour(found: &Found) -> Step {
         BEHAVIOUR,
     ];
     let mut step = Step::new("behaviour", &arguments);
+    step.on_servers = true;
     match found {
         Found::Server(server) => step.command.env(REAL_SERVER, &server.program),
         Found::Nothing(_) => step.command.env_remove(REAL_SERVER),

@@ -5,6 +5,14 @@
 //! object at a time, with retries. The modules below stand in the order in which an event
 //! passes them.
 
+#![cfg_attr(
+    test,
+    expect(
+        clippy::duplicate_mod,
+        reason = "the model test compiles the engine again, with another lock and clock"
+    )
+)]
+
 // What is carried.
 mod action;
 mod object;

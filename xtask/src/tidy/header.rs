@@ -31,10 +31,17 @@ fn a_sentence_has_an_end() {
     ));
     assert!(!begins_with_a_sentence("// What one uses.\n"));
     assert!(!begins_with_a_sentence("use std;\n"));
+    assert!(begins_with_a_sentence(
+        "#![doc = include_str!(\"../README.md\")]\n"
+    ));
 }
 
-/// Whether the first paragraph of the header ends as sentences do.
+/// Whether the first paragraph of the header ends as sentences do, or the header is a whole
+/// page from elsewhere.
 fn begins_with_a_sentence(text: &str) -> bool {
+    if text.starts_with("#![doc = include_str!(") {
+        return true;
+    }
     let header = text.lines().map_while(|line| line.strip_prefix("//!"));
     let paragraph = header.map(str::trim).take_while(|line| !line.is_empty());
     let last = paragraph

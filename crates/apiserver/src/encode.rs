@@ -60,7 +60,8 @@ pub(crate) fn list(
     now: Timestamp,
 ) -> Vec<u8> {
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
-    if !page.continue_token.is_empty() {
+    // Lists of custom resources say that there is no more, where others say nothing.
+    if !page.continue_token.is_empty() || resource.info.custom {
         metadata["continue"] = page.continue_token.as_str().into();
     }
     if let Some(remaining) = page.remaining {

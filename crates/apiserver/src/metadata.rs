@@ -65,11 +65,12 @@ pub(crate) fn is_unfinalized(object: &Value) -> bool {
 ///
 /// # Errors
 ///
-/// What a typed decoder would say of a field of the wrong type.
-pub(crate) fn decode(object: &mut Value) -> Result<(), String> {
+/// What a typed decoder would say of a field of the wrong type; `root` is its name for
+/// the metadata.
+pub(crate) fn decode(object: &mut Value, root: &str) -> Result<(), String> {
     match object.get("metadata") {
         None | Some(Value::Null | Value::Object(_)) => {}
-        Some(other) => return Err(mistyped("metadata", other, "ObjectMeta")),
+        Some(other) => return Err(mistyped(root, other, "v1.ObjectMeta")),
     }
     let metadata = of(object);
     metadata.retain(|field, value| {
@@ -83,7 +84,7 @@ pub(crate) fn decode(object: &mut Value) -> Result<(), String> {
             }
     });
     for (field, value) in metadata.iter_mut() {
-        let path = format!("metadata.{field}");
+        let path = format!("{root}.{field}");
         match field.as_str() {
             "generation" | "deletionGracePeriodSeconds" => {
                 if value.as_i64().is_none() {
@@ -134,7 +135,7 @@ fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    format!("json: cannot unmarshal {found} into Go struct field .{path} of type {wanted}")
+    format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
 }
 
 /// Gives a new object what only the server may give it.
@@ -171,7 +172,6 @@ pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
     /// Left out means kept; anything else is a change.
     const KEPT: &[&str] = &[
         "uid",
-        "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "name",
@@ -195,7 +195,12 @@ pub(crate) fn carry_over(object: &mut Value, old: &Value) -> Vec<FieldError> {
             _ => {}
         }
     }
-    for field in ["generation", "resourceVersion", "selfLink"] {
+    for field in [
+        "creationTimestamp",
+        "generation",
+        "resourceVersion",
+        "selfLink",
+    ] {
         match old.get("metadata").and_then(|metadata| metadata.get(field)) {
             Some(before) => metadata.insert(field.to_owned(), before.clone()),
             None => metadata.remove(field),
@@ -278,11 +283,11 @@ mod tests {
             json!({ "generation": "1" }),
         ] {
             let mut object = json!({ "metadata": metadata });
-            assert!(decode(&mut object).is_err(), "{object}");
+            assert!(decode(&mut object, "ObjectMeta").is_err(), "{object}");
         }
         let mut object =
             json!({ "metadata": { "name": "a", "labels": {}, "color": "red", "uid": null } });
-        assert_eq!(decode(&mut object), Ok(()));
+        assert_eq!(decode(&mut object, "ObjectMeta"), Ok(()));
         assert_eq!(object, json!({ "metadata": { "name": "a" } }));
     }
 

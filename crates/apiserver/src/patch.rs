@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::status::Status;
 
+mod json;
 mod strategic;
 
 /// JSON patches with more operations are refused, as Kubernetes refuses them.
@@ -85,9 +86,9 @@ impl Patch {
     /// 422 if an operation doesn't fit the object.
     pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         match self {
-            Self::Json(patch) => json_patch::patch(object, patch).map_err(|_| {
+            Self::Json(patch) => json::apply(object, patch).map_err(|_| {
                 // Kubernetes doesn't say which operation it was either.
-                Status::failure(
+                Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",
                     "the server rejected our request due to an error in our request",

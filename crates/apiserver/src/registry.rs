@@ -142,6 +142,15 @@ impl Registry {
             .map_or(&[], |versions| versions.as_slice())
     }
 
+    /// Whether there are built-in kinds in this version of a group.
+    pub(crate) fn has_built_in(&self, group: &str, version: &str) -> bool {
+        self.iter().any(|resource| {
+            !resource.info.custom
+                && resource.info.group == group
+                && resource.info.version == version
+        })
+    }
+
     /// Every resource in every version.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values().flatten()

@@ -25,6 +25,9 @@ pub(crate) enum SelectorError {
     /// A field by which this resource can't be selected.
     #[error("field label not supported: {0}")]
     Unsupported(String),
+    /// A field by which no resource but this one's own can be selected.
+    #[error("{0:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")]
+    Unknown(String),
 }
 
 /// A field by which a resource can be selected.
@@ -98,7 +101,7 @@ impl FieldSelector {
             let field = known
                 .iter()
                 .find(|field| field.label == label)
-                .ok_or_else(|| SelectorError::Unsupported(label.to_owned()))?;
+                .ok_or_else(|| unsupported(label, known))?;
             terms.push(Term {
                 field: field.clone(),
                 value,
@@ -150,6 +153,18 @@ impl SelectableField {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         }
+    }
+}
+
+/// Kinds that have no fields of their own are refused in other words than those that do.
+fn unsupported(label: &str, known: &[SelectableField]) -> SelectorError {
+    if known
+        .iter()
+        .all(|field| field.label.starts_with("metadata."))
+    {
+        SelectorError::Unknown(label.to_owned())
+    } else {
+        SelectorError::Unsupported(label.to_owned())
     }
 }
 

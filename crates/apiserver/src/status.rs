@@ -63,8 +63,10 @@ impl Status {
             "apiVersion": "v1",
             "metadata": metadata,
             "status": if self.code.is_success() { "Success" } else { "Failure" },
-            "code": self.code.as_u16(),
         });
+        if !self.code.is_success() {
+            status["code"] = self.code.as_u16().into();
+        }
         if !self.message.is_empty() {
             status["message"] = self.message.as_str().into();
         }
@@ -199,6 +201,23 @@ impl Status {
         }
     }
 
+    /// 422: an update doesn't say which version it is of. Kubernetes names the resource here
+    /// where it otherwise names the kind.
+    pub(crate) fn version_missing(about: &About<'_>) -> Self {
+        let error = FieldError::invalid(
+            "metadata.resourceVersion",
+            &0.into(),
+            "must be specified for an update",
+        );
+        Self::invalid(
+            &About {
+                kind: about.resource,
+                ..*about
+            },
+            &[error],
+        )
+    }
+
     /// 422: the options of a request break their rules; `kind` is such as `ListOptions`.
     pub(crate) fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
         let about = About {
@@ -250,6 +269,15 @@ impl Status {
             message,
             about,
         )
+    }
+
+    /// A refusal that says nothing of an object, as Kubernetes answers on behalf of a whole
+    /// request.
+    pub(crate) fn generic(code: StatusCode, reason: &'static str, message: &str) -> Self {
+        Self {
+            details: Some(Map::new()),
+            ..Self::failure(code, reason, message)
+        }
     }
 
     /// 406: nothing that the client accepts can be sent.

@@ -8,7 +8,8 @@ mod query;
 
 pub(crate) use accept::{Accept, Presentation};
 pub(crate) use options::{
-    DeleteOptions, ListOptions, UnknownFields, VersionMatch, WriteOptions, resource_version,
+    DeleteOptions, ListOptions, UnknownFields, VersionMatch, WriteOptions, read_version,
+    resource_version,
 };
 pub(crate) use path::{Place, Target};
 pub(crate) use query::Query;

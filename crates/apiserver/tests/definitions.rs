@@ -91,7 +91,7 @@ async fn a_definition_that_makes_no_sense_is_refused() {
         ),
         (
             changed(&|d| d["spec"]["versions"][0]["schema"] = Value::Null),
-            "schemas are required",
+            "spec.versions[0].schema.openAPIV3Schema: Required value",
         ),
         (
             changed(&|d| d["spec"]["versions"][0]["storage"] = false.into()),
@@ -101,7 +101,7 @@ async fn a_definition_that_makes_no_sense_is_refused() {
             changed(&|d| {
                 d["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["type"] = "thing".into();
             }),
-            "spec.versions[0].schema.openAPIV3Schema.type",
+            "spec.validation.openAPIV3Schema.type",
         ),
     ] {
         let (code, message) = refused(&server, Method::POST, DEFINITIONS, &definition).await;

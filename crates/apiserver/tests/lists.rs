@@ -67,11 +67,23 @@ async fn selectors_choose_by_label_and_by_field() -> kube::Result<()> {
     let (code, status, _) = list(&server, &format!("{MAPS}?fieldSelector=data.x%3D1")).await;
     assert_eq!(
         (code, &status["message"]),
-        (400, &json!("field label not supported: data.x"))
+        (
+            400,
+            &json!(
+                r#""data.x" is not a known field selector: only "metadata.name", "metadata.namespace""#
+            )
+        )
     );
     assert_eq!(
         list(&server, &format!("{MAPS}?labelSelector=a+b")).await.0,
         400
+    );
+
+    let path = "/api/v1/pods?fieldSelector=data.x%3D1";
+    let (code, status, _) = list(&server, path).await;
+    assert_eq!(
+        (code, &status["message"]),
+        (400, &json!("field label not supported: data.x"))
     );
 
     register(&client(&server), widget_definition()).await?;

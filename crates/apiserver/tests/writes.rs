@@ -37,16 +37,9 @@ async fn a_refusal_is_a_status_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_serves_is_plain_text() {
+async fn what_nobody_serves_is_plain_text_or_says_so() {
     let server = ApiServer::new();
-    for path in [
-        "/nowhere",
-        "/apis/ex.io/v1/widgets",
-        "/api/v1/widgets",
-        "/api/v1/configmaps/a",
-        "/api/v1/namespaces/default/nodes",
-        "/api/v1/namespaces/default/configmaps/a/status",
-    ] {
+    for path in ["/nowhere", "/apis/ex.io/v1/widgets", "/apis/ex.io"] {
         let request = Request::get(path).body(Full::default()).expect("a request");
         let (parts, body) = answer(&server, request).await;
         assert_eq!(
@@ -55,6 +48,25 @@ async fn what_nobody_serves_is_plain_text() {
             "{path}"
         );
     }
+    for path in [
+        "/api/v1/widgets",
+        "/api/v1/configmaps/a",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/namespaces/default/configmaps/a/status",
+    ] {
+        let (code, status) = request(&server, Method::GET, path, None).await;
+        assert_eq!(code, 404, "{path}");
+        let message = "the server could not find the requested resource";
+        assert_eq!(
+            status["message"], message,
+            "{path}: where there are built-in kinds"
+        );
+    }
+    let (code, status) = request(&server, Method::PUT, MAPS, Some(&json!({}))).await;
+    assert_eq!(
+        (code.as_u16(), status["reason"].as_str()),
+        (405, Some("MethodNotAllowed"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,8 +162,8 @@ async fn an_update_says_which_version_it_is_of_where_that_matters() -> kube::Res
     assert_eq!(code, 422);
     assert_eq!(
         status["message"],
-        "Lease.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: \
-         0x0: must be specified for an update"
+        "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: \
+         0: must be specified for an update"
     );
     register(&client(&server), widget_definition()).await?;
     let widget = json!({
@@ -179,14 +191,17 @@ async fn identity_does_not_change() {
     assert!(status["message"].as_str().is_some_and(|message| {
         message.contains("Precondition failed: UID in precondition: other, UID in object meta: ")
     }));
-    let older = json!({ "metadata": { "creationTimestamp": "2001-01-01T00:00:00Z" } });
-    let (code, status) = request(&server, Method::PATCH, &path, Some(&older)).await;
+    let dying = json!({ "metadata": { "deletionTimestamp": "2001-01-01T00:00:00Z" } });
+    let (code, status) = request(&server, Method::PATCH, &path, Some(&dying)).await;
     assert_eq!(code, 422);
     assert!(
         status["message"]
             .as_str()
             .is_some_and(|m| m.ends_with("field is immutable"))
     );
+    let older = json!({ "metadata": { "creationTimestamp": "2001-01-01T00:00:00Z" } });
+    let (code, _) = request(&server, Method::PATCH, &path, Some(&older)).await;
+    assert_eq!(code, 200, "said in vain");
     let renamed = json!({ "metadata": { "name": "b" } });
     assert_eq!(
         request(&server, Method::PATCH, &path, Some(&renamed))

@@ -67,6 +67,8 @@ impl Cluster {
         if &*resource.table == DEFINITIONS {
             errors.extend(Definition::validate(&object));
             object["status"] = serde_json::json!({
+                "acceptedNames": { "kind": "", "plural": "" },
+                "conditions": null,
                 "storedVersions": [Definition::of(&object).storage_version()],
             });
         }

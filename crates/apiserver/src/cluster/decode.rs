@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Part;
 use crate::metadata;
 use crate::registry::Resource;
-use crate::status::{FieldError, Status};
+use crate::status::{About, FieldError, Status};
 use crate::wire::UnknownFields;
 
 /// An object in the form in which it is stored.
@@ -36,7 +36,12 @@ pub(super) fn decode(
         )));
     }
     check_type(resource, &body)?;
-    metadata::decode(&mut body).map_err(|error| cannot_handle(resource, &error))?;
+    let root = if resource.info.custom {
+        "ObjectMeta"
+    } else {
+        "ObjectMeta.metadata"
+    };
+    metadata::decode(&mut body, root).map_err(|error| cannot_handle(resource, &error))?;
     place(resource, namespace, &mut body)?;
     if let Some(schema) = &resource.schema {
         body["apiVersion"] = resource.api_version().into();
@@ -119,19 +124,43 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
             "Object '{missing}' is missing"
         )));
     }
-    if !api_version.is_empty() && api_version != expected {
-        return Err(Status::bad_request(format!(
+    let strange_version = !api_version.is_empty() && api_version != expected;
+    let strange_kind = !kind.is_empty() && kind != resource.info.kind;
+    if resource.info.custom && strange_version {
+        Err(Status::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version \
              ({expected})"
-        )));
-    }
-    if !kind.is_empty() && kind != resource.info.kind {
-        return Err(Status::bad_request(format!(
+        )))
+    } else if resource.info.custom && strange_kind {
+        let about = About {
+            kind,
+            ..resource.about(metadata::text(body, "name"))
+        };
+        let detail = format!("must be {}", resource.info.kind);
+        Err(Status::invalid(
+            &about,
+            &[FieldError::invalid("kind", &kind.into(), detail)],
+        ))
+    } else if strange_version {
+        Err(cannot_handle(
+            resource,
+            &format!(
+                "no kind {:?} is registered for version {api_version:?}",
+                if kind.is_empty() {
+                    &resource.info.kind
+                } else {
+                    kind
+                }
+            ),
+        ))
+    } else if strange_kind {
+        Err(Status::bad_request(format!(
             "{kind} in version {:?} cannot be handled as a {}",
             resource.info.version, resource.info.kind
-        )));
+        )))
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
 fn place(resource: &Resource, namespace: Option<&str>, body: &mut Value) -> Result<(), Status> {

@@ -118,6 +118,21 @@ impl Cluster {
         if let Some(finalizers) = finalizers.as_array_mut() {
             finalizers.push(CRD_FINALIZER.into());
         }
+        // Like a namespace, it waits for others, and nothing of it is graceful.
+        let metadata = metadata::of(&mut value);
+        metadata.remove("deletionGracePeriodSeconds");
+        if let Some(generation) = object.metadata("generation") {
+            metadata.insert("generation".to_owned(), generation.clone());
+        }
+        condition(
+            &mut value,
+            "Terminating",
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            now,
+        );
+        let dying = self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
         condition(
             &mut value,
             "Terminating",
@@ -126,7 +141,7 @@ impl Cluster {
             "CustomResource deletion is in progress",
             now,
         );
-        let dying = self.store.put(&DEFINITIONS.into(), key, value, 0);
+        self.store.put(&DEFINITIONS.into(), key, value, 0);
         self.serve(key);
         self.dying_definitions.insert(key.clone());
         let table = table_of(key);

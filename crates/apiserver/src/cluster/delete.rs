@@ -6,7 +6,7 @@ use super::{Cluster, DEFINITIONS, NAMESPACES};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::selector::Selector;
-use crate::status::Status;
+use crate::status::{About, Status};
 use crate::store::{Key, Stored, Table};
 use crate::wire::DeleteOptions;
 
@@ -132,7 +132,11 @@ fn check_preconditions(
         .metadata("name")
         .and_then(|name| name.as_str())
         .unwrap_or_default();
-    let about = resource.about(name);
+    // Kubernetes names the kind here where it otherwise names the resource.
+    let about = About {
+        resource: &resource.info.kind,
+        ..resource.about(name)
+    };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != object.uid()) {
         let detail = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object \

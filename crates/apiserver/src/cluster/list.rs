@@ -12,7 +12,7 @@ use crate::registry::Resource;
 use crate::selector::Selector;
 use crate::status::Status;
 use crate::store::{Key, Objects, Stored};
-use crate::wire::{ListOptions, VersionMatch, resource_version};
+use crate::wire::{ListOptions, VersionMatch, read_version};
 
 /// One page of a list, or the whole.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Cluster {
         options: &ListOptions,
     ) -> Result<Page, Status> {
         let selector = selector(resource, options)?;
-        let wanted = resource_version(&options.resource_version)?;
+        let wanted = read_version(&options.resource_version)?;
         let current = self.store.revision();
         if !options.continue_token.is_empty() {
             if wanted.is_some_and(|wanted| wanted != 0) {

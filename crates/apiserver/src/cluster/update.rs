@@ -9,7 +9,7 @@ use super::{Cluster, DEFINITIONS, NAMESPACES, Written, defaults};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
-use crate::status::{FieldError, FieldErrorKind, Status};
+use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{WriteOptions, resource_version};
 
@@ -46,17 +46,10 @@ impl Cluster {
         check_name(key, object)?;
         let old = self.get(resource, key)?.clone();
         let about = resource.about(&key.name);
-        match resource_version(metadata::text(object, "resourceVersion"))? {
+        match sent_version(object)? {
             None | Some(0) if resource.rules.unconditional_update => {}
             None | Some(0) => {
-                let error = FieldError {
-                    path: "metadata.resourceVersion".to_owned(),
-                    kind: FieldErrorKind::Invalid {
-                        value: "0x0".to_owned(),
-                    },
-                    detail: "must be specified for an update".to_owned(),
-                };
-                return Err(Status::invalid(&about, &[error]));
+                return Err(Status::version_missing(&about));
             }
             Some(version) if version != old.revision() => return Err(Status::modified(&about)),
             Some(_) => {}
@@ -83,7 +76,7 @@ impl Cluster {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, object, options.unknown_fields)?;
         check_name(key, &decoded.object)?;
-        let version = resource_version(metadata::text(&decoded.object, "resourceVersion"))?;
+        let version = sent_version(&decoded.object)?;
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
             return Err(Status::modified(&resource.about(&key.name)));
         }
@@ -107,7 +100,10 @@ impl Cluster {
         let uid = metadata::text(&object, "uid");
         if !uid.is_empty() && uid != old.uid() {
             let detail = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, \
+                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in \
+                 object meta: {}",
+                registry_path(resource, key),
                 old.uid()
             );
             return Err(Status::conflict(&about, &detail));
@@ -236,13 +232,39 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
     }
 }
 
+/// The version that an update is of.
+fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
+    resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
+}
+
+/// Where the real server keeps an object, which it tells in one message.
+fn registry_path(resource: &Resource, key: &Key) -> String {
+    let group = if resource.info.custom {
+        resource.info.group.as_str()
+    } else {
+        ""
+    };
+    let parts = [
+        "registry",
+        group,
+        &resource.info.plural,
+        &key.namespace,
+        &key.name,
+    ];
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    parts.fold(String::new(), |path, part| path + "/" + part)
+}
+
 fn check_name(key: &Key, object: &Value) -> Result<(), Status> {
     let name = metadata::text(object, "name");
     if name == &*key.name {
         return Ok(());
     }
     Err(Status::bad_request(if name.is_empty() {
-        "the name of the object must be set".to_owned()
+        format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )
     } else {
         format!(
             "the name of the object ({name}) does not match the name on the URL ({})",

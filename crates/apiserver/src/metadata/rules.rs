@@ -74,7 +74,8 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
                 &finalizer.into(),
                 why,
             ));
-        } else if finalizers == Finalizers::Qualified
+        }
+        if finalizers == Finalizers::Qualified
             && !finalizer.contains('/')
             && !STANDARD_FINALIZERS.contains(&finalizer)
         {
@@ -147,7 +148,7 @@ fn annotations(metadata: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
-    let mut controller: Option<&str> = None;
+    let mut controller: Option<String> = None;
     let owners = metadata.get("ownerReferences").and_then(Value::as_array);
     for owner in owners.into_iter().flatten() {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -163,16 +164,16 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
             }
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
+            let name = format!("{}/{}", text("kind"), text("name"));
             if let Some(first) = controller {
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in \
-                     references for {first} and {}",
-                    text("name")
+                     references for {first} and {name}"
                 );
                 let all = &metadata["ownerReferences"];
                 errors.push(FieldError::invalid("metadata.ownerReferences", all, detail));
             }
-            controller = Some(text("name"));
+            controller = Some(name);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::table::Columns;
 mod rows;
 
 /// What every resource can do, in the order of discovery documents.
-pub(super) const VERBS: &[&str] = &[
+const VERBS: &[&str] = &[
     "create",
     "delete",
     "deletecollection",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::builtin::{VERBS, metadata_fields};
+use super::builtin::metadata_fields;
 use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
 use crate::metadata::{self, Finalizers, NameRule};
 use crate::schema::Schema;
@@ -18,6 +18,18 @@ use priority::Priority;
 
 /// What keeps a definition until the objects of its kind are gone.
 pub(crate) const CRD_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// What every custom resource can do, in the order in which the real server says it.
+const VERBS: &[&str] = &[
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
 
 /// A custom resource definition that makes sense.
 #[derive(Debug)]

@@ -109,17 +109,17 @@ impl<'a> Reader<'a> {
         let operator = if self.rest.is_empty() || self.rest.starts_with(',') {
             Operator::Exists
         } else if self.eat("!=") {
-            Operator::NotIn(self.value()?)
+            Operator::NotIn(self.value(&key)?)
         } else if self.eat("==") || self.eat("=") {
-            Operator::In(self.value()?)
+            Operator::In(self.value(&key)?)
         } else if self.eat(">") {
             Operator::Above(self.bound()?)
         } else if self.eat("<") {
             Operator::Below(self.bound()?)
         } else {
             match self.word() {
-                "in" => Operator::In(self.values()?),
-                "notin" => Operator::NotIn(self.values()?),
+                "in" => Operator::In(self.values(&key)?),
+                "notin" => Operator::NotIn(self.values(&key)?),
                 other => {
                     let message =
                         format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt");
@@ -146,14 +146,14 @@ impl<'a> Reader<'a> {
         )
     }
 
-    fn value(&mut self) -> Result<BTreeSet<String>, SelectorError> {
+    fn value(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
         self.skip_space();
         let value = self.word();
-        checked(value)?;
+        checked(key, value)?;
         Ok(BTreeSet::from([value.to_owned()]))
     }
 
-    fn values(&mut self) -> Result<BTreeSet<String>, SelectorError> {
+    fn values(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
         self.skip_space();
         if !self.eat("(") {
             return Err(self.unexpected("'('"));
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_space();
             let value = self.word();
-            checked(value)?;
+            checked(key, value)?;
             values.insert(value.to_owned());
             self.skip_space();
             if self.eat(")") {
@@ -208,15 +208,15 @@ impl<'a> Reader<'a> {
     }
 
     fn unexpected(&self, expected: &str) -> SelectorError {
-        SelectorError::Label(format!("found '{}', expected: {expected}", self.rest))
+        SelectorError::Label(format!("found '{}' expected: {expected}", self.rest))
     }
 }
 
-fn checked(value: &str) -> Result<(), SelectorError> {
+fn checked(key: &str, value: &str) -> Result<(), SelectorError> {
     match syntax::label_value(value) {
         None => Ok(()),
         Some(why) => Err(SelectorError::Label(format!(
-            "values[0]: Invalid value: {value:?}: {why}"
+            "values[0][{key}]: Invalid value: {value:?}: {why}"
         ))),
     }
 }

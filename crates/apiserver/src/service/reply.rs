@@ -138,6 +138,22 @@ pub(crate) fn not_found() -> Response<ResponseBody> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
+/// What a group of built-in kinds doesn't have: here the real server says it as an object.
+pub(crate) fn no_such_resource() -> Response<ResponseBody> {
+    let message = "the server could not find the requested resource";
+    refusal(&Status::generic(StatusCode::NOT_FOUND, "NotFound", message))
+}
+
+/// What a URL doesn't do.
+pub(crate) fn no_such_method() -> Response<ResponseBody> {
+    let message = "the server does not allow this method on the requested resource";
+    refusal(&Status::generic(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "MethodNotAllowed",
+        message,
+    ))
+}
+
 /// The lines of a watch.
 pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
     response(StatusCode::OK, JSON, ResponseBody::lines(lines))

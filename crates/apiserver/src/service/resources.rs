@@ -17,7 +17,7 @@ use crate::selector::FieldSelector;
 use crate::status::Status;
 use crate::store::Key;
 use crate::wire::{
-    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, resource_version,
+    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, read_version,
 };
 
 /// A request to a resource that is served.
@@ -37,10 +37,7 @@ pub(super) async fn respond(
 ) -> Result<Response<ResponseBody>, Status> {
     let query = Query::parse(call.parts.uri.query().unwrap_or_default());
     let Some(verb) = Verb::of(&call.parts.method, &place, &query) else {
-        return Ok(reply::text(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "405 method not allowed\n",
-        ));
+        return Ok(reply::no_such_method());
     };
     authorize(service, verb, &place, &query)?;
     let found = service.shared.read(|cluster| {
@@ -49,9 +46,27 @@ pub(super) async fn respond(
             .find(&place.group, &place.version, &place.resource)
             .cloned()
     });
-    let Some(resource) = found.filter(|resource| is_there(resource, &place)) else {
-        return Ok(reply::not_found());
+    let Some(resource) = found else {
+        let is_built_in = service
+            .shared
+            .read(|cluster| cluster.registry.has_built_in(&place.group, &place.version));
+        return Ok(if is_built_in {
+            reply::no_such_resource()
+        } else {
+            reply::not_found()
+        });
     };
+    if !is_there(&resource, &place) {
+        return match place
+            .name
+            .as_deref()
+            .filter(|_| place.subresource.is_some())
+        {
+            _ if !resource.info.custom => Ok(reply::no_such_resource()),
+            Some(name) => Err(Status::not_found(&resource.about(name))),
+            None => Ok(reply::not_found()),
+        };
+    }
     let operation = Operation {
         service,
         call,
@@ -60,6 +75,12 @@ pub(super) async fn respond(
         place,
     };
     if !operation.is_allowed(verb) {
+        if !operation.resource.info.custom {
+            return Ok(reply::no_such_method());
+        }
+        if verb == Verb::Create {
+            return Ok(reply::not_found());
+        }
         let about = operation.resource.about("");
         return Err(Status::method_not_allowed(&about, verb.name()));
     }
@@ -164,7 +185,7 @@ impl Operation<'_> {
 
     async fn get(&self) -> Result<Response<ResponseBody>, Status> {
         let presentation = self.presentation()?;
-        self.wait_for(resource_version(self.query.get("resourceVersion"))?)
+        self.wait_for(read_version(self.query.get("resourceVersion"))?)
             .await?;
         let key = self.key();
         let object = self
@@ -185,7 +206,7 @@ impl Operation<'_> {
     async fn list(&self) -> Result<Response<ResponseBody>, Status> {
         let presentation = self.call.accept.presentation(&self.query, true)?;
         let options = ListOptions::parse(&self.query)?;
-        self.wait_for(resource_version(&options.resource_version)?)
+        self.wait_for(read_version(&options.resource_version)?)
             .await?;
         let namespace = self.place.namespace.as_deref();
         let page = self

@@ -112,7 +112,10 @@ fn default_timeout() -> Duration {
 
 impl Start {
     fn of(options: &ListOptions, has_watch_list: bool) -> Result<Self, Status> {
-        let version = resource_version(&options.resource_version)?;
+        let text = &options.resource_version;
+        let version = resource_version(text).map_err(|why| {
+            Status::untyped(format!("resourceVersion: Invalid value: {text:?}: {why}"))
+        })?;
         Ok(match (options.send_initial_events, version) {
             (Some(true), version) => Self::State {
                 at_least: version.unwrap_or_default(),

@@ -78,18 +78,18 @@ impl ListOptions {
     pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
         let limit = match query.get("limit") {
             "" => 0,
+            // A negative limit is none.
             text => text
                 .parse::<i64>()
-                .ok()
-                .and_then(|limit| usize::try_from(limit).ok())
-                .ok_or_else(|| Status::bad_request(format!("invalid limit: {text:?}")))?,
+                .map(|limit| usize::try_from(limit).unwrap_or_default())
+                .map_err(|_| Status::bad_request(not_a_number("ParseInt", text)))?,
         };
         let timeout = match query.get("timeoutSeconds") {
             "" => None,
             text => text
                 .parse::<u64>()
                 .map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds).min(MAX_TIMEOUT)))
-                .map_err(|_| Status::bad_request(format!("invalid timeoutSeconds: {text:?}")))?,
+                .map_err(|_| Status::bad_request(not_a_number("ParseInt", text)))?,
         };
         let watch = query.flag("watch").unwrap_or(false);
         let resource_version = query.get("resourceVersion").to_owned();
@@ -105,7 +105,7 @@ impl ListOptions {
                     if watch {
                         &["NotOlderThan"][..]
                     } else {
-                        &["Exact", "NotOlderThan"]
+                        &["Exact", "NotOlderThan", ""]
                     },
                 );
                 return Err(Status::invalid_options("ListOptions", &[error]));
@@ -123,30 +123,35 @@ impl ListOptions {
             timeout,
             send_initial_events,
         };
-        match options.contradiction() {
-            Some(error) => Err(Status::invalid_options("ListOptions", &[error])),
-            None => Ok(options),
+        let contradictions = options.contradictions();
+        if contradictions.is_empty() {
+            Ok(options)
+        } else {
+            Err(Status::invalid_options("ListOptions", &contradictions))
         }
     }
 
-    fn contradiction(&self) -> Option<FieldError> {
-        let forbidden = |path: &str, detail: &str| Some(FieldError::forbidden(path, detail));
+    fn contradictions(&self) -> Vec<FieldError> {
+        let forbidden = |path: &str, detail: &str| vec![FieldError::forbidden(path, detail)];
+        let of_match = |detail: &str| forbidden("resourceVersionMatch", detail);
         if self.watch {
+            let needed = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
             match (self.send_initial_events, self.version_match) {
-                (Some(_), None) => forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                (Some(_), None) => of_match(needed),
+                (Some(_), Some(VersionMatch::Exact)) => {
+                    let mut errors = of_match(needed);
+                    errors.push(FieldError::not_supported(
+                        "resourceVersionMatch",
+                        &"Exact".into(),
+                        ["NotOlderThan"],
+                    ));
+                    errors
+                }
+                (None, Some(_)) => of_match(
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is \
+                     provided",
                 ),
-                (None, Some(_)) => forbidden(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                ),
-                (Some(_), Some(VersionMatch::Exact)) => Some(FieldError::not_supported(
-                    "resourceVersionMatch",
-                    &"Exact".into(),
-                    ["NotOlderThan"],
-                )),
-                _ => None,
+                (None, None) | (Some(_), Some(VersionMatch::NotOlderThan)) => Vec::new(),
             }
         } else if self.send_initial_events.is_some() {
             forbidden(
@@ -154,26 +159,22 @@ impl ListOptions {
                 "sendInitialEvents is forbidden for list",
             )
         } else if self.version_match.is_none() {
-            None
+            Vec::new()
         } else if !self.continue_token.is_empty() {
-            forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden when continue is provided",
-            )
+            of_match("resourceVersionMatch is forbidden when continue is provided")
         } else if self.resource_version.is_empty() {
-            forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            )
+            of_match("resourceVersionMatch is forbidden unless resourceVersion is provided")
         } else if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
-            forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            )
+            of_match("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
         } else {
-            None
+            Vec::new()
         }
     }
+}
+
+/// What Go says of a number that isn't one.
+fn not_a_number(parser: &str, text: &str) -> String {
+    format!("strconv.{parser}: parsing {text:?}: invalid syntax")
 }
 
 // === impl WriteOptions ===
@@ -247,7 +248,7 @@ impl DeleteOptions {
                 .is_some_and(|value| !value.is_null()),
             None => query.flag("orphanDependents").is_some(),
         };
-        let known = ["Background", "Foreground", "Orphan"];
+        let known = ["Foreground", "Background", "Orphan", "nil"];
         if orphans && !policy.is_empty() {
             errors.push(FieldError::invalid(
                 "propagationPolicy",
@@ -289,25 +290,42 @@ fn dry_run(text: &str, errors: &mut Vec<FieldError>) -> bool {
         "" => false,
         "All" => true,
         other => {
-            errors.push(FieldError::not_supported("dryRun", &other.into(), ["All"]));
+            errors.push(FieldError::not_supported(
+                "dryRun",
+                &vec![other].into(),
+                ["All"],
+            ));
             false
         }
     }
+}
+
+/// The number that the resourceVersion of a get or list is; empty is none.
+///
+/// # Errors
+///
+/// 400 if it isn't a number.
+pub(crate) fn read_version(text: &str) -> Result<Option<u64>, Status> {
+    resource_version(text).map_err(|why| {
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: {why}"
+        ))
+    })
 }
 
 /// The number that a resourceVersion is; empty is none.
 ///
 /// # Errors
 ///
-/// 400 if it isn't a number.
-pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
+/// What is wrong with it if it isn't a number. Kubernetes answers with different codes in
+/// different places.
+pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, String> {
     match text {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            Status::bad_request(format!(
-                "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            ))
-        }),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| not_a_number("ParseUint", text)),
     }
 }
 
@@ -321,7 +339,6 @@ mod tests {
     fn list_options_that_contradict_each_other_are_refused() {
         for (query, code) in [
             ("limit=x", 400),
-            ("limit=-1", 400),
             ("resourceVersionMatch=Exact", 422),
             ("resourceVersionMatch=Exact&resourceVersion=0", 422),
             ("resourceVersionMatch=Newest&resourceVersion=1", 422),
@@ -380,8 +397,8 @@ mod tests {
         assert_eq!(resource_version(""), Ok(None));
         assert_eq!(resource_version("12"), Ok(Some(12)));
         assert_eq!(
-            resource_version("abc").map_err(|status| status.code()),
-            Err(400)
+            resource_version("abc"),
+            Err(r#"strconv.ParseUint: parsing "abc": invalid syntax"#.to_owned())
         );
     }
 }

@@ -14,6 +14,12 @@ impl<'a> Definition<'a> {
     pub(crate) fn validate(object: &'a Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let definition = Self { object };
+        let expected = format!("{}.{}", definition.plural(), definition.group());
+        let name = metadata::text(object, "name");
+        if name != expected {
+            let detail = "must be spec.names.plural+\".\"+spec.group";
+            errors.push(FieldError::invalid("metadata.name", &name.into(), detail));
+        }
         for pointer in [
             "group",
             "scope",
@@ -43,12 +49,6 @@ impl<'a> Definition<'a> {
                 supported,
             ));
         }
-        let expected = format!("{}.{}", definition.plural(), definition.group());
-        let name = metadata::text(object, "name");
-        if name != expected {
-            let detail = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(FieldError::invalid("metadata.name", &name.into(), detail));
-        }
         if object.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
             errors.push(FieldError::invalid(
                 "spec.preserveUnknownFields",
@@ -73,10 +73,6 @@ impl<'a> Definition<'a> {
 
     fn validate_versions(&self, errors: &mut Vec<FieldError>) {
         let versions = self.versions();
-        if versions.is_empty() {
-            errors.push(FieldError::required("spec.versions", ""));
-            return;
-        }
         let stored = versions
             .iter()
             .filter(|version| version["storage"] == true)
@@ -92,6 +88,10 @@ impl<'a> Definition<'a> {
                 "must have exactly one version marked as storage version",
             ));
         }
+        let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
+        let is_shared = versions
+            .first()
+            .is_some_and(|first| versions.iter().all(|v| schema(v) == schema(first)));
         let mut names = Vec::new();
         for (at, version) in versions.iter().enumerate() {
             let path = format!("spec.versions[{at}]");
@@ -110,9 +110,18 @@ impl<'a> Definition<'a> {
             match version.pointer("/schema/openAPIV3Schema") {
                 None | Some(Value::Null) => errors.push(FieldError::required(
                     format!("{path}.schema.openAPIV3Schema"),
-                    "schemas are required",
+                    "",
                 )),
                 Some(schema) => {
+                    let place = if is_shared {
+                        "spec.validation.openAPIV3Schema".to_owned()
+                    } else {
+                        format!("{path}.schema.openAPIV3Schema")
+                    };
+                    // One that all versions share is told of once.
+                    if is_shared && at > 0 {
+                        continue;
+                    }
                     if let Err(found) = Schema::compile(schema) {
                         errors.extend(found.into_iter().map(|error| {
                             let rest = match error.path.as_str() {
@@ -121,7 +130,7 @@ impl<'a> Definition<'a> {
                                 rest => format!(".{rest}"),
                             };
                             FieldError {
-                                path: format!("{path}.schema.openAPIV3Schema{rest}"),
+                                path: format!("{place}{rest}"),
                                 ..error
                             }
                         }));

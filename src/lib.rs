@@ -1,3 +1,6 @@
-//! Windlass.
+#![doc = include_str!("../README.md")]
 
+pub use windlass_controller::*;
 pub use windlass_informer::*;
+pub use windlass_listmap as listmap;
+pub use windlass_operator::*;

@@ -47,7 +47,7 @@ pub use crate::{
     },
     error::{AddError, BuildError, HandlerError, RunError},
     object::AnyObject,
-    reconciler::{Failure, Outcome, Reconciler, Request, State},
+    reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     retry::{
         AlwaysDequeue, Arrival, ExponentialBackoff, NeverDequeue, NeverRetry,
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,

@@ -6,8 +6,15 @@ mod failure;
 mod outcome;
 mod request;
 mod state;
+mod typed;
 
-pub use self::{failure::Failure, outcome::Outcome, request::Request, state::State};
+pub use self::{
+    failure::Failure,
+    outcome::Outcome,
+    request::Request,
+    state::State,
+    typed::{CannotCastError, TypedReconciler},
+};
 pub(crate) use self::{
     failure::Retry,
     request::{Call, cast},

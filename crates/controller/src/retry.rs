@@ -18,7 +18,8 @@ pub use self::{
 #[non_exhaustive]
 pub enum RetryObject {
     /// With the newest that the informer has, if it is still the same object (of the same
-    /// uid). A retry never brings back what a later update has replaced.
+    /// uid). A retry never brings back what a later update has replaced. It may be ahead of
+    /// events that are still to be told.
     #[default]
     Latest,
     /// With the object of the call that failed, as in grafana-app-sdk.

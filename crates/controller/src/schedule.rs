@@ -16,12 +16,9 @@
 //! - **Fair.** Whatever is ready is taken within a bounded number of turns.
 //! - **Bounded.** A lane to which nothing is owed does not exist.
 
-use std::{
-    collections::HashSet,
-    hash::{BuildHasher, RandomState},
-};
+use std::{collections::HashSet, hash::BuildHasher};
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 use crate::{Action, HandlerId};
@@ -52,7 +49,7 @@ pub(crate) struct Schedule<E, P> {
     lanes: Slab<Lane<E, P>>,
     /// The lanes by their key, which is kept in the lane alone.
     index: HashTable<LaneId>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     groups: Groups,
 
     ready: Ready,
@@ -108,7 +105,7 @@ impl<E, P> Default for Schedule<E, P> {
         Self {
             lanes: Slab::new(),
             index: HashTable::new(),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             groups: Groups::default(),
             ready: Ready::default(),
             agenda: Agenda::default(),

@@ -10,7 +10,7 @@ use kube::Resource;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Event, Health, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
+    Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
 };
 
 use super::{Shared, notice::Notice};
@@ -98,8 +98,13 @@ impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
     ) -> BoxFuture<'static, Result<(), InformerError>> {
         async move {
             match self.informer.run(stop).await {
-                // Somebody else runs it, and we are told all the same.
-                Err(InformerError::AlreadyRan { .. }) => Ok(()),
+                // Somebody else runs it, and we are told all the same; unless it has ended, and
+                // nobody is told anything any more.
+                Err(InformerError::AlreadyRan { .. })
+                    if !matches!(self.informer.health().state, HealthState::Stopped) =>
+                {
+                    Ok(())
+                }
                 ended => ended,
             }
         }

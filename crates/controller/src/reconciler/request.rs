@@ -59,6 +59,19 @@ impl<K> Request<K> {
         }
     }
 
+    /// The same request, about the same object in another form.
+    pub(super) fn about<T>(self, object: Arc<T>, old: Option<Arc<T>>) -> Request<T> {
+        Request {
+            object,
+            old,
+            key: self.key,
+            action: self.action,
+            state: self.state,
+            attempt: self.attempt,
+            last_attempt: self.last_attempt,
+        }
+    }
+
     /// The namespace and the name of the object.
     #[must_use]
     pub const fn key(&self) -> &ObjectKey {

@@ -1,11 +1,8 @@
 //! Which lanes share their turns: those of one kind and one namespace.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-};
+use std::{hash::BuildHasher, sync::Arc};
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
 use super::{lane::LaneKey, ready::GroupId};
@@ -16,7 +13,7 @@ use crate::route::KindId;
 pub(super) struct Groups {
     known: Slab<Group>,
     index: HashTable<GroupId>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 #[derive(Debug)]
@@ -70,7 +67,7 @@ impl Groups {
     }
 }
 
-fn hash_of(hasher: &RandomState, group: &Group) -> u64 {
+fn hash_of(hasher: &DefaultHashBuilder, group: &Group) -> u64 {
     hasher.hash_one((group.kind, group.namespace.as_deref()))
 }
 

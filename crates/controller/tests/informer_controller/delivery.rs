@@ -51,6 +51,7 @@ async fn every_event_is_told_unless_the_latest_is_asked_for() {
     }
 }
 
+/// Rows: BO-04
 #[tokio::test(start_paused = true)]
 async fn the_latest_update_has_the_oldest_state_that_was_not_told() {
     let (running, gate) = gated(Delivery::Latest, 100, 4).await;

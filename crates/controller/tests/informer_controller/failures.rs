@@ -112,6 +112,7 @@ async fn a_hook_that_panics_harms_nothing() {
     running.stop().await.expect("it stops");
 }
 
+/// Rows: BO-34
 #[tokio::test(start_paused = true)]
 async fn a_call_that_takes_too_long_is_dropped_and_has_failed() {
     let rig = Rig::new(

@@ -174,3 +174,16 @@ fn a_namespace_that_cannot_be_one_is_refused() {
         other => panic!("{other:?}"),
     }
 }
+
+/// An informer runs once; one that has ended tells nobody anything, which must not be silent.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_has_ended_is_an_error() {
+    let rig = Rig::new(InformerController::builder());
+    let stop = CancellationToken::new();
+    stop.cancel();
+    rig.informer.run(stop).await.expect("it ends well");
+    match rig.start().ended().await {
+        Err(RunError::Informer { kind, .. }) => assert_eq!(kind, KIND),
+        other => panic!("{other:?}"),
+    }
+}

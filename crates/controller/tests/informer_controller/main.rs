@@ -11,4 +11,5 @@ mod metrics;
 mod order;
 mod requests;
 mod retries;
+mod threads;
 mod tracing;

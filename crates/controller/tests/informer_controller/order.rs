@@ -40,7 +40,7 @@ async fn watchers_of_a_kind_are_called_one_after_the_other_in_add_order() {
     running.stop().await.expect("it stops");
 }
 
-/// Rows: GA-29, GA-30
+/// Rows: GA-29, GA-30, BO-55
 #[tokio::test(start_paused = true)]
 async fn reconcilers_of_a_kind_are_called_in_add_order_for_adds_updates_and_deletes() {
     let rig = Rig::new(InformerController::builder());

@@ -1,13 +1,20 @@
 //! What a reconciler is given.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use std::{num::NonZeroUsize, time::Duration};
-use windlass_controller::{
-    Action, InformerController, Outcome, Reconciler, Request, ResourceAction, State, Watcher,
-};
-use windlass_informer::{Informer, Scripted};
 
-use crate::support::{KIND, Refused, Rig, ask, config, show};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    api::{ApiResource, DynamicObject},
+    core::GroupVersionKind,
+};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{
+    Action, CannotCastError, Failure, InformerController, Outcome, Reconciler, Request,
+    ResourceAction, State, TypedReconciler, Watcher,
+};
+use windlass_informer::{Informer, Script, Scripted};
+
+use crate::support::{KIND, Log, Refused, Rig, ask, config, pass, show};
 
 /// Rows: GA-01, GA-88, GA-92, GA-93
 #[test]
@@ -24,7 +31,7 @@ fn actions_of_resources_and_of_reconcilers_translate_into_each_other() {
     assert_eq!(Action::Resynced.resource_action(), None);
 }
 
-/// Rows: GA-94, GA-101, GA-110, GA-111
+/// Rows: GA-94, GA-101, GA-110
 #[tokio::test(start_paused = true)]
 async fn a_request_has_an_action_a_typed_object_and_a_state() {
     struct Typed(crate::support::Log);
@@ -79,7 +86,7 @@ async fn a_resync_is_said_to_be_one_and_is_an_update_for_watchers() {
     });
     script.list([config("web", 1)]).await.expect("it runs");
     assert_eq!(log.take().await, "w add web=1, r created web=1");
-    crate::support::pass(61).await;
+    pass(61).await;
     assert_eq!(log.take().await, "w update web=1 web=1, r resynced web=1");
     stop.cancel();
     run.await.expect("no panic").expect("it stops");
@@ -102,7 +109,10 @@ async fn a_request_can_be_made_by_hand() {
     assert_eq!(second.expect("well").delay(), None);
 }
 
-/// What a reconciler can be, at compile time.
+/// What a handler can be, at compile time. There is no object, no watcher, no reconciler and no
+/// function that is absent: `nil` is not a value, so nothing has to refuse it.
+///
+/// Rows: GA-06, GA-113
 #[test]
 fn closures_functions_and_structs_are_handlers() {
     async fn function(_: Request<ConfigMap>) -> Result<Outcome, Refused> {
@@ -125,4 +135,99 @@ fn closures_functions_and_structs_are_handlers() {
     controller
         .add_watcher::<ConfigMap>(KIND, Nothing)
         .expect("added");
+}
+
+/// Rows: GA-111
+#[tokio::test(start_paused = true)]
+async fn a_typed_reconciler_reads_dynamic_objects_and_leaves_the_rest_of_the_request() {
+    let rig = dynamic(|log| {
+        TypedReconciler::new(move |request: Request<ConfigMap>| {
+            let state = request.state().and_then(State::get::<u32>).copied();
+            log.say(format_args!("{} {state:?}", ask(&request)));
+            async move {
+                match state {
+                    None => Err(Failure::new("not yet").state(State::new(7_u32))),
+                    Some(_) => Ok(Outcome::done()),
+                }
+            }
+        })
+    });
+    let (script, log) = rig.run();
+    let web = serde_json::to_value(config("web", 1)).expect("JSON");
+    let web = serde_json::from_value(web).expect("an object");
+    script.list([web]).await.expect("it runs");
+    assert_eq!(log.take().await, "created web=1 None");
+    pass(60).await;
+    assert_eq!(log.take().await, "created web=1 Some(7)");
+}
+
+/// Rows: GA-14, GA-15, GA-112
+#[tokio::test(start_paused = true)]
+async fn an_object_of_another_type_is_an_error_that_says_who_it_is() {
+    let rig = dynamic(|log| {
+        TypedReconciler::new(move |request: Request<ConfigMap>| {
+            log.say(ask(&request));
+            async { Ok::<_, Refused>(Outcome::done()) }
+        })
+    });
+    let (script, log) = rig.run();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.io", "v1", "Website"));
+    let odd = DynamicObject::new("web", &resource)
+        .within("shop")
+        .data(serde_json::json!({ "data": ["not", "a", "map"] }));
+    script.list([odd]).await.expect("it runs");
+    pass(3600).await;
+    // Not called, reported once, and not tried again.
+    assert_eq!(
+        log.take().await,
+        "shop web example.io Website: cannot read Website.example.io shop/web as ConfigMap"
+    );
+}
+
+/// A controller of dynamic objects, and what its reconciler's errors say.
+struct Dynamic {
+    controller: InformerController,
+    script: Script<DynamicObject>,
+    log: Log,
+}
+
+fn dynamic<R: Reconciler<DynamicObject>>(reconciler: impl FnOnce(Log) -> R) -> Dynamic {
+    let log = Log::default();
+    let hook = log.clone();
+    let controller = InformerController::builder()
+        .on_error(move |report| {
+            if let Some(error) = report.error.downcast_ref::<CannotCastError>() {
+                let CannotCastError {
+                    namespace,
+                    name,
+                    group,
+                    kind,
+                    ..
+                } = error;
+                hook.say(format_args!("{namespace} {name} {group} {kind}: {error}"));
+            }
+        })
+        .build()
+        .expect("good settings");
+    let (script, source) = Scripted::new();
+    controller
+        .add_informer(KIND, &Informer::new(source))
+        .expect("added");
+    controller
+        .add_reconciler(KIND, reconciler(log.clone()))
+        .expect("added");
+    Dynamic {
+        controller,
+        script,
+        log,
+    }
+}
+
+impl Dynamic {
+    /// Runs until the test ends.
+    fn run(self) -> (Script<DynamicObject>, Log) {
+        let controller = self.controller;
+        tokio::spawn(async move { controller.run(CancellationToken::new()).await });
+        (self.script, self.log)
+    }
 }

@@ -77,6 +77,7 @@ async fn a_policy_of_ones_own_sees_the_error_and_the_attempt() {
     running.stop().await.expect("it stops");
 }
 
+/// Rows: BO-20
 #[tokio::test(start_paused = true)]
 async fn the_last_attempt_is_told_that_it_is() {
     let rig = Rig::new(quiet().retry_policy(ExponentialBackoff::new(secs(1), 2)));

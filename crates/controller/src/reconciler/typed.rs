@@ -1,0 +1,132 @@
+//! A typed reconciler over objects whose type is known only when it runs.
+
+use std::{fmt, marker::PhantomData, sync::Arc};
+
+use kube::{Resource, api::DynamicObject};
+use serde::de::DeserializeOwned;
+
+use super::{Failure, Outcome, Reconciler, Request};
+
+/// Lets a reconciler of `K`s reconcile dynamic objects.
+///
+/// Each object is read as a `K`; everything else of the request stays as it is. One that
+/// cannot be read is a [`CannotCastError`] of its call, which is reported and not repeated
+/// until the object changes: no repetition mends it.
+///
+/// # Example
+///
+/// ```
+/// use std::{convert::Infallible, sync::Arc};
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kube::api::{ApiResource, DynamicObject};
+/// use windlass_controller::{Action, Outcome, Reconciler, Request, TypedReconciler};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let typed = TypedReconciler::new(|request: Request<ConfigMap>| async move {
+///     assert_eq!(request.key().name(), "web");
+///     Ok::<_, Infallible>(Outcome::done())
+/// });
+/// let object = DynamicObject::new("web", &ApiResource::erase::<ConfigMap>(&()));
+/// assert!(typed.reconcile(Request::new(Action::Created, Arc::new(object))).await.is_ok());
+/// # }
+/// ```
+pub struct TypedReconciler<K, R> {
+    reconciler: R,
+    of: PhantomData<fn(K)>,
+}
+
+/// An object cannot be read as the type that its reconciler is for.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {kind}.{group} {namespace}/{name} as {expected}")]
+#[non_exhaustive]
+pub struct CannotCastError {
+    /// The object's namespace; empty if it has none.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// The group of its kind; empty for the core group, or if the object does not say it.
+    pub group: String,
+    /// Its kind; empty if the object does not say it.
+    pub kind: String,
+    /// The type that was expected.
+    pub expected: &'static str,
+    /// What is wrong with it.
+    pub source: serde_json::Error,
+}
+
+// === impl TypedReconciler ===
+
+impl<K, R> TypedReconciler<K, R>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    R: Reconciler<K>,
+{
+    /// Lets `reconciler` reconcile dynamic objects.
+    pub const fn new(reconciler: R) -> Self {
+        Self {
+            reconciler,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<K, R> Reconciler<DynamicObject> for TypedReconciler<K, R>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    R: Reconciler<K>,
+{
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {
+        let read = |object: &Arc<DynamicObject>| {
+            read::<K>(object)
+                .map(Arc::new)
+                .map_err(|error| Failure::from(error).permanent())
+        };
+        let object = read(request.object())?;
+        let old = request.old().map(read).transpose()?;
+        let typed = request.about(object, old);
+        self.reconciler.reconcile(typed).await.map_err(Into::into)
+    }
+}
+
+impl<K, R: fmt::Debug> fmt::Debug for TypedReconciler<K, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TypedReconciler")
+            .field(&self.reconciler)
+            .finish()
+    }
+}
+
+fn read<K: DeserializeOwned>(object: &DynamicObject) -> Result<K, CannotCastError> {
+    let read = serde_json::to_value(object).and_then(serde_json::from_value);
+    read.map_err(|source| CannotCastError::new::<K>(object, source))
+}
+
+/// The name of a type without its path, which says how a crate is built and nothing more.
+fn short_name<K>() -> &'static str {
+    let name = std::any::type_name::<K>();
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+// === impl CannotCastError ===
+
+impl CannotCastError {
+    /// Says who `object` is, as far as it says so itself.
+    fn new<K>(object: &DynamicObject, source: serde_json::Error) -> Self {
+        let types = object.types.clone().unwrap_or_default();
+        let group = match types.api_version.split_once('/') {
+            Some((group, _version)) => group.to_owned(),
+            None => String::new(),
+        };
+        Self {
+            namespace: object.metadata.namespace.clone().unwrap_or_default(),
+            name: object.metadata.name.clone().unwrap_or_default(),
+            group,
+            kind: types.kind,
+            expected: short_name::<K>(),
+            source,
+        }
+    }
+}

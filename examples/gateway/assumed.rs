@@ -1,17 +1,15 @@
-//! What the examples take for granted: classes, services and certificates. *(pure)*
+//! What the examples take for granted: namespaces, classes, services, certificates. *(pure)*
 //!
 //! Upstream's manifests name them and do not bring them along, since a cluster has its own.
 //! Ours is empty, so they are made up from the names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Secret, Service};
-use kube::{Resource, ResourceExt as _, api::DynamicObject};
 use serde_json::{Value, json};
 
 use crate::{
-    api::{GROUP, Gateway, Route},
-    guides::Manifest,
+    api::{GROUP, Gateway, Listener, Route},
+    guides::{Manifest, Origin},
 };
 
 /// The objects that `manifests` name and do not hold, if `controller` is to run all classes.
@@ -29,6 +27,7 @@ pub(crate) fn assumed(manifests: &[Manifest], controller: &str) -> Vec<Manifest>
 /// What is named, and was not found yet.
 #[derive(Default)]
 struct Wanted {
+    namespaces: BTreeSet<String>,
     classes: BTreeSet<String>,
     secrets: BTreeSet<Place>,
     /// With their ports.
@@ -42,6 +41,8 @@ type Place = (String, String);
 
 impl Wanted {
     fn read(&mut self, manifest: &Manifest) {
+        self.namespaces
+            .extend(manifest.namespace().map(str::to_owned));
         let namespace = manifest.namespace().unwrap_or_default();
         let place = |other: &Option<String>, name: &str| {
             (
@@ -55,7 +56,7 @@ impl Wanted {
                 .spec
                 .listeners
                 .iter()
-                .flat_map(|one| one.certificates());
+                .flat_map(Listener::certificates);
             self.secrets
                 .extend(certificates.map(|one| place(&one.namespace, &one.name)));
         }
@@ -81,6 +82,7 @@ impl Wanted {
             (namespace.to_owned(), manifest.name().to_owned())
         };
         match manifest.kind() {
+            "Namespace" => _ = self.namespaces.remove(manifest.name()),
             "GatewayClass" => _ = self.classes.remove(manifest.name()),
             "Service" => _ = self.services.remove(&place()),
             "Secret" => _ = self.secrets.remove(&place()),
@@ -89,6 +91,14 @@ impl Wanted {
     }
 
     fn objects(self, controller: &str) -> Vec<Manifest> {
+        let namespaces = self.namespaces.into_iter().map(|name| {
+            // The label finds all of them again, on a cluster that has others too.
+            json!({
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": { "name": name, "labels": { "windlass.rs/example": "gateway" } },
+            })
+        });
         let classes = self.classes.into_iter().map(|name| {
             json!({
                 "apiVersion": format!("{GROUP}/v1"),
@@ -102,34 +112,30 @@ impl Wanted {
                 .into_iter()
                 .map(|port| json!({ "name": format!("p{port}"), "port": port }));
             json!({
-                "apiVersion": Service::api_version(&()),
-                "kind": Service::kind(&()),
+                "apiVersion": "v1",
+                "kind": "Service",
                 "metadata": { "name": name, "namespace": namespace },
                 "spec": { "ports": ports.collect::<Vec<_>>() },
             })
         });
         let secrets = self.secrets.into_iter().map(|(namespace, name)| {
             json!({
-                "apiVersion": Secret::api_version(&()),
-                "kind": Secret::kind(&()),
+                "apiVersion": "v1",
+                "kind": "Secret",
                 "metadata": { "name": name, "namespace": namespace },
                 "type": "kubernetes.io/tls",
                 "data": { "tls.crt": "bm9uZQ==", "tls.key": "bm9uZQ==" },
             })
         });
-        classes
-            .chain(services)
-            .chain(secrets)
-            .filter_map(manifest)
-            .collect()
+        let objects = namespaces.chain(classes).chain(services).chain(secrets);
+        objects.filter_map(manifest).collect()
     }
 }
 
 fn manifest(object: Value) -> Option<Manifest> {
-    let object: DynamicObject = serde_json::from_value(object).ok()?;
     Some(Manifest {
-        file: format!("assumed: {}", object.name_any()),
-        object,
+        origin: Origin::Assumed,
+        object: serde_json::from_value(object).ok()?,
     })
 }
 
@@ -172,6 +178,7 @@ mod tests {
             })
             .collect();
         let expected = [
+            "Namespace -/a",
             "GatewayClass -/c",
             "Service a/app",
             "Service b/app",
@@ -179,6 +186,6 @@ mod tests {
             "Secret b/yours",
         ];
         assert_eq!(shown, expected);
-        assert_eq!(assumed[1].object.data["spec"]["ports"][1]["port"], 81);
+        assert_eq!(assumed[2].object.data["spec"]["ports"][1]["port"], 81);
     }
 }

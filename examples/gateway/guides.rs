@@ -7,7 +7,7 @@
 //! one name: each further variant gets a further namespace, with a copy of the guide's
 //! gateways.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, fmt};
 
 use kube::api::DynamicObject;
 use serde::Deserialize as _;
@@ -15,10 +15,18 @@ use serde::Deserialize as _;
 /// A manifest, and where it is from.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
-    /// Its file, within the folder of the examples.
-    pub(crate) file: String,
+    pub(crate) origin: Origin,
     /// Has a namespace, unless its kind has none.
     pub(crate) object: DynamicObject,
+}
+
+/// Where a manifest is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Upstream's file of this name, within the folder that was read.
+    File(String),
+    /// Made up here.
+    Assumed,
 }
 
 /// A file that is not made of manifests.
@@ -41,7 +49,7 @@ impl Manifest {
         let objects = documents.map(Option::<DynamicObject>::deserialize);
         let manifests = objects.filter_map(|object| {
             let manifest = |object| Self {
-                file: file.to_owned(),
+                origin: Origin::File(file.to_owned()),
                 object,
             };
             // Between two separators there may be nothing.
@@ -67,13 +75,22 @@ impl Manifest {
         self.object.metadata.namespace.as_deref()
     }
 
+    /// What it is called among all objects.
+    pub(crate) fn id(&self) -> (String, Option<String>, String) {
+        let namespace = self.namespace().map(str::to_owned);
+        (self.kind().to_owned(), namespace, self.name().to_owned())
+    }
+
     fn is_route(&self) -> bool {
         self.kind().ends_with("Route")
     }
 
     /// The folder, or the file without its extension.
     fn guide(&self) -> &str {
-        let first = self.file.split('/').next().unwrap_or(&self.file);
+        let Origin::File(file) = &self.origin else {
+            return "assumed";
+        };
+        let first = file.split('/').next().unwrap_or(file);
         first.strip_suffix(".yaml").unwrap_or(first)
     }
 
@@ -81,6 +98,16 @@ impl Manifest {
         let mut placed = self.clone();
         placed.object.metadata.namespace = Some(namespace.to_owned());
         placed
+    }
+}
+
+impl fmt::Display for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind(), self.name())?;
+        match &self.origin {
+            Origin::File(file) => write!(f, " of {file}"),
+            Origin::Assumed => Ok(()),
+        }
     }
 }
 
@@ -127,19 +154,6 @@ fn namespace(guide: &str, variant: usize) -> String {
         1 => guide.to_owned(),
         _ => format!("{guide}-{variant}"),
     }
-}
-
-/// The namespaces that `manifests` are in, and do not bring along.
-pub(crate) fn namespaces(manifests: &[Manifest]) -> BTreeSet<String> {
-    let brought = manifests
-        .iter()
-        .filter(|manifest| manifest.kind() == "Namespace");
-    let brought: BTreeSet<_> = brought.map(Manifest::name).collect();
-    let needed = manifests.iter().filter_map(Manifest::namespace);
-    needed
-        .filter(|name| !brought.contains(name))
-        .map(str::to_owned)
-        .collect()
 }
 
 #[cfg(test)]

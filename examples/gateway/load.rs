@@ -1,7 +1,7 @@
 //! Loading: manifests become objects of an API server.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -10,12 +10,11 @@ use std::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DynamicObject, GroupVersionKind, PostParams},
+    api::{DeleteParams, DynamicObject, GroupVersionKind, PostParams},
     discovery::{Discovery, Scope},
 };
-use serde_json::json;
 
-use crate::guides::{Manifest, NotManifests, namespaces};
+use crate::guides::{Manifest, NotManifests, Origin};
 
 /// Puts manifests into an API server.
 pub(crate) struct Loader {
@@ -25,23 +24,15 @@ pub(crate) struct Loader {
 
 /// What became of some manifests.
 #[derive(Debug, Default)]
-pub(crate) struct Loaded {
-    /// How many objects of each kind there are now.
-    pub(crate) objects: BTreeMap<String, usize>,
-    /// The manifests that took the place of an earlier one of the same name.
+pub(crate) struct Inventory {
+    /// How many objects of each kind are from upstream's files.
+    pub(crate) upstream: BTreeMap<String, usize>,
+    /// How many of each kind are made up.
+    pub(crate) assumed: BTreeMap<String, usize>,
+    /// The manifests that took the place of another one of the same name.
     pub(crate) replaced: Vec<String>,
     /// The manifests that the API server did not take, and why.
-    pub(crate) refused: Vec<(String, String)>,
-    names: BTreeSet<(String, Option<String>, String)>,
-}
-
-/// What became of one manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Applied {
-    Created,
-    Replaced,
-    /// It was there, and is as the manifest says.
-    Unchanged,
+    pub(crate) refused: Vec<(String, LoadError)>,
 }
 
 /// Why something could not be loaded.
@@ -53,11 +44,8 @@ pub(crate) enum LoadError {
     NotManifests(#[from] NotManifests),
     #[error("the API server has no kind {0}")]
     UnknownKind(String),
-    #[error("the API server did not accept {object}")]
-    Refused {
-        object: String,
-        source: Box<kube::Error>,
-    },
+    #[error("the API server did not accept {object}: {why}")]
+    Refused { object: String, why: String },
     #[error("the CRD {0} was not established in time")]
     NotEstablished(String),
     #[error("the API server does not say what it has")]
@@ -115,7 +103,7 @@ impl Loader {
             create_or_skip(&api, crd).await?;
         }
         for crd in &crds {
-            established(&api, crd.name()).await?;
+            established(&api, crd).await?;
         }
         let discovery = Discovery::new(client.clone()).run().await;
         let discovery = discovery.map_err(|source| LoadError::Discovery {
@@ -124,79 +112,58 @@ impl Loader {
         Ok((Self { client, discovery }, others))
     }
 
-    /// Loads `manifests`, and the namespaces that they need. A manifest that the API server
-    /// does not take is noted, and the others are loaded.
-    pub(crate) async fn load(&self, manifests: &[Manifest], loaded: &mut Loaded) {
-        for namespace in namespaces(manifests) {
-            self.note(&self::namespace(&namespace), loaded).await;
-        }
-        // Classes and namespaces first, since the others need them.
-        let (wide, placed): (Vec<_>, Vec<_>) = manifests
-            .iter()
-            .partition(|manifest| manifest.namespace().is_none());
-        for manifest in wide.into_iter().chain(placed) {
-            self.note(manifest, loaded).await;
-        }
-    }
-
-    async fn note(&self, manifest: &Manifest, loaded: &mut Loaded) {
-        let shown = || {
-            format!(
-                "{} {} ({})",
-                manifest.kind(),
-                manifest.name(),
-                manifest.file
-            )
-        };
-        match self.apply(manifest).await {
-            Ok(applied) => {
-                let namespace = manifest.namespace().map(str::to_owned);
-                let name = (
-                    manifest.kind().to_owned(),
-                    namespace,
-                    manifest.name().to_owned(),
-                );
-                if loaded.names.insert(name) {
-                    *loaded
-                        .objects
-                        .entry(manifest.kind().to_owned())
-                        .or_default() += 1;
-                } else if applied == Applied::Replaced {
-                    loaded.replaced.push(shown());
-                }
+    /// Loads `manifests`. One that the API server does not take is noted, and the others are
+    /// loaded.
+    pub(crate) async fn load(&self, manifests: &[Manifest]) -> Inventory {
+        let mut inventory = Inventory::default();
+        let mut seen = BTreeMap::new();
+        // Namespaces first, since others are in them.
+        let is_namespace = |manifest: &&Manifest| manifest.kind() == "Namespace";
+        let (namespaces, others): (Vec<_>, Vec<_>) = manifests.iter().partition(is_namespace);
+        for manifest in namespaces.into_iter().chain(others) {
+            let before = seen.insert(manifest.id(), &manifest.object);
+            if before == Some(&manifest.object) {
+                continue;
             }
-            Err(error) => loaded.refused.push((shown(), chain(&error))),
+            if let Err(error) = self.apply(manifest).await {
+                inventory.refused.push((manifest.to_string(), error));
+            } else if before.is_some() {
+                inventory.replaced.push(manifest.to_string());
+            } else {
+                let counts = match manifest.origin {
+                    Origin::File(_) => &mut inventory.upstream,
+                    Origin::Assumed => &mut inventory.assumed,
+                };
+                *counts.entry(manifest.kind().to_owned()).or_default() += 1;
+            }
         }
+        inventory
     }
 
     /// Creates the object of `manifest`, or puts it in the place of the one that is there.
-    pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<Applied, LoadError> {
+    pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<(), LoadError> {
         let api = self.api(manifest)?;
         let there = api
             .get_opt(manifest.name())
             .await
             .map_err(refused(manifest))?;
         let params = PostParams::default();
-        let Some(there) = there else {
-            let created = api.create(&params, &manifest.object).await;
-            return created.map(|_| Applied::Created).map_err(refused(manifest));
+        let applied = match there {
+            None => api.create(&params, &manifest.object).await,
+            Some(there) => {
+                let mut object = manifest.object.clone();
+                object.metadata.resource_version = there.resource_version();
+                api.replace(manifest.name(), &params, &object).await
+            }
         };
-        let mut object = manifest.object.clone();
-        object.metadata.resource_version = there.resource_version();
-        let replaced = api.replace(manifest.name(), &params, &object).await;
-        let replaced = replaced.map_err(refused(manifest))?;
-        Ok(if replaced.resource_version() == there.resource_version() {
-            Applied::Unchanged
-        } else {
-            Applied::Replaced
-        })
+        applied.map(|_| ()).map_err(refused(manifest))
     }
 
     /// Deletes the object of `manifest`.
     pub(crate) async fn delete(&self, manifest: &Manifest) -> Result<(), LoadError> {
         let deleted = self
             .api(manifest)?
-            .delete(manifest.name(), &Default::default())
+            .delete(manifest.name(), &DeleteParams::default())
             .await;
         deleted.map(|_| ()).map_err(refused(manifest))
     }
@@ -216,29 +183,35 @@ impl Loader {
     }
 }
 
+/// Creates the CRD of `manifest`, unless there is one: that may be newer, and others need it.
 async fn create_or_skip(
     api: &Api<CustomResourceDefinition>,
     manifest: &Manifest,
 ) -> Result<(), LoadError> {
+    let there = api
+        .get_opt(manifest.name())
+        .await
+        .map_err(refused(manifest))?;
+    if there.is_some() {
+        return Ok(());
+    }
     let crd = serde_json::to_value(&manifest.object).and_then(serde_json::from_value);
     let crd = crd
-        .map_err(|source| kube::Error::SerdeError(source))
+        .map_err(kube::Error::SerdeError)
         .map_err(refused(manifest))?;
-    match api.create(&PostParams::default(), &crd).await {
-        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        created => created.map(|_| ()).map_err(refused(manifest)),
-    }
+    let created = api.create(&PostParams::default(), &crd).await;
+    created.map(|_| ()).map_err(refused(manifest))
 }
 
-/// Waits until the API server serves the kind of the CRD `name`.
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), LoadError> {
+/// Waits until the API server serves the kind of the CRD of `manifest`.
+async fn established(
+    api: &Api<CustomResourceDefinition>,
+    manifest: &Manifest,
+) -> Result<(), LoadError> {
     const PAUSE: Duration = Duration::from_millis(100);
     const PAUSES: usize = 300;
     for _ in 0..PAUSES {
-        let crd = api.get(name).await.map_err(|source| LoadError::Refused {
-            object: name.to_owned(),
-            source: Box::new(source),
-        })?;
+        let crd = api.get(manifest.name()).await.map_err(refused(manifest))?;
         let mut conditions = crd
             .status
             .iter()
@@ -248,28 +221,18 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(LoadError::NotEstablished(name.to_owned()))
+    Err(LoadError::NotEstablished(manifest.name().to_owned()))
 }
 
-/// A namespace of a guide; the label finds all of them again.
-fn namespace(name: &str) -> Manifest {
-    let namespace: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": { "name": name, "labels": { "windlass.rs/example": "gateway" } },
-    }))
-    .expect("a namespace");
-    Manifest {
-        file: "a guide's".to_owned(),
-        object: namespace,
-    }
-}
-
-fn refused(manifest: &Manifest) -> impl Fn(kube::Error) -> LoadError {
-    let object = format!("{} {}", manifest.kind(), manifest.name());
-    move |source| LoadError::Refused {
-        object: object.clone(),
-        source: Box::new(source),
+fn refused(manifest: &Manifest) -> impl FnOnce(kube::Error) -> LoadError {
+    let object = manifest.to_string();
+    move |error| LoadError::Refused {
+        object,
+        // What the API server says is enough; kube shows all of its answer.
+        why: match error {
+            kube::Error::Api(status) => status.message,
+            error => chain(&error),
+        },
     }
 }
 

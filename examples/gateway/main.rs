@@ -34,11 +34,15 @@ mod load;
 // What one sees.
 mod life;
 mod report;
+mod verify;
 
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use kube::{Client, Config, config::Kubeconfig};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use tokio_util::sync::CancellationToken;
 use windlass::{InformerController, Operator};
 use windlass_apiserver::{ApiServer, Listening};
@@ -49,8 +53,9 @@ use crate::{
     guides::{Manifest, place},
     informers::Informers,
     life::Life,
-    load::{Loaded, Loader, chain, read},
+    load::{Inventory, Loader, chain, read},
     settle::Settle,
+    verify::Verification,
 };
 
 /// The name that upstream's examples give to their controller: their classes are ours.
@@ -73,7 +78,7 @@ struct Stage {
     loader: Loader,
     settle: Settle,
     manifests: Vec<Manifest>,
-    loaded: Loaded,
+    inventory: Inventory,
 }
 
 type Anything = Box<dyn Error + Send + Sync>;
@@ -99,12 +104,13 @@ async fn run(args: Args) -> Result<(), Anything> {
         None => server.client(),
         Some(path) => {
             let config = Kubeconfig::read_from(path)?;
-            let config = Config::from_custom_kubeconfig(config, &Default::default()).await?;
+            let config =
+                Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
             Client::try_from(config)?
         }
     };
 
-    let (loader, manifests, loaded) = load(client.clone()).await?;
+    let (loader, manifests, inventory) = load(client.clone()).await?;
     let informers = Informers::new(&client);
     let settle = Settle::new(client, informers.clone(), CONTROLLER);
     let controller = InformerController::builder().name("gateway").build()?;
@@ -116,7 +122,7 @@ async fn run(args: Args) -> Result<(), Anything> {
         loader,
         settle,
         manifests,
-        loaded,
+        inventory,
     };
     let stop = CancellationToken::new();
     let mut running = std::pin::pin!(operator.run_until(stop.clone()));
@@ -139,17 +145,15 @@ async fn run(args: Args) -> Result<(), Anything> {
 }
 
 /// Loads the CRDs, what the examples take for granted, and the examples.
-async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Loaded), Anything> {
+async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), Anything> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/data/gateway-api");
     let (loader, others) = Loader::install(client, read(&folder.join("crds"))?).await?;
     let examples = place(read(&folder.join("examples"))?);
     let assumed = assumed(&examples, CONTROLLER);
 
-    let mut loaded = Loaded::default();
-    loader.load(&others, &mut loaded).await;
-    let manifests = [assumed, examples].concat();
-    loader.load(&manifests, &mut loaded).await;
-    Ok((loader, manifests, loaded))
+    let manifests = [others, assumed, examples].concat();
+    let inventory = loader.load(&manifests).await;
+    Ok((loader, manifests, inventory))
 }
 
 /// Shows what the controller says, what follows a change, and whether all is well.
@@ -158,10 +162,9 @@ async fn show(stage: &Stage) -> Result<(), Anything> {
         loader,
         settle,
         manifests,
-        loaded,
+        inventory,
     } = stage;
-    println!("Loaded, each guide of the Gateway API in a namespace of its own:");
-    println!("{}", report::loaded(loaded));
+    println!("{}", report::inventory(inventory));
 
     settle.settled().await?;
     let snapshot = settle.snapshot();
@@ -199,16 +202,12 @@ async fn finish(settle: &Settle) -> Result<(), Anything> {
         before.statuses
     );
 
-    let snapshot = settle.snapshot();
-    let faults = report::faults(&snapshot, CONTROLLER);
-    for fault in &faults {
-        println!("  {fault}");
+    let verification = Verification::of(&settle.snapshot(), CONTROLLER);
+    println!("{verification}");
+    match verification.faults.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} things are not as the Gateway API asks").into()),
     }
-    match faults.len() {
-        0 => println!("{}", report::summary(&snapshot, CONTROLLER)),
-        count => return Err(format!("{count} things are not as the Gateway API asks").into()),
-    }
-    Ok(())
 }
 
 /// Opens a port for kubectl, and says how to use it.

@@ -103,11 +103,12 @@ fn route_status(
     controller: &str,
     now: &Time,
 ) -> RouteStatus {
-    let is_ours = |entry: &&ParentStatus| entry.controller_name == controller;
-    let others = old.parents.iter().filter(|entry| !is_ours(entry)).cloned();
+    let others = old
+        .parents
+        .iter()
+        .filter(|entry| entry.controller_name != controller);
     let ours = judged.iter().map(|judged| {
-        let mut before = old.parents.iter().filter(is_ours);
-        let before = before.find(|before| before.parent_ref == judged.parent);
+        let before = old.entry(&judged.parent, controller);
         let before = before.map_or(&[][..], |before| &before.conditions);
         ParentStatus {
             parent_ref: judged.parent.clone(),
@@ -116,7 +117,7 @@ fn route_status(
         }
     });
     RouteStatus {
-        parents: others.chain(ours).collect(),
+        parents: others.cloned().chain(ours).collect(),
     }
 }
 

@@ -1,12 +1,14 @@
 //! What people read: tables of routes and gateways, and what was loaded. *(pure)*
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
-    api::{ParentStatus, RouteKind},
+    api::RouteKind,
     conditions::{ACCEPTED, PROGRAMMED, RESOLVED_REFS, find},
     judge::{ParentJudgement, judge},
-    load::Loaded,
+    load::{Inventory, chain},
     snapshot::{RouteId, Snapshot},
 };
 
@@ -67,106 +69,30 @@ pub(crate) fn gateways(snapshot: &Snapshot) -> String {
 }
 
 /// What was loaded, by kind, and what was not.
-pub(crate) fn loaded(loaded: &Loaded) -> String {
-    let objects = loaded
-        .objects
-        .iter()
-        .map(|(kind, count)| format!("{count} {kind}"));
-    let mut text = format!("  {}\n", objects.collect::<Vec<_>>().join(", "));
-    for replaced in &loaded.replaced {
-        text += &format!("  took the place of one with the same name: {replaced}\n");
-    }
-    for (refused, why) in &loaded.refused {
-        text += &format!("  refused: {refused}\n           {why}\n");
-    }
-    text
-}
-
-/// How many routes there are, and how many of them are well.
-pub(crate) fn summary(snapshot: &Snapshot, controller: &str) -> String {
-    let judgement = judge(snapshot, controller);
-    let http = || {
-        judgement
-            .routes
+pub(crate) fn inventory(inventory: &Inventory) -> String {
+    let counts = |objects: &BTreeMap<String, usize>| {
+        let objects = objects
             .iter()
-            .filter(|(id, _)| id.0 == RouteKind::Http)
+            .map(|(kind, count)| format!("{count} {kind}"));
+        objects.collect::<Vec<_>>().join(", ")
     };
-    let attached = http().filter(|(_, parents)| !parents.is_empty()).count();
+    let refused = inventory.refused.iter();
+    let refused = refused.map(|(manifest, why)| format!("{manifest}: {}", chain(why)));
+    let refused: Vec<_> = refused.collect();
+    let list = |entries: &[String]| match entries {
+        [] => "none".to_owned(),
+        entries => entries.join("\n  "),
+    };
     format!(
-        "All {attached} HTTPRoutes whose parent is there are accepted; {} more name none, or one \
-         that no manifest brings. {} gateways.",
-        http().count() - attached,
-        judgement.gateways.len(),
+        "Loaded as they are, each guide in a namespace of its own:\n  {}\n\
+         Made up, since the examples take them for granted:\n  {}\n\
+         Manifests that took the place of another one of the same name:\n  {}\n\
+         Manifests that were refused:\n  {}\n",
+        counts(&inventory.upstream),
+        counts(&inventory.assumed),
+        list(&inventory.replaced),
+        list(&refused),
     )
-}
-
-/// What is not as the Gateway API asks, one sentence each: of every `HTTPRoute` at a gateway
-/// that is there, that it is accepted and its references are judged, and all of it for its
-/// present generation; of every gateway the same.
-pub(crate) fn faults(snapshot: &Snapshot, controller: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    let judgement = judge(snapshot, controller);
-    for (id, parents) in judgement
-        .routes
-        .iter()
-        .filter(|(id, _)| id.0 == RouteKind::Http)
-    {
-        let generation = snapshot.routes[id].metadata.generation;
-        for judged in parents {
-            let entry = entry(id, judged, snapshot, controller);
-            let conditions = entry.map_or(&[][..], |entry| &entry.conditions);
-            let place = format!("{} at {}", id.1, judged.parent.name);
-            if find(conditions, ACCEPTED).is_none_or(|condition| condition.status != "True") {
-                faults.push(format!("{place} is not accepted"));
-            }
-            faults.extend(unsaid(
-                &[ACCEPTED, RESOLVED_REFS],
-                conditions,
-                generation,
-                &place,
-            ));
-        }
-    }
-    for key in judgement.gateways.keys() {
-        let gateway = &snapshot.gateways[key];
-        let conditions = gateway
-            .status
-            .as_ref()
-            .map_or(&[][..], |status| &status.conditions);
-        let generation = gateway.metadata.generation;
-        faults.extend(unsaid(
-            &[ACCEPTED, PROGRAMMED],
-            conditions,
-            generation,
-            &key.to_string(),
-        ));
-    }
-    faults
-}
-
-fn unsaid<'c>(
-    abouts: &'c [&str],
-    conditions: &'c [Condition],
-    generation: Option<i64>,
-    place: &'c str,
-) -> impl Iterator<Item = String> + 'c {
-    let unsaid = abouts.iter().filter(move |about| {
-        find(conditions, about).is_none_or(|condition| condition.observed_generation != generation)
-    });
-    unsaid.map(move |about| format!("nothing is said of {about} for {place} as it is now"))
-}
-
-fn entry<'s>(
-    id: &RouteId,
-    judged: &ParentJudgement,
-    snapshot: &'s Snapshot,
-    controller: &str,
-) -> Option<&'s ParentStatus> {
-    let mut entries = snapshot.routes[id]
-        .status
-        .iter()
-        .flat_map(|status| &status.parents);
-    entries.find(|entry| entry.controller_name == controller && entry.parent_ref == judged.parent)
 }
 
 fn said(condition: Option<&Condition>) -> String {
@@ -191,7 +117,8 @@ impl Table {
         snapshot: &Snapshot,
         controller: &str,
     ) {
-        let entry = entry(id, judged, snapshot, controller);
+        let status = snapshot.routes[id].status.as_ref();
+        let entry = status.and_then(|status| status.entry(&judged.parent, controller));
         let say = |about| said(entry.and_then(|entry| find(&entry.conditions, about)));
         let listeners = judged
             .bindings

@@ -123,9 +123,8 @@ impl Settle {
                 Err(error) => settled = settled.and(Err(error)),
             }
         }
-        if settled.is_ok() {
-            shared.answered.store(answers, Ordering::SeqCst);
-        }
+        // Also if a write failed: it is ours to be retried, not everybody's who waits.
+        shared.answered.store(answers, Ordering::SeqCst);
         shared.written.send_modify(|written| {
             written.looks += 1;
             written.statuses += statuses;

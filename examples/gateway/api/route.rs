@@ -168,6 +168,16 @@ impl ParentRef {
     }
 }
 
+// === impl RouteStatus ===
+
+impl RouteStatus {
+    /// What `controller` says of the route at `parent`.
+    pub(crate) fn entry(&self, parent: &ParentRef, controller: &str) -> Option<&ParentStatus> {
+        let mut entries = self.parents.iter();
+        entries.find(|entry| entry.controller_name == controller && entry.parent_ref == *parent)
+    }
+}
+
 // === impl RouteSpec ===
 
 impl RouteSpec {

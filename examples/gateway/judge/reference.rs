@@ -194,22 +194,25 @@ mod tests {
     #[track_caller]
     fn check(backend: &str, grant: &str, expected: Option<&str>) {
         let backend = serde_yaml_ng::from_str(backend).expect("a backend");
-        let mut manifests = SERVICES.to_owned();
-        if let [within, kind, from, to, name @ ..] = &grant.split(", ").collect::<Vec<_>>()[..] {
-            let name = name
-                .first()
-                .map_or(String::new(), |name| format!(", name: {name}"));
-            manifests += &format!(
-                "{{kind: ReferenceGrant, apiVersion: {GROUP}/v1, metadata: {{name: g, namespace: {within}}}, \
-                 spec: {{from: [{{group: {GROUP}, kind: {kind}, namespace: {from}}}], \
-                 to: [{{group: '', kind: {to}{name}}}]}}}}"
-            );
-        }
+        let grant = match grant.split(", ").collect::<Vec<_>>()[..] {
+            [within, kind, from, to, ref name @ ..] => {
+                let name = name
+                    .first()
+                    .map_or(String::new(), |name| format!(", name: {name}"));
+                format!(
+                    "{{kind: ReferenceGrant, apiVersion: g/v1, metadata: {{name: g, namespace: {within}}}, \
+                     spec: {{from: [{{group: {GROUP}, kind: {kind}, namespace: {from}}}], \
+                     to: [{{group: '', kind: {to}{name}}}]}}}}"
+                )
+            }
+            _ => String::new(),
+        };
+        let world = snapshot(&(SERVICES.to_owned() + &grant));
         let route = Referrer {
             kind: "HTTPRoute",
             namespace: "shop",
         };
-        let verdict = route.backend(&backend, &snapshot(&manifests));
+        let verdict = route.backend(&backend, &world);
         assert_eq!(
             verdict.map(|verdict| verdict.reason),
             expected,

@@ -294,12 +294,12 @@ fn route(listeners: &str, spec: &str, expected: &str) {
 fn gateway(listeners: &str, expected: &str) {
     let judgement = judge(&snapshot(&world("ours", listeners)), CONTROLLER);
     let gateway = judgement.gateways.values().next().expect("a gateway");
-    let mut shown = show(&gateway.verdicts);
-    for listener in &gateway.listeners {
+    let judged = gateway.listeners.iter().map(|listener| {
         let kinds: Vec<_> = listener.kinds.iter().map(|kind| kind.name()).collect();
         let verdicts = show(&listener.verdicts);
-        shown += &format!(" | {}: {} {verdicts}", listener.name, kinds.join(","));
-    }
+        format!(" | {}: {} {verdicts}", listener.name, kinds.join(","))
+    });
+    let shown = show(&gateway.verdicts) + &judged.collect::<String>();
     assert_eq!(shown, expected, "{listeners}");
 }
 

@@ -2,19 +2,13 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use kube::Resource;
-use parking_lot::{Mutex, RwLock};
 use prometheus::core::Collector;
-use rand::{Rng, SeedableRng, rngs::StdRng};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Health, Informer, InformerMetrics, ObjectKey};
+use windlass_informer::{Health, Informer};
 
 // What it is to be like.
 mod builder;
@@ -32,8 +26,9 @@ mod turn;
 // What is told of failures.
 mod report;
 
-// The tasks.
+// The tasks, and what they share.
 mod run;
+mod shared;
 
 #[cfg(test)]
 mod model;
@@ -41,15 +36,14 @@ mod model;
 pub use self::{builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport};
 use self::{
     builder::Settings,
-    engine::Engine,
     feed::{Feed, Typed},
-    notice::{Notice, Owed},
+    shared::{Fed, Shared},
 };
 use crate::{
-    AddError, AnyObject, BuildError, HandlerId, Reconciler, RunError, Watcher,
-    metrics::{KindMetrics, Labelled, Metrics},
-    route::{KindId, ObjectType, Role, Route},
-    work::{Handle, Reconciling, Watching, ask},
+    AddError, BuildError, HandlerId, Reconciler, RunError, Watcher,
+    metrics::Labelled,
+    route::Role,
+    work::{Reconciling, Watching},
 };
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
@@ -128,32 +122,6 @@ pub struct InformerHealth {
     pub has_synced: bool,
 }
 
-/// What the tasks of a controller share.
-pub(crate) struct Shared {
-    settings: Settings,
-    engine: Arc<Engine<Notice, Owed>>,
-    route: RwLock<Route>,
-    /// By the number of the kind.
-    kinds: RwLock<Vec<Arc<KindMetrics>>>,
-    feeds: RwLock<Vec<Fed>>,
-    /// Told when an informer is added.
-    fed: Notify,
-    metrics: Metrics,
-    informer_metrics: InformerMetrics,
-    random: Mutex<StdRng>,
-    /// What the retry policy says of itself.
-    max_attempts: Option<u32>,
-    ran: AtomicBool,
-}
-
-/// An informer, and the kind that it feeds.
-struct Fed {
-    kind: KindId,
-    feed: Arc<dyn Feed>,
-    stop: CancellationToken,
-    started: bool,
-}
-
 // === impl InformerController ===
 
 impl InformerController {
@@ -170,35 +138,8 @@ impl InformerController {
     }
 
     fn from_settings(settings: Settings) -> Result<Self, BuildError> {
-        let namespace = &settings.metrics_namespace;
-        let refused = |source| BuildError::MetricsNamespace {
-            namespace: namespace.clone(),
-            source,
-        };
-        let metrics = Metrics::new(namespace, &settings.name).map_err(refused)?;
-        metrics.workers(settings.concurrency.get());
-        let prefix = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let informer_metrics = InformerMetrics::new(prefix).map_err(refused)?;
-        let random = match settings.seed {
-            Some(seed) => StdRng::seed_from_u64(seed),
-            None => StdRng::from_os_rng(),
-        };
-        let max_attempts = ask("retry_policy", || settings.retry.max_attempts());
-        Ok(Self {
-            shared: Arc::new(Shared {
-                settings,
-                engine: Arc::default(),
-                route: RwLock::default(),
-                kinds: RwLock::default(),
-                feeds: RwLock::default(),
-                fed: Notify::new(),
-                metrics,
-                informer_metrics,
-                random: Mutex::new(random),
-                max_attempts: max_attempts.flatten(),
-                ran: AtomicBool::new(false),
-            }),
-        })
+        let shared = Arc::new(Shared::new(settings)?);
+        Ok(Self { shared })
     }
 
     /// What the controller is called.
@@ -393,65 +334,5 @@ impl fmt::Debug for InformerController {
         f.debug_struct("InformerController")
             .field("name", &self.name())
             .finish_non_exhaustive()
-    }
-}
-
-// === impl Shared ===
-
-impl Shared {
-    /// The kind called `name`, made if it is new.
-    fn kind<K: 'static>(&self, name: &str) -> Result<KindId, AddError> {
-        let id = self.route.write().kind(name, ObjectType::of::<K>())?;
-        let mut kinds = self.kinds.write();
-        if kinds.len() <= id.0 as usize {
-            kinds.push(Arc::new(KindMetrics::new(&self.metrics, name)));
-        }
-        Ok(id)
-    }
-
-    fn kind_metrics(&self, kind: KindId) -> Arc<KindMetrics> {
-        Arc::clone(&self.kinds.read()[kind.0 as usize])
-    }
-
-    fn add<K: 'static>(
-        &self,
-        kind: &str,
-        role: Role,
-        code: Box<dyn Handle>,
-    ) -> Result<HandlerId, AddError> {
-        let kind = self.kind::<K>(kind)?;
-        let mut route = self.route.write();
-        let id = route.add(kind, role, code);
-        // Before anybody can read the chain: whoever is called may be owed a call.
-        self.engine.admit(id);
-        Ok(id)
-    }
-
-    fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
-        let gone = {
-            let mut route = self.route.write();
-            let Some(kind) = route.find(kind) else {
-                return 0;
-            };
-            route.remove(kind, |it| {
-                it.role == role && id.is_none_or(|id| it.id == id)
-            })
-        };
-        for id in &gone {
-            self.engine.cancel(*id);
-        }
-        gone.len()
-    }
-
-    /// The newest state of an object, of whichever informer has it.
-    fn latest(&self, kind: KindId, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
-        let feeds = self.feeds.read();
-        let mut feeds = feeds.iter().filter(|fed| fed.kind == kind);
-        feeds.find_map(|fed| fed.feed.latest(key))
-    }
-
-    /// A number in `[0, 1)`.
-    fn random(&self) -> f64 {
-        self.random.lock().random()
     }
 }

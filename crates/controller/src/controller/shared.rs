@@ -1,0 +1,138 @@
+//! What the tasks of a controller share.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use parking_lot::{Mutex, RwLock};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use windlass_informer::{InformerMetrics, ObjectKey};
+
+use super::{
+    builder::Settings,
+    engine::Engine,
+    feed::Feed,
+    notice::{Notice, Owed},
+};
+use crate::{
+    AddError, AnyObject, BuildError, HandlerId,
+    metrics::{KindMetrics, Metrics},
+    route::{KindId, ObjectType, Role, Route},
+    work::{Handle, ask},
+};
+
+/// What the tasks of a controller share.
+pub(crate) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) engine: Arc<Engine<Notice, Owed>>,
+    pub(super) route: RwLock<Route>,
+    /// By the number of the kind.
+    pub(super) kinds: RwLock<Vec<Arc<KindMetrics>>>,
+    pub(super) feeds: RwLock<Vec<Fed>>,
+    /// Told when an informer is added.
+    pub(super) fed: Notify,
+    pub(super) metrics: Metrics,
+    pub(super) informer_metrics: InformerMetrics,
+    pub(super) random: Mutex<StdRng>,
+    /// What the retry policy says of itself.
+    pub(super) max_attempts: Option<u32>,
+    pub(super) ran: AtomicBool,
+}
+
+/// An informer, and the kind that it feeds.
+pub(super) struct Fed {
+    pub(super) kind: KindId,
+    pub(super) feed: Arc<dyn Feed>,
+    pub(super) stop: CancellationToken,
+    pub(super) started: bool,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    pub(super) fn new(settings: Settings) -> Result<Self, BuildError> {
+        let namespace = &settings.metrics_namespace;
+        let refused = |source| BuildError::MetricsNamespace {
+            namespace: namespace.clone(),
+            source,
+        };
+        let metrics = Metrics::new(namespace, &settings.name).map_err(refused)?;
+        metrics.workers(settings.concurrency.get());
+        let prefix = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let informer_metrics = InformerMetrics::new(prefix).map_err(refused)?;
+        let random = match settings.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::from_os_rng(),
+        };
+        let max_attempts = ask("retry_policy", || settings.retry.max_attempts());
+        Ok(Self {
+            settings,
+            engine: Arc::default(),
+            route: RwLock::default(),
+            kinds: RwLock::default(),
+            feeds: RwLock::default(),
+            fed: Notify::new(),
+            metrics,
+            informer_metrics,
+            random: Mutex::new(random),
+            max_attempts: max_attempts.flatten(),
+            ran: AtomicBool::new(false),
+        })
+    }
+
+    /// The kind called `name`, made if it is new.
+    pub(super) fn kind<K: 'static>(&self, name: &str) -> Result<KindId, AddError> {
+        let id = self.route.write().kind(name, ObjectType::of::<K>())?;
+        let mut kinds = self.kinds.write();
+        if kinds.len() <= id.0 as usize {
+            kinds.push(Arc::new(KindMetrics::new(&self.metrics, name)));
+        }
+        Ok(id)
+    }
+
+    pub(super) fn kind_metrics(&self, kind: KindId) -> Arc<KindMetrics> {
+        Arc::clone(&self.kinds.read()[kind.0 as usize])
+    }
+
+    pub(super) fn add<K: 'static>(
+        &self,
+        kind: &str,
+        role: Role,
+        code: Box<dyn Handle>,
+    ) -> Result<HandlerId, AddError> {
+        let kind = self.kind::<K>(kind)?;
+        let mut route = self.route.write();
+        let id = route.add(kind, role, code);
+        // Before anybody can read the chain: whoever is called may be owed a call.
+        self.engine.admit(id);
+        Ok(id)
+    }
+
+    pub(super) fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
+        let gone = {
+            let mut route = self.route.write();
+            let Some(kind) = route.find(kind) else {
+                return 0;
+            };
+            route.remove(kind, |it| {
+                it.role == role && id.is_none_or(|id| it.id == id)
+            })
+        };
+        for id in &gone {
+            self.engine.cancel(*id);
+        }
+        gone.len()
+    }
+
+    /// The newest state of an object, of whichever informer has it.
+    pub(super) fn latest(&self, kind: KindId, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
+        let feeds = self.feeds.read();
+        let mut feeds = feeds.iter().filter(|fed| fed.kind == kind);
+        feeds.find_map(|fed| fed.feed.latest(key))
+    }
+
+    /// A number in `[0, 1)`.
+    pub(super) fn random(&self) -> f64 {
+        self.random.lock().random()
+    }
+}

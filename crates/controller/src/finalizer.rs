@@ -1,0 +1,244 @@
+//! Finalizers: what keeps an object until somebody has cleaned up after it.
+//!
+//! [`Finalizers`] is one operator's finalizer on the objects of a kind. What is to be written
+//! is decided by a pure core (`plan`), from what an object shows; here it is written, and
+//! decided anew where somebody else was faster.
+
+use std::{fmt, sync::Arc};
+
+use kube::{Resource, core::GroupVersionKind};
+use windlass_informer::ObjectKey;
+
+mod client;
+mod error;
+mod name;
+mod plan;
+mod supplier;
+
+use self::{client::ErasedClient, plan::Names};
+pub use self::{
+    client::PatchClient,
+    error::FinalizerError,
+    name::{FinalizerName, InvalidFinalizer},
+    plan::FinalizerPatch,
+    supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
+};
+pub(crate) use self::plan::{Goal, Standing};
+use self::plan::Plan;
+
+/// One operator's finalizer on the objects of a kind, and who writes it.
+///
+/// # Contract
+///
+/// *Promised.* Only finalizers of this name are ever added or removed, the in-progress form of
+/// it, and [former](Self::formerly) names. A patch tests the object's uid and its whole list of
+/// finalizers, so that nobody else's is lost and a recreated object is never taken for its
+/// predecessor. Where somebody else was faster, the object is read again, a few times, without
+/// waiting. An object that is marked for deletion gets no finalizer.
+///
+/// *Asked.* That no other operator uses the same name on this kind; the right to `get` and
+/// `patch` the kind, and for kinds with `OwnerReferencesPermissionEnforcement` to update their
+/// finalizers.
+///
+/// # Example
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::{FinalizerName, Finalizers};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = kube::Client::try_default().await?;
+/// let name = FinalizerName::new("example.io/publisher")?;
+/// let finalizers = Finalizers::<ConfigMap>::new(client, name)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Finalizers<K> {
+    client: Arc<dyn ErasedClient<K>>,
+    names: Names,
+}
+
+/// An object after its finalizers were seen to.
+#[derive(Debug)]
+pub(crate) enum Settled<K> {
+    /// They are as they should be; this is the newest that is known of it.
+    Reached(Arc<K>),
+    /// It is marked for deletion, and gets no finalizer.
+    Dying,
+    /// It is gone, or another has its name.
+    Gone,
+}
+
+// === impl Finalizers ===
+
+impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
+    /// How often a patch is tried, each time with the object as it is then.
+    const TRIES: u32 = 8;
+
+    /// The finalizer that `supplier` gives for the kind, written through `client`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    pub fn new(
+        client: impl PatchClient<K>,
+        supplier: impl FinalizerSupplier,
+    ) -> Result<Self, InvalidFinalizer>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        Self::of(client, &(), supplier)
+    }
+
+    /// The same for a kind that is found at run time.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    pub fn of(
+        client: impl PatchClient<K>,
+        types: &K::DynamicType,
+        supplier: impl FinalizerSupplier,
+    ) -> Result<Self, InvalidFinalizer> {
+        let kind = GroupVersionKind {
+            group: K::group(types).into_owned(),
+            version: K::version(types).into_owned(),
+            kind: K::kind(types).into_owned(),
+        };
+        let name = supplier::check(supplier.finalizer(&kind)?, &kind)?;
+        Ok(Self {
+            client: Arc::new(client),
+            names: Names::new(name),
+        })
+    }
+
+    /// Takes `name` for ours too: it is what the operator was called before. Where an object
+    /// has it, it is replaced by the name of today, in one patch, when the object is next told
+    /// of; what has it is held.
+    #[must_use]
+    pub fn formerly(mut self, name: FinalizerName) -> Self {
+        if name != self.names.own {
+            let in_progress = name.in_progress();
+            self.names.former.push((name, in_progress));
+        }
+        self
+    }
+
+    /// The finalizer.
+    #[must_use]
+    pub const fn name(&self) -> &FinalizerName {
+        &self.names.own
+    }
+
+    /// How we hold `object`, by what it shows.
+    pub(crate) fn standing(&self, object: &K) -> Standing {
+        self.names.standing(object.meta())
+    }
+
+    /// Whether the finalizers of others differ.
+    pub(crate) fn foreign_changed(&self, old: &K, new: &K) -> bool {
+        self.names.foreign(old.meta()) != self.names.foreign(new.meta())
+    }
+
+    /// Whether `finalizer` is one of ours.
+    pub(crate) fn is_ours(&self, finalizer: &str) -> bool {
+        self.names.is_ours(finalizer)
+    }
+
+    /// Holds `object` as `goal` says, beginning with what it shows.
+    ///
+    /// # Errors
+    ///
+    /// [`FinalizerError`] if the server does not let us, or others write all the time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the patch made or not made; the next call finds out.
+    pub(crate) async fn settle(
+        &self,
+        goal: Goal,
+        object: &Arc<K>,
+    ) -> Result<Settled<K>, FinalizerError> {
+        let key = ObjectKey::of(&**object);
+        let mut latest = Arc::clone(object);
+        for _ in 0..Self::TRIES {
+            let patch = match self.names.plan(goal, latest.meta()) {
+                Plan::Nothing => return Ok(Settled::Reached(latest)),
+                Plan::Dying => return Ok(Settled::Dying),
+                Plan::NoUid => return Err(FinalizerError::NoUid { key }),
+                Plan::Write(patch) => patch,
+            };
+            let refused = match self.client.patch(&key, &patch).await {
+                Ok(written) => return Ok(Settled::Reached(Arc::new(written))),
+                Err(error) => error,
+            };
+            match status(&refused) {
+                Some(404) => return Ok(Settled::Gone),
+                Some(409 | 422) => {}
+                _ => return Err(self.cannot_write(key, refused)),
+            }
+            // Somebody was faster; or it is no conflict, and nothing has changed.
+            let Some(fresh) = self.find(object).await? else {
+                return Ok(Settled::Gone);
+            };
+            let is_same = self.names.plan(goal, fresh.meta()) == Plan::Write(patch);
+            if is_same && status(&refused) == Some(422) {
+                return Err(self.cannot_write(key, refused));
+            }
+            latest = fresh;
+        }
+        Err(FinalizerError::Contended {
+            finalizer: self.names.own.clone(),
+            key,
+            tries: Self::TRIES,
+        })
+    }
+
+    /// Asks the server for `object` as it is now; none if it is gone, or another has its name.
+    pub(crate) async fn find(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        let key = ObjectKey::of(&**object);
+        match self.client.get(&key).await {
+            Ok(found) if found.meta().uid == object.meta().uid => Ok(Some(Arc::new(found))),
+            Ok(_) => Ok(None),
+            Err(error) if status(&error) == Some(404) => Ok(None),
+            Err(source) => Err(FinalizerError::Read {
+                finalizer: self.names.own.clone(),
+                key,
+                source,
+            }),
+        }
+    }
+
+    fn cannot_write(&self, key: ObjectKey, source: kube::Error) -> FinalizerError {
+        FinalizerError::Write {
+            finalizer: self.names.own.clone(),
+            key,
+            source,
+        }
+    }
+}
+
+/// What the server answered, if it did.
+fn status(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+impl<K> Clone for Finalizers<K> {
+    fn clone(&self) -> Self {
+        Self {
+            client: Arc::clone(&self.client),
+            names: self.names.clone(),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Finalizers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Finalizers")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! Who writes the finalizers of objects.
+
+use std::future::Future;
+
+use futures::{FutureExt, future::BoxFuture};
+use http::header::CONTENT_TYPE;
+use kube::{
+    Api, Client, Resource,
+    core::{Request, params::GetParams},
+};
+use serde::de::DeserializeOwned;
+use windlass_informer::ObjectKey;
+
+use super::FinalizerPatch;
+
+/// Can change the finalizers of the objects of a kind: all that the wrappers with finalizers
+/// ask of a client.
+///
+/// A [`Client`] is one for every kind that is known when the program is compiled; an [`Api`]
+/// is one for its kind, in its namespace or, if it has none, in the namespace of each object.
+/// Only [`patch`](Self::patch) is needed.
+///
+/// # Contract
+///
+/// *Asked.* A refusal of the server comes back as [`kube::Error::Api`] with its status: 404 if
+/// the object is not there, 409 or 422 if it is not as the patch says.
+///
+/// # Cancel safety
+///
+/// A call may be dropped at any `await`; whether the patch was made is then found out by the
+/// next one.
+pub trait PatchClient<K>: Send + Sync + 'static {
+    /// Applies `patch` to the object called `key`, and returns the object as it is then.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the server says.
+    fn patch(
+        &self,
+        key: &ObjectKey,
+        patch: &FinalizerPatch,
+    ) -> impl Future<Output = Result<K, kube::Error>> + Send;
+
+    /// Returns the object called `key` as it is now. By default a patch that changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the server says.
+    fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<K, kube::Error>> + Send {
+        async { self.patch(key, &FinalizerPatch::empty()).await }
+    }
+}
+
+/// A [`PatchClient`], whatever its type.
+pub(super) trait ErasedClient<K>: Send + Sync {
+    fn patch<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        patch: &'a FinalizerPatch,
+    ) -> BoxFuture<'a, Result<K, kube::Error>>;
+
+    fn get<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<K, kube::Error>>;
+}
+
+// === impl PatchClient ===
+
+impl<K, C: PatchClient<K>> ErasedClient<K> for C {
+    fn patch<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        patch: &'a FinalizerPatch,
+    ) -> BoxFuture<'a, Result<K, kube::Error>> {
+        PatchClient::patch(self, key, patch).boxed()
+    }
+
+    fn get<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<K, kube::Error>> {
+        PatchClient::get(self, key).boxed()
+    }
+}
+
+impl<K> PatchClient<K> for Client
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
+{
+    async fn patch(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<K, kube::Error> {
+        let url = K::url_path(&(), key.namespace());
+        send_patch(self, &url, key, patch).await
+    }
+
+    async fn get(&self, key: &ObjectKey) -> Result<K, kube::Error> {
+        send_get(self, K::url_path(&(), key.namespace()), key).await
+    }
+}
+
+impl<K> PatchClient<K> for Api<K>
+where
+    K: Resource + DeserializeOwned + 'static,
+{
+    async fn patch(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<K, kube::Error> {
+        let client = self.clone().into_client();
+        send_patch(&client, &url(self, key), key, patch).await
+    }
+
+    async fn get(&self, key: &ObjectKey) -> Result<K, kube::Error> {
+        let client = self.clone().into_client();
+        send_get(&client, url(self, key), key).await
+    }
+}
+
+/// Where the objects of `api` are that are in the namespace of `key`.
+fn url<K: Resource>(api: &Api<K>, key: &ObjectKey) -> String {
+    let url = api.resource_url();
+    match (api.namespace(), key.namespace(), url.rsplit_once('/')) {
+        (None, Some(namespace), Some((base, plural))) => {
+            format!("{base}/namespaces/{namespace}/{plural}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+async fn send_patch<K: DeserializeOwned>(
+    client: &Client,
+    url: &str,
+    key: &ObjectKey,
+    patch: &FinalizerPatch,
+) -> Result<K, kube::Error> {
+    let body = serde_json::to_vec(patch).map_err(kube::Error::SerdeError)?;
+    let request = http::Request::patch(format!("{url}/{}?", key.name()))
+        .header(CONTENT_TYPE, "application/json-patch+json")
+        .body(body)
+        .map_err(kube::Error::HttpError)?;
+    client.request(request).await
+}
+
+async fn send_get<K: DeserializeOwned>(
+    client: &Client,
+    url: String,
+    key: &ObjectKey,
+) -> Result<K, kube::Error> {
+    let request = (Request::new(url).get(key.name(), &GetParams::default()))
+        .map_err(kube::Error::BuildRequest)?;
+    client.request(request).await
+}

@@ -1,0 +1,68 @@
+//! Why a finalizer could not be written.
+
+use windlass_informer::ObjectKey;
+
+use super::FinalizerName;
+
+/// Why the finalizers of an object could not be made as they should be.
+///
+/// What the API server said is the [`source`](std::error::Error::source).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FinalizerError {
+    /// The API server did not take the change.
+    #[error("cannot write finalizer {finalizer} of {key}")]
+    Write {
+        /// Our finalizer.
+        finalizer: FinalizerName,
+        /// Whose.
+        key: ObjectKey,
+        /// What the API server said.
+        source: kube::Error,
+    },
+
+    /// The API server did not say how the object is.
+    #[error("cannot read {key} for its finalizer {finalizer}")]
+    Read {
+        /// Our finalizer.
+        finalizer: FinalizerName,
+        /// Whose.
+        key: ObjectKey,
+        /// What the API server said.
+        source: kube::Error,
+    },
+
+    /// Somebody else changed the finalizers each time we looked.
+    #[error("finalizer {finalizer} of {key} was written over by others {tries} times")]
+    Contended {
+        /// Our finalizer.
+        finalizer: FinalizerName,
+        /// Whose.
+        key: ObjectKey,
+        /// How often we tried.
+        tries: u32,
+    },
+
+    /// The object has no uid, so that nobody can say which one it is. Objects from an API
+    /// server have one.
+    #[error("{key} has no uid, and gets no finalizer without one")]
+    NoUid {
+        /// Whose.
+        key: ObjectKey,
+    },
+}
+
+// === impl FinalizerError ===
+
+impl FinalizerError {
+    /// One stable word for it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Write { .. } => "finalizer_write",
+            Self::Read { .. } => "finalizer_read",
+            Self::Contended { .. } => "finalizer_contended",
+            Self::NoUid { .. } => "no_uid",
+        }
+    }
+}

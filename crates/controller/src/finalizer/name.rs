@@ -1,0 +1,353 @@
+//! What a finalizer is called, as Kubernetes wants it.
+
+use std::{convert::Infallible, fmt, sync::Arc};
+
+/// The name of a finalizer: `name`, or `domain/name`.
+///
+/// Kubernetes takes up to 63 letters, digits, `-`, `_` and `.` as the name, with a letter or a
+/// digit at both ends, and in front of it, with a slash between them, a domain of up to 253
+/// lower case letters, digits, `-` and `.`. The kinds that are built into Kubernetes want the
+/// domain; those of a `CustomResourceDefinition` warn where it is missing.
+///
+/// The name is an operator's signature: two operators on one kind must not have the same.
+///
+/// Source: `IsQualifiedName` and `ValidateFinalizerName` of apimachinery.
+///
+/// # Example
+///
+/// ```
+/// use windlass_controller::FinalizerName;
+///
+/// let name = FinalizerName::new("websites.example.io/clean-up")?;
+/// assert_eq!(name.as_str(), "websites.example.io/clean-up");
+///
+/// let refused = FinalizerName::new("Example.io/clean-up").unwrap_err();
+/// assert_eq!(
+///     refused.to_string(),
+///     "\"Example.io/clean-up\" cannot be a finalizer: what is before the slash is not a domain; \
+///      use lower case letters, digits, - and ., as in example.io/clean-up"
+/// );
+/// # Ok::<(), windlass_controller::InvalidFinalizer>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FinalizerName(Arc<str>);
+
+/// Why a text cannot be a finalizer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidFinalizer {
+    /// There is nothing.
+    #[error("a finalizer must not be empty; name it after your operator, as in example.io/clean-up")]
+    Empty,
+
+    /// There is more than one slash.
+    #[error(
+        "{finalizer:?} cannot be a finalizer: it has more than one slash; \
+         use one, between a domain and a name"
+    )]
+    Slashes {
+        /// What was asked for.
+        finalizer: String,
+    },
+
+    /// What is before the slash is not a domain.
+    #[error(
+        "{finalizer:?} cannot be a finalizer: what is before the slash is not a domain; \
+         use lower case letters, digits, - and ., as in example.io/clean-up"
+    )]
+    Domain {
+        /// What was asked for.
+        finalizer: String,
+    },
+
+    /// What is before the slash is too long.
+    #[error(
+        "{finalizer:?} cannot be a finalizer: its domain has {length} characters, and {limit} are \
+         allowed; use a shorter one",
+        limit = FinalizerName::MAX_DOMAIN
+    )]
+    DomainTooLong {
+        /// What was asked for.
+        finalizer: String,
+        /// The length of its domain.
+        length: usize,
+    },
+
+    /// The name has a character that it must not have, or not there.
+    #[error(
+        "{finalizer:?} cannot be a finalizer: use letters, digits, -, _ and . in its name, \
+         with a letter or a digit at both ends"
+    )]
+    Name {
+        /// What was asked for.
+        finalizer: String,
+    },
+
+    /// The name is too long.
+    #[error(
+        "{finalizer:?} cannot be a finalizer: its name has {length} characters, and {limit} are \
+         allowed; give your operator a shorter name of its own, as in example.io/clean-up",
+        limit = FinalizerName::MAX_NAME
+    )]
+    NameTooLong {
+        /// What was asked for.
+        finalizer: String,
+        /// The length of its name.
+        length: usize,
+    },
+
+    /// A kind that is built into Kubernetes takes no finalizer without a domain.
+    #[error(
+        "{finalizer:?} cannot be a finalizer of {kind}, which is built into Kubernetes and wants a \
+         domain before it; give your operator a name of its own, as in example.io/clean-up"
+    )]
+    NotQualified {
+        /// What was asked for.
+        finalizer: String,
+        /// The name of the kind.
+        kind: String,
+    },
+}
+
+// === impl FinalizerName ===
+
+impl FinalizerName {
+    /// How long the part behind the slash can be.
+    pub const MAX_NAME: usize = 63;
+
+    /// How long the part before the slash can be.
+    pub const MAX_DOMAIN: usize = 253;
+
+    /// Takes `name`, if Kubernetes does.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFinalizer`] says what is wrong with it, and what to do.
+    pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidFinalizer> {
+        let all = name.as_ref();
+        let finalizer = || all.to_owned();
+        if all.is_empty() {
+            return Err(InvalidFinalizer::Empty);
+        }
+        let name = match all.split_once('/') {
+            None => all,
+            Some((_, name)) if name.contains('/') => {
+                return Err(InvalidFinalizer::Slashes {
+                    finalizer: finalizer(),
+                });
+            }
+            Some((domain, _)) if domain.len() > Self::MAX_DOMAIN => {
+                return Err(InvalidFinalizer::DomainTooLong {
+                    finalizer: finalizer(),
+                    length: domain.len(),
+                });
+            }
+            Some((domain, _)) if !domain.split('.').all(is_label) => {
+                return Err(InvalidFinalizer::Domain {
+                    finalizer: finalizer(),
+                });
+            }
+            Some((_, name)) => name,
+        };
+        if !is_name(name) {
+            return Err(InvalidFinalizer::Name {
+                finalizer: finalizer(),
+            });
+        }
+        if name.len() > Self::MAX_NAME {
+            return Err(InvalidFinalizer::NameTooLong {
+                finalizer: finalizer(),
+                length: name.len(),
+            });
+        }
+        Ok(Self(Arc::from(all)))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is a domain before the name.
+    #[must_use]
+    pub fn is_qualified(&self) -> bool {
+        self.0.contains('/')
+    }
+
+    /// The finalizer that holds an object while it is being added: the same name, with
+    /// `.in-progress` behind it; cut, with a number that tells it from others, where that
+    /// would be too long.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_controller::FinalizerName;
+    ///
+    /// let name = FinalizerName::new("example.io/clean-up")?;
+    /// assert_eq!(name.in_progress().as_str(), "example.io/clean-up.in-progress");
+    /// # Ok::<(), windlass_controller::InvalidFinalizer>(())
+    /// ```
+    #[must_use]
+    pub fn in_progress(&self) -> Self {
+        const MARK: &str = ".in-progress";
+        let at = self.0.find('/').map_or(0, |slash| slash + 1);
+        let (domain, name) = self.0.split_at(at);
+        if name.len() + MARK.len() <= Self::MAX_NAME {
+            return Self(Arc::from(format!("{domain}{name}{MARK}")));
+        }
+        // Of ASCII, so that it can be cut anywhere; `x` so that the cut may be after a dot.
+        let number = format!("x{:08x}", fnv(name));
+        let kept = &name[..Self::MAX_NAME - MARK.len() - number.len()];
+        Self(Arc::from(format!("{domain}{kept}{number}{MARK}")))
+    }
+}
+
+/// FNV-1a in 32 bits: it must be the same in every version of the operator.
+fn fnv(text: &str) -> u32 {
+    (text.bytes()).fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// A part of a domain, as in DNS.
+fn is_label(label: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let end = |byte: u8| inside(byte) && byte != b'-';
+    is_made_of(label, inside, end)
+}
+
+/// The part of a qualified name behind the slash.
+fn is_name(name: &str) -> bool {
+    let end = |byte: u8| byte.is_ascii_alphanumeric();
+    let inside = |byte: u8| end(byte) || matches!(byte, b'-' | b'_' | b'.');
+    is_made_of(name, inside, end)
+}
+
+fn is_made_of(text: &str, inside: impl Fn(u8) -> bool, end: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
+        return false;
+    };
+    end(first) && end(last) && bytes.iter().all(|&byte| inside(byte))
+}
+
+impl AsRef<str> for FinalizerName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FinalizerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for FinalizerName {
+    type Error = InvalidFinalizer;
+
+    fn try_from(name: String) -> Result<Self, InvalidFinalizer> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&str> for FinalizerName {
+    type Error = InvalidFinalizer;
+
+    fn try_from(name: &str) -> Result<Self, InvalidFinalizer> {
+        Self::new(name)
+    }
+}
+
+// === impl InvalidFinalizer ===
+
+impl InvalidFinalizer {
+    /// One stable word for it.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Slashes { .. } => "slashes",
+            Self::Domain { .. } => "domain",
+            Self::DomainTooLong { .. } => "domain_too_long",
+            Self::Name { .. } => "name",
+            Self::NameTooLong { .. } => "name_too_long",
+            Self::NotQualified { .. } => "not_qualified",
+        }
+    }
+}
+
+impl From<Infallible> for InvalidFinalizer {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubernetes_takes_is_taken() {
+        for name in [
+            "a",
+            "operator.v1.Website.example.io",
+            "example.io/clean-up",
+            "a.b-c.d0/A_b.C-d",
+            "localhost/x",
+        ] {
+            assert_eq!(FinalizerName::new(name).expect(name).as_str(), name);
+        }
+        let longest = format!("{}/{}", domain(253), "n".repeat(63));
+        assert!(FinalizerName::new(longest).is_ok());
+    }
+
+    #[test]
+    fn what_kubernetes_refuses_is_refused_with_its_name_and_a_way_out() {
+        for (name, reason) in [
+            ("", "empty"),
+            ("a/b/c", "slashes"),
+            ("Example.com/a", "domain"),
+            ("/a", "domain"),
+            ("-a.io/b", "domain"),
+            ("a..io/b", "domain"),
+            ("a_b/c", "domain"),
+            ("example.com/", "name"),
+            ("not a name", "name"),
+            ("-a", "name"),
+            ("a.", "name"),
+            ("ä", "name"),
+            (&"n".repeat(64), "name_too_long"),
+            (&format!("{}/a", domain(254)), "domain_too_long"),
+        ] {
+            let refused = FinalizerName::new(name).expect_err(name);
+            assert_eq!(refused.reason(), reason, "{name}");
+            let told = refused.to_string();
+            assert!(told.contains(name), "{told}");
+            assert!(told.contains("use ") || told.contains("name it") || told.contains("give "));
+        }
+    }
+
+    #[test]
+    fn the_name_in_progress_is_always_a_name() {
+        for length in 1..=63 {
+            let name = FinalizerName::new(format!("a.io/{}", "n".repeat(length))).expect("a name");
+            let progress = name.in_progress();
+            assert_ne!(name, progress);
+            assert_eq!(FinalizerName::new(progress.as_str()).as_ref(), Ok(&progress));
+        }
+    }
+
+    #[test]
+    fn long_names_that_begin_alike_stay_apart() {
+        let long = |end| FinalizerName::new(format!("{}{end}", "n".repeat(62))).expect("a name");
+        assert_ne!(long("a").in_progress(), long("b").in_progress());
+        assert_eq!(long("a").in_progress(), long("a").in_progress());
+    }
+
+    /// A domain of this length.
+    fn domain(length: usize) -> String {
+        format!("a.{}", "d".repeat(length - 2))
+    }
+}

@@ -1,0 +1,315 @@
+//! What is to be written to get from what an object shows to what is wanted *(pure)*.
+//!
+//! Of all finalizers of an object only ours are ever touched, and only if nothing has changed
+//! meanwhile: every patch tests the uid and the whole list first.
+
+use kube::api::ObjectMeta;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::FinalizerName;
+
+/// A guarded change of the finalizers of one object: a JSON patch.
+///
+/// It tests the object's uid and its list of finalizers, and then replaces the list. A server
+/// that finds either changed refuses the whole, with 422 or 409.
+///
+/// It serializes as the list of operations that RFC 6902 wants.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct FinalizerPatch(Vec<Value>);
+
+/// The finalizers that are ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) own: FinalizerName,
+    pub(crate) in_progress: FinalizerName,
+    /// Those of earlier versions of the operator, each with its in-progress form.
+    pub(crate) former: Vec<(FinalizerName, FinalizerName)>,
+}
+
+/// How we hold an object, by what it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not at all.
+    Free,
+    /// By the in-progress finalizer: it may have been added, and nobody knows.
+    Guarded,
+    /// By the finalizer: it has been added.
+    Held {
+        /// Whether there is nothing else of ours.
+        tidy: bool,
+    },
+}
+
+/// How we want to hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// By the in-progress finalizer at least.
+    Guard,
+    /// By the finalizer and nothing else.
+    Hold,
+    /// Not at all.
+    Release,
+}
+
+/// What is to be done for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Plan {
+    /// It is so.
+    Nothing,
+    /// This is to be written.
+    Write(FinalizerPatch),
+    /// The object is marked for deletion, and gets no new finalizer.
+    Dying,
+    /// The object has no uid, so it has not come from a server.
+    NoUid,
+}
+
+// === impl Names ===
+
+impl Names {
+    pub(crate) fn new(own: FinalizerName) -> Self {
+        Self {
+            in_progress: own.in_progress(),
+            own,
+            former: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_ours(&self, finalizer: &str) -> bool {
+        self.is_final(finalizer) || self.is_progress(finalizer)
+    }
+
+    fn is_final(&self, finalizer: &str) -> bool {
+        finalizer == self.own.as_str()
+            || (self.former.iter()).any(|(former, _)| former.as_str() == finalizer)
+    }
+
+    fn is_progress(&self, finalizer: &str) -> bool {
+        finalizer == self.in_progress.as_str()
+            || (self.former.iter()).any(|(_, progress)| progress.as_str() == finalizer)
+    }
+
+    /// How we hold the object of `meta`.
+    pub(crate) fn standing(&self, meta: &ObjectMeta) -> Standing {
+        let ours = || (finalizers(meta).iter()).filter(|it| self.is_ours(it));
+        if ours().any(|it| self.is_final(it)) {
+            let tidy = ours().eq([self.own.as_str()]);
+            Standing::Held { tidy }
+        } else if ours().next().is_some() {
+            Standing::Guarded
+        } else {
+            Standing::Free
+        }
+    }
+
+    /// What is to be written for `goal`, if the object is as in `meta`.
+    pub(crate) fn plan(&self, goal: Goal, meta: &ObjectMeta) -> Plan {
+        let shown = finalizers(meta);
+        let wanted = self.wanted(goal, meta);
+        if wanted == shown {
+            return Plan::Nothing;
+        }
+        let dying = meta.deletion_timestamp.is_some();
+        if dying && wanted.iter().any(|it| !shown.contains(it)) {
+            return Plan::Dying;
+        }
+        let Some(uid) = &meta.uid else {
+            return Plan::NoUid;
+        };
+        // An absent list is null to the test, and so is not an empty one; servers leave
+        // empty lists out.
+        let shown = if shown.is_empty() {
+            Value::Null
+        } else {
+            json!(shown)
+        };
+        Plan::Write(FinalizerPatch(vec![
+            json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
+            json!({ "op": "test", "path": "/metadata/finalizers", "value": shown }),
+            json!({ "op": "add", "path": "/metadata/finalizers", "value": wanted }),
+        ]))
+    }
+
+    /// The finalizers as they should be: those of others as they are, in their order.
+    fn wanted(&self, goal: Goal, meta: &ObjectMeta) -> Vec<String> {
+        let shown = finalizers(meta);
+        let ours = match goal {
+            Goal::Guard if self.standing(meta) != Standing::Free => return shown.to_vec(),
+            Goal::Guard => Some(&self.in_progress),
+            Goal::Hold => Some(&self.own),
+            Goal::Release => None,
+        };
+        let place = (shown.iter()).position(|it| self.is_ours(it));
+        let mut wanted: Vec<_> = (shown.iter().filter(|it| !self.is_ours(it)).cloned()).collect();
+        if let Some(ours) = ours {
+            // Before the first of ours there are only others', so that the place is the same.
+            wanted.insert(place.unwrap_or(wanted.len()), ours.to_string());
+        }
+        wanted
+    }
+
+    /// The finalizers of others.
+    pub(crate) fn foreign<'a>(&self, meta: &'a ObjectMeta) -> Vec<&'a str> {
+        let foreign = finalizers(meta).iter().filter(|it| !self.is_ours(it));
+        foreign.map(String::as_str).collect()
+    }
+}
+
+/// The finalizers of the object of `meta`.
+fn finalizers(meta: &ObjectMeta) -> &[String] {
+    meta.finalizers.as_deref().unwrap_or_default()
+}
+
+// === impl FinalizerPatch ===
+
+impl FinalizerPatch {
+    /// A patch that changes nothing: what one sends to be told how the object is.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The operations, in order.
+    #[must_use]
+    pub fn operations(&self) -> &[Value] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_held_by_what_it_shows() {
+        for (shown, standing) in [
+            ("", Standing::Free),
+            ("x y", Standing::Free),
+            ("x own.in-progress", Standing::Guarded),
+            ("old.in-progress", Standing::Guarded),
+            ("own", Standing::Held { tidy: true }),
+            ("x own y", Standing::Held { tidy: true }),
+            ("old", Standing::Held { tidy: false }),
+            ("own old", Standing::Held { tidy: false }),
+            ("own own.in-progress", Standing::Held { tidy: false }),
+            ("own own", Standing::Held { tidy: false }),
+            ("ownx own.in-progressx", Standing::Free),
+        ] {
+            assert_eq!(names().standing(&meta(shown)), standing, "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_guard_is_put_behind_the_others_and_never_twice() {
+        check(Goal::Guard, "", "own.in-progress");
+        check(Goal::Guard, "x y", "x y own.in-progress");
+        check(Goal::Guard, "x own.in-progress", "same");
+        check(Goal::Guard, "own x", "same");
+        check(Goal::Guard, "old", "same");
+    }
+
+    #[test]
+    fn the_finalizer_takes_the_place_of_the_guard() {
+        check(Goal::Hold, "own.in-progress", "own");
+        check(Goal::Hold, "x own.in-progress y", "x own y");
+        check(Goal::Hold, "x y", "x y own");
+        check(Goal::Hold, "own", "same");
+    }
+
+    #[test]
+    fn a_former_name_is_replaced_in_one_patch() {
+        check(Goal::Hold, "x old y", "x own y");
+        check(Goal::Hold, "old.in-progress", "own");
+        check(Goal::Hold, "old x own", "own x");
+    }
+
+    #[test]
+    fn what_goes_is_ours_and_nothing_else() {
+        check(Goal::Release, "x own y", "x y");
+        check(Goal::Release, "own", "");
+        check(Goal::Release, "own.in-progress old x", "x");
+        check(Goal::Release, "x ownx", "same");
+        check(Goal::Release, "", "same");
+    }
+
+    #[test]
+    fn a_dying_object_gets_nothing_new() {
+        check(Goal::Guard, "!", "dying");
+        check(Goal::Guard, "! x", "dying");
+        check(Goal::Hold, "! own.in-progress", "dying");
+        check(Goal::Hold, "! old", "dying");
+        check(Goal::Guard, "! own.in-progress", "same");
+        check(Goal::Hold, "! own old", "own");
+        check(Goal::Release, "! own x", "x");
+        check(Goal::Release, "! own.in-progress", "");
+    }
+
+    #[test]
+    fn every_patch_is_guarded_by_the_uid_and_the_whole_list() {
+        let Plan::Write(patch) = names().plan(Goal::Guard, &meta("x")) else {
+            panic!("there is something to write");
+        };
+        assert_eq!(
+            serde_json::to_value(&patch).expect("plain JSON"),
+            json!([
+                { "op": "test", "path": "/metadata/uid", "value": "uid-1" },
+                { "op": "test", "path": "/metadata/finalizers", "value": ["x"] },
+                { "op": "add", "path": "/metadata/finalizers", "value": ["x", "own.in-progress"] },
+            ])
+        );
+        let Plan::Write(patch) = names().plan(Goal::Guard, &meta("")) else {
+            panic!("there is something to write");
+        };
+        assert_eq!(patch.operations()[1]["value"], Value::Null);
+    }
+
+    #[test]
+    fn an_object_without_a_uid_is_not_written() {
+        let mut meta = meta("");
+        meta.uid = None;
+        assert_eq!(names().plan(Goal::Guard, &meta), Plan::NoUid);
+        assert_eq!(names().plan(Goal::Release, &meta), Plan::Nothing);
+    }
+
+    /// `shown` are the finalizers before, `!` being the mark of deletion, and `wanted` those
+    /// after, or what the plan is.
+    #[track_caller]
+    fn check(goal: Goal, shown: &str, wanted: &str) {
+        let plan = match names().plan(goal, &meta(shown)) {
+            Plan::Nothing => "same".to_owned(),
+            Plan::Dying => "dying".to_owned(),
+            Plan::NoUid => "no uid".to_owned(),
+            Plan::Write(FinalizerPatch(operations)) => {
+                let list = operations[2]["value"].as_array().expect("a list");
+                let list: Vec<_> = list.iter().map(|it| it.as_str().expect("a name")).collect();
+                list.join(" ")
+            }
+        };
+        assert_eq!(plan, wanted, "{goal:?} of {shown:?}");
+    }
+
+    fn names() -> Names {
+        let name = |name| FinalizerName::new(name).expect("a name");
+        Names {
+            former: vec![(name("old"), name("old").in_progress())],
+            ..Names::new(name("own"))
+        }
+    }
+
+    fn meta(shown: &str) -> ObjectMeta {
+        let words = || shown.split_whitespace();
+        let finalizers: Vec<_> = (words().filter(|word| *word != "!"))
+            .map(str::to_owned)
+            .collect();
+        ObjectMeta {
+            uid: Some("uid-1".to_owned()),
+            finalizers: (!finalizers.is_empty()).then_some(finalizers),
+            deletion_timestamp: words().any(|word| word == "!").then(|| Time(Timestamp::UNIX_EPOCH)),
+            ..ObjectMeta::default()
+        }
+    }
+}

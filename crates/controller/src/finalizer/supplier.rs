@@ -1,0 +1,174 @@
+//! Which finalizer an operator has for a kind.
+
+use kube::core::GroupVersionKind;
+
+use super::{FinalizerName, InvalidFinalizer};
+
+/// Says which finalizer an operator has for a kind.
+///
+/// A [`FinalizerName`] is the same for every kind; every `Fn(&GroupVersionKind) -> S` is a
+/// supplier, where `S` is a [`FinalizerName`] or becomes one, as a `String` does.
+///
+/// # Example
+///
+/// ```
+/// use kube::core::GroupVersionKind;
+/// use windlass_controller::FinalizerSupplier;
+///
+/// let supplier = |kind: &GroupVersionKind| format!("example.io/{}", kind.kind);
+/// let website = GroupVersionKind::gvk("example.io", "v1", "Website");
+/// assert_eq!(supplier.finalizer(&website)?.as_str(), "example.io/Website");
+/// # Ok::<(), windlass_controller::InvalidFinalizer>(())
+/// ```
+pub trait FinalizerSupplier {
+    /// The finalizer for the objects of `kind`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer>;
+}
+
+/// `operator.{version}.{kind}.{group}`, as in grafana-app-sdk.
+///
+/// It has no domain before a slash, so that kinds which are built into Kubernetes do not take
+/// it, and it is too long for kinds with long names: then it is an error, and the operator
+/// needs a name of its own. Two operators that use it for one kind have the same name, and
+/// take each other's objects for their own: give each a name then.
+///
+/// # Example
+///
+/// ```
+/// use kube::core::GroupVersionKind;
+/// use windlass_controller::{DefaultFinalizerSupplier, FinalizerSupplier};
+///
+/// let website = GroupVersionKind::gvk("example.io", "v1", "Website");
+/// let name = DefaultFinalizerSupplier.finalizer(&website)?;
+/// assert_eq!(name.as_str(), "operator.v1.Website.example.io");
+/// # Ok::<(), windlass_controller::InvalidFinalizer>(())
+/// ```
+///
+/// Source: grafana-app-sdk, `operator.DefaultFinalizerSupplier`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DefaultFinalizerSupplier;
+
+/// `{group}/operator.{version}.{kind}`: the same with a domain, as Kubernetes wants it.
+///
+/// It fits almost always. The group of a kind that is built in is no domain of yours, and
+/// may be empty: then it is an error, and the operator needs a name of its own.
+///
+/// # Example
+///
+/// ```
+/// use kube::core::GroupVersionKind;
+/// use windlass_controller::{FinalizerSupplier, QualifiedFinalizerSupplier};
+///
+/// let website = GroupVersionKind::gvk("example.io", "v1", "Website");
+/// let name = QualifiedFinalizerSupplier.finalizer(&website)?;
+/// assert_eq!(name.as_str(), "example.io/operator.v1.Website");
+/// # Ok::<(), windlass_controller::InvalidFinalizer>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QualifiedFinalizerSupplier;
+
+/// Whether `finalizer` can stand at an object of `kind`.
+pub(super) fn check(
+    finalizer: FinalizerName,
+    kind: &GroupVersionKind,
+) -> Result<FinalizerName, InvalidFinalizer> {
+    // The group of a `CustomResourceDefinition` has a dot. Those of the built-in kinds that
+    // have one too cannot be told apart by their name.
+    let built_in = !kind.group.contains('.');
+    if built_in && !finalizer.is_qualified() {
+        return Err(InvalidFinalizer::NotQualified {
+            finalizer: finalizer.to_string(),
+            kind: kind.kind.clone(),
+        });
+    }
+    Ok(finalizer)
+}
+
+// === impl FinalizerSupplier ===
+
+impl FinalizerSupplier for FinalizerName {
+    fn finalizer(&self, _: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
+        Ok(self.clone())
+    }
+}
+
+impl<F, S> FinalizerSupplier for F
+where
+    F: Fn(&GroupVersionKind) -> S,
+    S: TryInto<FinalizerName, Error: Into<InvalidFinalizer>>,
+{
+    fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
+        self(kind).try_into().map_err(Into::into)
+    }
+}
+
+impl FinalizerSupplier for DefaultFinalizerSupplier {
+    fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
+        let GroupVersionKind {
+            group,
+            version,
+            kind: name,
+        } = kind;
+        if group.is_empty() {
+            return Err(InvalidFinalizer::NotQualified {
+                finalizer: format!("operator.{version}.{name}"),
+                kind: name.clone(),
+            });
+        }
+        let finalizer = FinalizerName::new(format!("operator.{version}.{name}.{group}"))?;
+        check(finalizer, kind)
+    }
+}
+
+impl FinalizerSupplier for QualifiedFinalizerSupplier {
+    fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer> {
+        let GroupVersionKind {
+            group,
+            version,
+            kind: name,
+        } = kind;
+        if group.is_empty() {
+            return Err(InvalidFinalizer::NotQualified {
+                finalizer: format!("operator.{version}.{name}"),
+                kind: name.clone(),
+            });
+        }
+        FinalizerName::new(format!("{group}/operator.{version}.{name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_an_error_where_kubernetes_would_refuse_it() {
+        for (group, kind, reason) in [
+            ("", "ConfigMap", "not_qualified"),
+            ("apps", "Deployment", "not_qualified"),
+            (
+                "observability.platform.example.io",
+                "NotificationPolicyTemplate",
+                "name_too_long",
+            ),
+        ] {
+            let kind = GroupVersionKind::gvk(group, "v1alpha1", kind);
+            let refused = DefaultFinalizerSupplier.finalizer(&kind).expect_err(group);
+            assert_eq!(refused.reason(), reason, "{refused}");
+        }
+    }
+
+    #[test]
+    fn with_a_domain_long_kinds_fit() {
+        let group = "observability.platform.example.io";
+        let kind = GroupVersionKind::gvk(group, "v1alpha1", "NotificationPolicyTemplate");
+        assert!(QualifiedFinalizerSupplier.finalizer(&kind).is_ok());
+        let core = GroupVersionKind::gvk("", "v1", "Pod");
+        let refused = QualifiedFinalizerSupplier.finalizer(&core).expect_err("core");
+        assert_eq!(refused.reason(), "not_qualified");
+    }
+}

@@ -1,0 +1,334 @@
+//! A schedule that plays scripts, and what must be true of it after each step.
+//!
+//! ```text
+//! update a      something happens to the object a; `update a#2` to another one of that name
+//! take          a worker takes what it is its turn to do
+//! done a        … and is done with it, all asked-for retries kept
+//! drop a        … and is done with it, no asked-for retry kept
+//! fail a 0 5    … and handler 0 failed, to be tried again in 5 s
+//! again a 0 5   … and handler 0 asked to be called again in 5 s
+//! break a       … and the worker is gone
+//! half a 0 5    … and the worker is gone after handler 0 failed
+//! wait 5        5 s pass
+//! cancel 0      handler 0 is removed
+//! ```
+//!
+//! A take gives `a1` for the first thing that happened to a, `a1?0` if the retry of handler 0
+//! is to be asked about, `a!0` for a call of handler 0 alone, and `-` for nothing.
+
+use std::{collections::HashMap, time::Duration};
+
+use windlass_informer::{ObjectKey, Uid};
+
+use crate::{
+    Action, HandlerId,
+    route::KindId,
+    schedule::{Class, LaneKey, Moment, Offer, Pending, Reason, Schedule, Turn, Work},
+};
+
+/// A schedule, and what must be true of it.
+pub(super) struct Play {
+    pub(super) schedule: Schedule<Told, ()>,
+    now: Moment,
+    /// Whether events of one object fold.
+    folding: bool,
+    hands: HashMap<String, Turn<Told, ()>>,
+    /// What has been offered and not been told, by object.
+    untold: HashMap<String, Vec<u32>>,
+    offered: HashMap<String, u32>,
+    /// Which calls are pending, by object: handler, uid, reason, action.
+    slots: HashMap<String, Vec<Slot>>,
+}
+
+/// Which call is pending: whose, for which object, why, and for what.
+type Slot = (u64, Option<Uid>, Reason, Action);
+
+/// The numbers of what happened, by object; what was folded holds more than one.
+#[derive(Debug)]
+pub(super) struct Told {
+    action: Action,
+    numbers: Vec<u32>,
+}
+
+impl Default for Play {
+    fn default() -> Self {
+        let mut schedule = Schedule::default();
+        for handler in 0..4 {
+            schedule.admit(HandlerId(handler));
+        }
+        Self {
+            schedule,
+            now: Moment::default(),
+            folding: false,
+            hands: HashMap::new(),
+            untold: HashMap::new(),
+            offered: HashMap::new(),
+            slots: HashMap::new(),
+        }
+    }
+}
+
+impl Play {
+    /// A play in which events of one object fold, or not.
+    pub(super) fn folding(folding: bool) -> Self {
+        Self {
+            folding,
+            ..Self::default()
+        }
+    }
+
+    /// Plays `script`; steps that make no sense (to be done with what nobody holds) are left
+    /// out. Returns what the takes gave.
+    pub(super) fn run(&mut self, script: &str) -> String {
+        let mut taken = Vec::new();
+        for step in script.split(", ") {
+            let words: Vec<_> = step.split_whitespace().collect();
+            match *words {
+                ["take"] => taken.push(self.take()),
+                ["wait", seconds] => self.now = self.now + secs(seconds),
+                ["cancel", handler] => self.cancel(handler),
+                ["done" | "drop", name] => self.end(name, words[0] == "done", None),
+                ["break", name] => self.give_back(name, None),
+                ["half", name, handler, after] => self.give_back(name, Some((handler, after))),
+                ["fail", name, handler, after] => {
+                    self.end(name, true, Some((Reason::Failed, handler, after)));
+                }
+                ["again", name, handler, after] => {
+                    self.end(name, true, Some((Reason::Requeued, handler, after)));
+                }
+                [verb, name] => self.offer(verb, name),
+                _ => panic!("no such step: {step}"),
+            }
+            self.look();
+        }
+        taken.join(" ")
+    }
+
+    /// Lets everything come to its end: then nothing is owed, and all has been told.
+    pub(super) fn run_out(&mut self) {
+        for _ in 0..1_000 {
+            for name in self.hands.keys().cloned().collect::<Vec<_>>() {
+                self.end(&name, true, None);
+            }
+            self.now = self.now + Duration::from_secs(1);
+            self.take();
+            self.look();
+            if self.hands.is_empty() && self.schedule.lanes() == 0 {
+                break;
+            }
+        }
+        assert_eq!(self.schedule.lanes(), 0, "nothing is owed in the end");
+        assert_eq!(self.schedule.pending(), 0);
+        assert_eq!(self.schedule.next_due(), None);
+        assert!(self.untold.values().all(Vec::is_empty), "nothing is lost");
+    }
+
+    fn offer(&mut self, verb: &str, name: &str) {
+        let (name, uid) = name.split_once('#').unwrap_or((name, "1"));
+        let (action, class) = match verb {
+            "create" => (Action::Created, Class::Live),
+            "update" => (Action::Updated, Class::Live),
+            "delete" => (Action::Deleted, Class::Live),
+            "resync" => (Action::Resynced, Class::Resync),
+            "first" => (Action::Created, Class::FirstList),
+            _ => panic!("no such verb: {verb}"),
+        };
+        let number = self.offered.entry(name.to_owned()).or_default();
+        *number += 1;
+        self.untold
+            .entry(name.to_owned())
+            .or_default()
+            .push(*number);
+        let offer = Offer {
+            uid: Some(Uid::from(uid)),
+            class,
+            asked: false,
+            event: Told {
+                action,
+                numbers: vec![*number],
+            },
+        };
+        let folding = self.folding;
+        self.schedule.offer(key(name), offer, |older, newer| {
+            if !folding {
+                return Some(newer);
+            }
+            older.numbers.extend(newer.numbers);
+            older.action = newer.action;
+            None
+        });
+    }
+
+    fn take(&mut self) -> String {
+        let Some(turn) = self.schedule.take(self.now) else {
+            assert_eq!(self.schedule.ready(), 0);
+            return "-".to_owned();
+        };
+        let name = turn.key.object.to_string();
+        let slots = self.slots.entry(name.clone()).or_default();
+        let told = match &turn.work {
+            Work::Event { offer, pendings } => {
+                // Nothing doubled, nothing out of order: it is the oldest untold.
+                let untold = self.untold.get_mut(&name).expect("it was offered");
+                let oldest: Vec<_> = untold.drain(..offer.event.numbers.len()).collect();
+                assert_eq!(offer.event.numbers, oldest, "told in order");
+                for pending in pendings {
+                    assert!(pending.uid == offer.uid || pending.action == Action::Deleted);
+                }
+                if !offer.asked {
+                    slots.clear();
+                }
+                let numbers: Vec<_> = (oldest.iter())
+                    .map(|number| format!("{name}{number}"))
+                    .collect();
+                let mut told = numbers.join("+");
+                for pending in pendings {
+                    told.push('?');
+                    told += &pending.handler.to_string();
+                }
+                told
+            }
+            Work::Retry(pending) => {
+                assert!(pending.due <= self.now, "not before it is due");
+                let slot = slot(pending);
+                let at = slots.iter().position(|it| *it == slot);
+                slots.remove(at.expect("what is retried was pending"));
+                format!("{name}!{}", pending.handler.0)
+            }
+        };
+        assert!(!self.hands.contains_key(&name), "one hand");
+        self.hands.insert(name, turn);
+        told
+    }
+
+    fn end(&mut self, name: &str, keep: bool, owed: Option<(Reason, &str, &str)>) {
+        let Some(turn) = self.hands.remove(name) else {
+            return;
+        };
+        let (uid, action, kept) = match turn.work {
+            Work::Event { offer, pendings } => (offer.uid, offer.event.action, pendings),
+            Work::Retry(pending) => (pending.uid, pending.action, Vec::new()),
+        };
+        let mut all: Vec<_> = kept.into_iter().filter(|_| keep).collect();
+        if let Some((reason, handler, after)) = owed {
+            all.push(Pending {
+                uid,
+                handler: id(handler),
+                action,
+                reason,
+                due: self.now + secs(after),
+                overtaken: false,
+                call: (),
+            });
+        }
+        self.note(name, &all);
+        self.schedule.finish(turn.lane, all);
+    }
+
+    fn give_back(&mut self, name: &str, failed: Option<(&str, &str)>) {
+        let Some(mut turn) = self.hands.remove(name) else {
+            return;
+        };
+        let mut owed = Vec::new();
+        match &mut turn.work {
+            Work::Event { offer, pendings } => {
+                let untold = self.untold.get_mut(name).expect("it was offered");
+                untold.splice(..0, offer.event.numbers.iter().copied());
+                if let Some((handler, after)) = failed {
+                    // Its pending calls were asked about, and kept.
+                    offer.asked = true;
+                    owed = std::mem::take(pendings);
+                    owed.push(Pending {
+                        uid: offer.uid.clone(),
+                        handler: id(handler),
+                        action: offer.event.action,
+                        reason: Reason::Failed,
+                        due: self.now + secs(after),
+                        overtaken: false,
+                        call: (),
+                    });
+                }
+                let pendings = std::mem::take(pendings);
+                self.note(name, pendings.iter().chain(&owed));
+                if let Work::Event { pendings: left, .. } = &mut turn.work {
+                    *left = pendings;
+                }
+            }
+            Work::Retry(pending) => self.note(name, [&*pending]),
+        }
+        self.schedule.give_back(turn, owed);
+    }
+
+    fn cancel(&mut self, handler: &str) {
+        let handler = id(handler);
+        self.schedule.cancel(handler);
+        for slots in self.slots.values_mut() {
+            slots.retain(|slot| slot.0 != handler.0);
+        }
+    }
+
+    /// Writes down what is pending from now on.
+    fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<()>>) {
+        let slots = self.slots.entry(name.to_owned()).or_default();
+        for pending in all {
+            let new = slot(pending);
+            if !self.schedule.handlers.contains(&pending.handler) {
+                continue;
+            }
+            slots.retain(|old| {
+                (old.0, &old.1, old.2) != (new.0, &new.1, new.2)
+                    || (new.2 == Reason::Failed && old.3 != new.3)
+            });
+            slots.push(new);
+        }
+    }
+
+    /// What must be true after each step.
+    fn look(&self) {
+        let pending: usize = self.slots.values().map(Vec::len).sum();
+        assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");
+        assert_eq!(self.schedule.held, self.hands.len());
+        let owed = |name: &String| {
+            self.hands.contains_key(name)
+                || !self.untold[name].is_empty()
+                || self.slots.get(name).is_some_and(|slots| !slots.is_empty())
+        };
+        let owed = self.untold.keys().filter(|name| owed(name)).count();
+        assert_eq!(
+            self.schedule.lanes(),
+            owed,
+            "a lane for whom something is owed"
+        );
+        assert_eq!(self.schedule.index.len(), owed);
+    }
+}
+
+fn slot(pending: &Pending<()>) -> Slot {
+    let Pending {
+        uid,
+        handler,
+        action,
+        reason,
+        ..
+    } = pending;
+    (handler.0, uid.clone(), *reason, *action)
+}
+
+fn key(name: &str) -> LaneKey {
+    let object = match name.split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(name).within(namespace),
+        None => ObjectKey::new(name),
+    };
+    LaneKey {
+        kind: KindId(0),
+        object,
+    }
+}
+
+fn id(handler: &str) -> HandlerId {
+    HandlerId(handler.parse().expect("a number"))
+}
+
+fn secs(seconds: &str) -> Duration {
+    Duration::from_secs(seconds.parse().expect("a number of seconds"))
+}

@@ -1,0 +1,77 @@
+//! Random scripts: in any order of steps the contract holds.
+
+use std::fmt;
+
+use proptest::prelude::*;
+
+use super::Play;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// [`Play`] asserts the contract at each step; here every step is possible.
+    #[test]
+    fn the_contract_holds_in_any_order_of_events(
+        steps in prop::collection::vec(step(), 1..60),
+        folding: bool,
+    ) {
+        let script: Vec<_> = steps.iter().map(ToString::to_string).collect();
+        let mut play = Play::folding(folding);
+        play.run(&script.join(", "));
+        play.run_out();
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let object = (0..4_u8, 1..3_u8);
+    let name = || 0..4_u8;
+    prop_oneof![
+        8 => (0..5_usize, object).prop_map(|(verb, (name, uid))| {
+            Step::Offer(["create", "update", "delete", "resync", "first"][verb], name, uid)
+        }),
+        8 => Just(Step::Take),
+        2 => name().prop_map(|name| Step::End("done", name)),
+        2 => name().prop_map(|name| Step::End("drop", name)),
+        1 => name().prop_map(|name| Step::End("break", name)),
+        1 => (name(), 0..3_u8, 0..9_u8).prop_map(|(name, handler, after)| {
+            Step::Owe("half", name, handler, after)
+        }),
+        3 => (name(), 0..3_u8, 0..9_u8).prop_map(|(name, handler, after)| {
+            Step::Owe("fail", name, handler, after)
+        }),
+        3 => (name(), 0..3_u8, 0..9_u8).prop_map(|(name, handler, after)| {
+            Step::Owe("again", name, handler, after)
+        }),
+        3 => (0..9_u8).prop_map(Step::Wait),
+        1 => (0..3_u8).prop_map(Step::Cancel),
+    ]
+}
+
+/// One line of a random script.
+#[derive(Clone, Debug)]
+enum Step {
+    Offer(&'static str, u8, u8),
+    Take,
+    End(&'static str, u8),
+    Owe(&'static str, u8, u8, u8),
+    Wait(u8),
+    Cancel(u8),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Two objects in each of two namespaces.
+        const NAMES: [&str; 4] = ["x/a", "x/b", "y/c", "y/d"];
+        let name = |at: &u8| NAMES[usize::from(*at)];
+        match self {
+            Self::Offer(verb, at, uid) => write!(f, "{verb} {}#{uid}", name(at)),
+            Self::Take => f.write_str("take"),
+            Self::End(verb, at) => write!(f, "{verb} {}", name(at)),
+            Self::Owe(verb, at, handler, after) => {
+                write!(f, "{verb} {} {handler} {after}", name(at))
+            }
+            Self::Wait(seconds) => write!(f, "wait {seconds}"),
+            Self::Cancel(handler) => write!(f, "cancel {handler}"),
+        }
+    }
+}

@@ -11,6 +11,7 @@ use crate::cluster::Page;
 use crate::registry::{Resource, View};
 use crate::status::Status;
 use crate::store::{Stored, members};
+use crate::table::IncludeObject;
 use crate::wire::Presentation;
 
 /// The members `apiVersion` and `kind` of an object that shows its metadata alone.
@@ -187,15 +188,7 @@ impl EventEncoder {
         open(out, kind);
         if let Presentation::Table(include) = self.presentation {
             let object = shown(&self.resource, stored);
-            let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
-            let mut table = self
-                .resource
-                .columns
-                .table(&[&object], &list_meta, include, now);
-            if self.has_sent_columns {
-                table["columnDefinitions"] = Value::Null;
-            }
-            self.has_sent_columns = true;
+            let table = self.table(&object, include, now);
             out.extend_from_slice(table.to_string().as_bytes());
         } else {
             write_object(out, &self.resource, stored, self.presentation, true);
@@ -204,28 +197,45 @@ impl EventEncoder {
     }
 
     /// Appends the line of a bookmark; `initial` says that it ends the initial events.
-    pub(crate) fn bookmark(&self, out: &mut Vec<u8>, revision: u64, initial: bool) {
-        let mut metadata =
-            json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+    pub(crate) fn bookmark(
+        &mut self,
+        out: &mut Vec<u8>,
+        revision: u64,
+        initial: bool,
+        now: Timestamp,
+    ) {
+        let mut metadata = json!({ "resourceVersion": revision.to_string() });
         if initial {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
         let (kind, api_version) = match self.presentation {
-            Presentation::Object => (
+            Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
+            _ => (
                 self.resource.info.kind.as_str(),
                 self.resource.api_version(),
             ),
-            Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
-            Presentation::Table(_) => ("Table", "meta.k8s.io/v1".to_owned()),
         };
         let mut object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
-        if matches!(self.presentation, Presentation::Table(_)) {
-            object["columnDefinitions"] = Value::Null;
-            object["rows"] = json!([]);
+        if let Presentation::Table(include) = self.presentation {
+            // A row like any other, of an object that has no name.
+            object = self.table(&object, include, now);
         }
         open(out, "BOOKMARK");
         out.extend_from_slice(object.to_string().as_bytes());
         close(out);
+    }
+
+    fn table(&mut self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+        let list_meta = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
+        let mut table = self
+            .resource
+            .columns
+            .table(&[object], &list_meta, include, now);
+        if self.has_sent_columns {
+            table["columnDefinitions"] = Value::Null;
+        }
+        self.has_sent_columns = true;
+        table
     }
 }
 

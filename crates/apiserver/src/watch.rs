@@ -154,7 +154,7 @@ impl Watch {
             subscription.marks_initial_end = false;
             subscription
                 .encoder
-                .bookmark(&mut out, subscription.told, true);
+                .bookmark(&mut out, subscription.told, true, now);
         }
         (!out.is_empty()).then(|| out.into())
     }
@@ -194,12 +194,15 @@ impl Watch {
             let is_quiet = news.is_ok_and(|events| events.is_empty());
             is_quiet.then(|| cluster.store.revision())
         })?;
-        // A watch from the future stays there.
-        subscription.told = told.max(revision);
+        // A watch from the future has nothing to say before then.
+        if told > revision {
+            return None;
+        }
+        subscription.told = revision;
         let mut out = Vec::new();
         subscription
             .encoder
-            .bookmark(&mut out, subscription.told, false);
+            .bookmark(&mut out, subscription.told, false, self.shared.now());
         Some(out.into())
     }
 }

@@ -96,6 +96,11 @@ async fn a_body_must_fit_its_url() {
             json!({ "metadata": { "name": "b", "labels": { "a": 1 } } }),
         ),
         (Method::POST, MAPS, json!([])),
+        (
+            Method::POST,
+            MAPS,
+            json!({ "metadata": { "name": "b" }, "data": { "port": 80 } }),
+        ),
         (Method::PUT, path.as_str(), named("b")),
     ] {
         let (code, status) = request(&server, method, path, Some(&body)).await;

@@ -79,6 +79,7 @@ pub(super) fn decode(
             }
         }
     }
+    check_data(resource, &body)?;
     resource.view.store(&mut body);
     if let Some(members) = body.as_object_mut() {
         members.remove("apiVersion");
@@ -107,6 +108,33 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
         members.remove("kind");
     }
     errors
+}
+
+/// The values of config maps and secrets are texts, and a number is a common slip.
+fn check_data(resource: &Resource, body: &Value) -> Result<(), Status> {
+    if !matches!(&*resource.table, "configmaps" | "secrets") {
+        return Ok(());
+    }
+    for field in ["data", "binaryData", "stringData"] {
+        let strange = match body.get(field) {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(data)) => data
+                .values()
+                .find(|value| !value.is_string() && !value.is_null()),
+            Some(other) => Some(other),
+        };
+        if let Some(value) = strange {
+            let (found, kind) = (kind_of(value), &resource.info.kind);
+            return Err(cannot_handle(
+                resource,
+                &format!(
+                    "json: cannot unmarshal {found} into Go struct field {kind}.{field} of type \
+                     string"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {

@@ -95,8 +95,8 @@ pub(crate) fn unqualified_finalizers(object: &Value) -> Vec<String> {
         .filter(|finalizer| !finalizer.contains('/'))
         .map(|finalizer| {
             format!(
-                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name \
-                 including a path (/) to avoid accidental conflicts with other finalizer writers"
+                "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to \
+                 avoid accidental conflicts with other finalizer writers"
             )
         })
         .collect()

@@ -181,6 +181,8 @@ async fn show(stage: &Stage) -> Result<(), Anything> {
     println!("Gateways:");
     println!("{}", report::gateways(&snapshot));
 
+    verify(settle)?;
+
     println!("What follows a change of another kind:");
     let life = Life {
         loader,
@@ -191,23 +193,24 @@ async fn show(stage: &Stage) -> Result<(), Anything> {
     finish(settle).await
 }
 
-/// Says how much was written, and whether everything is as the Gateway API asks.
+/// Says how much was written, and whether all is well in the end.
 async fn finish(settle: &Settle) -> Result<(), Anything> {
     settle.settled().await?;
-    let before = settle.written();
+    let statuses = settle.written().statuses;
     settle.settle().await?;
-    let more = settle.written().statuses - before.statuses;
-    println!(
-        "\n{} statuses were written; one more look writes {more}.",
-        before.statuses
-    );
+    let more = settle.written().statuses - statuses;
+    println!("\n{statuses} statuses were written; one more look writes {more}.");
+    println!("{}", verify(settle)?);
+    Ok(())
+}
 
+/// Whether everything is as the Gateway API asks.
+fn verify(settle: &Settle) -> Result<Verification, Anything> {
     let verification = Verification::of(&settle.snapshot(), CONTROLLER);
-    println!("{verification}");
-    match verification.faults.len() {
-        0 => Ok(()),
-        count => Err(format!("{count} things are not as the Gateway API asks").into()),
+    if verification.faults.is_empty() {
+        return Ok(verification);
     }
+    Err(format!("not all is as the Gateway API asks\n{verification}").into())
 }
 
 /// Opens a port for kubectl, and says how to use it.

@@ -4,6 +4,24 @@
 //! [`Watcher`]s and [`Reconciler`]s of their kind: in the order in which these were added, one
 //! object at a time, with retries. The modules below stand in the order in which an event
 //! passes them.
+//!
+//! # What a call that fails comes to
+//!
+//! A handler that returns an error, panics or exceeds the
+//! [`timeout`](InformerControllerBuilder::timeout) has failed: it alone, for that object.
+//! [`on_error`](InformerControllerBuilder::on_error) is told. The [`RetryPolicy`] says whether
+//! and when it is called again, unless the [`Failure`] itself does. Until then the call is
+//! pending; when something new happens to the object, the [`RetryDequeuePolicy`] is asked
+//! whether it is still wanted. A repeated call has the newest object ([`RetryObject`]), the
+//! [`State`] that earlier calls left, and the number of its attempt. When the policy gives up,
+//! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is told, and nothing more happens
+//! until something happens to the object.
+//!
+//! # Not supported
+//!
+//! - Finalizers and the wrappers that manage them.
+//! - Telling a handler that is added while the controller runs what happened before.
+//! - Repeating what was given up, other than by an event or a resync.
 
 #![cfg_attr(
     test,

@@ -156,6 +156,10 @@ impl<E, P> Lane<E, P> {
     }
 
     pub(super) fn push(&mut self, offer: Offer<E>) {
+        if self.events.capacity() == 0 {
+            // Most lanes hold one event at a time, and there may be a lane for each object.
+            self.events.reserve_exact(1);
+        }
         self.classes[offer.class as usize] += 1;
         self.events.push_back(offer);
     }

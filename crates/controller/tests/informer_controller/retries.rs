@@ -346,3 +346,27 @@ async fn a_delay_without_end_never_comes() {
     assert_eq!(running.rig.controller.pending_retries(), 1);
     running.stop().await.expect("it stops");
 }
+
+/// The same seed gives the same run.
+#[tokio::test(start_paused = true)]
+async fn jitter_comes_from_the_seed() {
+    let mut runs = Vec::new();
+    for seed in [7, 7, 8] {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hook = Arc::clone(&told);
+        let builder = InformerController::builder()
+            .seed(seed)
+            .retry_policy(ExponentialBackoff::new(secs(1), 5).jitter(0.5))
+            .on_error(move |report| hook.lock().push(report.retry_in));
+        let rig = Rig::new(builder);
+        rig.watch(rig.log.failing("w", 9));
+        let running = rig.start_empty().await;
+        running.apply(config("web", 1)).await;
+        pass(600).await;
+        running.stop().await.expect("it stops");
+        runs.push(told.lock().clone());
+    }
+    assert_eq!(runs[0].len(), 6);
+    assert_eq!(runs[0], runs[1]);
+    assert_ne!(runs[0], runs[2]);
+}

@@ -350,6 +350,23 @@ async fn an_event_is_in_both_groups() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_default_that_is_left_out_of_an_update_is_no_change() {
+    let server = ApiServer::new();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let body = json!({ "metadata": { "name": "d" }, "spec": { "paused": true } });
+    let created = create(&server, deployments, &body).await;
+    assert_eq!(created["spec"]["replicas"], 1);
+    let (_, updated) = request(
+        &server,
+        Method::PUT,
+        &format!("{deployments}/d"),
+        Some(&body),
+    )
+    .await;
+    assert_eq!(updated, created);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_generation_counts_changes_of_the_spec() {
     let server = ApiServer::new();
     let deployments = "/apis/apps/v1/namespaces/default/deployments";

@@ -57,7 +57,7 @@ impl Cluster {
         if resource.rules.generation != Generation::None {
             metadata::of(&mut object).insert("generation".to_owned(), 1.into());
         }
-        defaults::apply(resource, &mut object);
+        defaults::created(resource, &mut object);
         if &*resource.table == DEFINITIONS {
             Definition::default(&mut object);
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Part;
+use super::{Part, defaults};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::status::{About, FieldError, Status};
@@ -81,6 +81,7 @@ pub(super) fn decode(
     }
     check_data(resource, &body)?;
     resource.view.store(&mut body);
+    defaults::decoded(resource, &mut body);
     if let Some(members) = body.as_object_mut() {
         members.remove("apiVersion");
         members.remove("kind");

@@ -1,4 +1,4 @@
-//! What the server itself fills into new objects of the built-in kinds.
+//! What the server itself fills into objects of the built-in kinds.
 //!
 //! Only what clients commonly rely on to be there. The full defaults of Kubernetes are a
 //! matter of its controllers' types, and not here.
@@ -7,28 +7,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::NAMESPACES;
 use crate::metadata;
 use crate::registry::Resource;
 
-/// Fills in what a new object of `resource` may leave out.
-pub(super) fn apply(resource: &Resource, object: &mut Value) {
+/// Fills in what any write of an object of `resource` may leave out.
+///
+/// On every write, as Kubernetes decodes them: an update that leaves a default out does
+/// not change the object.
+pub(super) fn decoded(resource: &Resource, object: &mut Value) {
     if resource.info.custom {
         return;
     }
     match (resource.info.group.as_str(), resource.info.kind.as_str()) {
-        ("", "Namespace") => {
-            let name = metadata::text(object, "name").to_owned();
-            object["spec"] = json!({ "finalizers": ["kubernetes"] });
-            object["status"] = json!({ "phase": "Active" });
-            if !name.is_empty() {
-                let labels = metadata::of(object)
-                    .entry("labels")
-                    .or_insert_with(|| json!({}));
-                labels["kubernetes.io/metadata.name"] = name.into();
-            }
-        }
         ("", "Pod") => {
-            object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
             fill(object, "restartPolicy", &json!("Always"));
             fill(object, "schedulerName", &json!("default-scheduler"));
         }
@@ -46,8 +38,27 @@ pub(super) fn apply(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// Fills in what the server says of a new object of `resource`.
+pub(super) fn created(resource: &Resource, object: &mut Value) {
+    match &*resource.table {
+        NAMESPACES => {
+            let name = metadata::text(object, "name").to_owned();
+            object["spec"] = json!({ "finalizers": ["kubernetes"] });
+            object["status"] = json!({ "phase": "Active" });
+            if !name.is_empty() {
+                let labels = metadata::of(object)
+                    .entry("labels")
+                    .or_insert_with(|| json!({}));
+                labels["kubernetes.io/metadata.name"] = name.into();
+            }
+        }
+        "pods" => object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" }),
+        _ => {}
+    }
+}
+
 /// `stringData` is there to be written only: its texts become `data`.
-pub(super) fn encode_string_data(secret: &mut Value) {
+fn encode_string_data(secret: &mut Value) {
     let Some(texts) = secret
         .as_object_mut()
         .and_then(|secret| secret.remove("stringData"))

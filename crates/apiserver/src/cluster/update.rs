@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, defaults};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -181,9 +181,6 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             }
             if &*resource.table == NAMESPACES {
                 copy(before, &mut object, "spec");
-            }
-            if &*resource.table == "secrets" {
-                defaults::encode_string_data(&mut object);
             }
             if &*resource.table == DEFINITIONS {
                 Definition::default(&mut object);

@@ -44,6 +44,10 @@ enum Trait {
     Status,
     /// A change of the spec counts as a new generation.
     Generation,
+    /// A change of anything but the metadata does.
+    ContentGeneration,
+    /// It is of the category of those that extend the API.
+    Extension,
     /// An update must name a resourceVersion.
     Conditional,
     /// The answer to a deletion is the object.
@@ -126,6 +130,8 @@ impl Builtin {
             short_names: owned(self.short_names),
             categories: if self.is(Trait::All) {
                 owned(&["all"])
+            } else if self.is(Trait::Extension) {
+                owned(&["api-extensions"])
             } else {
                 Vec::new()
             },
@@ -149,7 +155,8 @@ impl Builtin {
         } else {
             NameRule::Subdomain
         };
-        let mut fields = metadata_fields(!self.is(Trait::Cluster));
+        // A kind without fields of its own takes both, wherever its objects live.
+        let mut fields = metadata_fields(!self.is(Trait::Cluster) || self.fields.is_empty());
         fields.extend(
             self.fields
                 .iter()
@@ -162,6 +169,7 @@ impl Builtin {
                 pointer: "/spec/nodeName".to_owned(),
                 default: "",
             }),
+            "Event" if self.group == rows::EVENTS.0 => fields.extend(new_event_fields()),
             "Event" => fields.push(SelectableField {
                 label: "source".to_owned(),
                 pointer: "/source/component".to_owned(),
@@ -174,6 +182,8 @@ impl Builtin {
             finalizers: Finalizers::Qualified,
             generation: if self.is(Trait::Generation) {
                 Generation::Spec
+            } else if self.is(Trait::ContentGeneration) {
+                Generation::Content
             } else {
                 Generation::None
             },
@@ -182,6 +192,29 @@ impl Builtin {
             fields,
         }
     }
+}
+
+/// The fields of an event, under the names that they have in `events.k8s.io/v1`.
+fn new_event_fields() -> impl Iterator<Item = SelectableField> {
+    const OBJECT: [&str; 7] = [
+        "kind",
+        "namespace",
+        "name",
+        "uid",
+        "apiVersion",
+        "resourceVersion",
+        "fieldPath",
+    ];
+    let object = OBJECT.into_iter().map(|field| SelectableField {
+        label: format!("regarding.{field}"),
+        pointer: format!("/involvedObject/{field}"),
+        default: "",
+    });
+    object.chain([SelectableField {
+        label: "reportingController".to_owned(),
+        pointer: "/reportingComponent".to_owned(),
+        default: "",
+    }])
 }
 
 /// The fields by which every object can be selected.

@@ -1,8 +1,8 @@
 //! The table itself: one row for each built-in kind.
 
 use super::Trait::{
-    All, Cluster, Conditional, Generation as G, NamedAsLabel, NamedAsSegment, NamedAsService,
-    ReturnsDeleted, Status,
+    All, Cluster, Conditional, ContentGeneration, Extension, Generation as G, NamedAsLabel,
+    NamedAsSegment, NamedAsService, ReturnsDeleted, Status,
 };
 use super::{Builtin, Trait};
 
@@ -119,7 +119,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
         &[],
-        &[Cluster, Status, G, Conditional],
+        &[Cluster, Status, G, Conditional, Extension],
         &[],
     ),
     row(
@@ -127,7 +127,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
         &[],
-        &[Cluster, G, Conditional],
+        &[Cluster, G, Conditional, Extension],
         &[],
     ),
     row(
@@ -135,7 +135,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CustomResourceDefinition",
         "customresourcedefinitions",
         &["crd", "crds"],
-        &[Cluster, Status, G, Conditional],
+        &[Cluster, Status, G, Conditional, Extension],
         &[],
     ),
     row(
@@ -160,7 +160,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "replicasets",
         &["rs"],
         &[Status, G, All],
-        &[("status.replicas", "0")],
+        &[],
     ),
     row(
         APPS,
@@ -195,8 +195,22 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[("status.successful", "0")],
     ),
     row(COORDINATION, "Lease", "leases", &[], &[Conditional], &[]),
-    row(DISCOVERY, "EndpointSlice", "endpointslices", &[], &[G], &[]),
-    row(EVENTS, "Event", "events", &["ev"], &[], EVENT_FIELDS),
+    row(
+        DISCOVERY,
+        "EndpointSlice",
+        "endpointslices",
+        &[],
+        &[ContentGeneration],
+        &[],
+    ),
+    row(
+        EVENTS,
+        "Event",
+        "events",
+        &["ev"],
+        &[],
+        &[("reason", ""), ("type", "")],
+    ),
     row(
         NETWORKING,
         "IngressClass",
@@ -259,7 +273,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "PriorityClass",
         "priorityclasses",
         &["pc"],
-        &[Cluster],
+        &[Cluster, G],
         &[],
     ),
     row(
@@ -267,7 +281,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "StorageClass",
         "storageclasses",
         &["sc"],
-        &[Cluster],
+        &[Cluster, ReturnsDeleted],
         &[],
     ),
 ];

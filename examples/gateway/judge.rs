@@ -3,6 +3,14 @@
 //! The whole of the controller's knowledge of the Gateway API is here, as a function from a
 //! [`Snapshot`] to a [`Judgement`]. It knows neither what was said before nor what time it
 //! is; [`plan`](crate::plan) does.
+//!
+//! # Not judged
+//!
+//! - `ListenerSet`s, `BackendTLSPolicy`s, and the certificates of a gateway's own `tls`.
+//! - Whether a certificate is one: that the secret is there is enough.
+//! - Which of an `HTTPRoute` and a `GRPCRoute` has a hostname that both ask for.
+//!
+//! Source: the field descriptions of the Gateway API's CRDs, for all conditions and reasons.
 
 mod attachment;
 mod hostname;

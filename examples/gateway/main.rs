@@ -11,6 +11,9 @@
 //! cargo run --example gateway -- --kubeconfig FILE  does it on a cluster
 //! ```
 //!
+//! On a cluster, what it loaded stays; most of it goes with the namespaces that have the
+//! label `windlass.rs/example=gateway`.
+//!
 //! To read it, begin with `judge.rs`, which knows what the Gateway API asks for and nothing
 //! else; `plan.rs` turns that into writes, and `settle.rs` makes them, called by the
 //! informers of `informers.rs`.

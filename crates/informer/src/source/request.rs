@@ -83,7 +83,9 @@ impl<K: Resource> Requests<K> {
     }
 
     fn url(&self, ask: &Ask, lasts: Duration) -> String {
-        let mut query = form_urlencoded::Serializer::new(format!("{}?", self.url));
+        let path = format!("{}?", self.url);
+        let begins = path.len();
+        let mut query = form_urlencoded::Serializer::for_suffix(path, begins);
         if let Some(labels) = &self.labels {
             query.append_pair("labelSelector", labels);
         }

@@ -23,8 +23,9 @@ mod engine;
 mod sync;
 mod turn;
 
-// What is told of failures.
+// What is told and kept of failures.
 mod report;
+mod shelf;
 
 // The tasks, and what they share.
 mod run;
@@ -33,7 +34,9 @@ mod shared;
 #[cfg(test)]
 mod model;
 
-pub use self::{builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport};
+pub use self::{
+    builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport, shelf::GivenUp,
+};
 use self::{
     builder::Settings,
     feed::{Feed, Typed},
@@ -259,6 +262,19 @@ impl InformerController {
     #[must_use]
     pub fn pending_retries(&self) -> usize {
         self.shared.engine.pending()
+    }
+
+    /// The calls that were given up, oldest first: the last thousand of them.
+    #[must_use]
+    pub fn given_up(&self) -> Vec<GivenUp> {
+        self.shared.shelf.lock().all()
+    }
+
+    /// Makes a call again that was given up, as if for the first time. Returns whether it was
+    /// still there.
+    #[expect(clippy::must_use_candidate, reason = "one does it for the effect")]
+    pub fn redrive(&self, call: &GivenUp) -> bool {
+        self.shared.redrive(call.number)
     }
 
     /// The collectors of the controller and its informers, to be registered in a registry.

@@ -15,13 +15,13 @@
 //! whether it is still wanted. A repeated call has the newest object ([`RetryObject`]), the
 //! [`State`] that earlier calls left, and the number of its attempt. When the policy gives up,
 //! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is told, and nothing more happens
-//! until something happens to the object.
+//! until something happens to the object, or somebody asks for it
+//! ([`given_up`](InformerController::given_up), [`redrive`](InformerController::redrive)).
 //!
 //! # Not supported
 //!
 //! - Finalizers and the wrappers that manage them.
 //! - Telling a handler that is added while the controller runs what happened before.
-//! - Repeating what was given up, other than by an event or a resync.
 
 #![cfg_attr(
     test,
@@ -61,7 +61,8 @@ mod trace;
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Delivery, ErrorReport, InformerController, InformerControllerBuilder, InformerHealth,
+        Delivery, ErrorReport, GivenUp, InformerController, InformerControllerBuilder,
+        InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
     object::AnyObject,

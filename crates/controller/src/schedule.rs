@@ -213,6 +213,13 @@ impl<E, P> Schedule<E, P> {
         self.finish(lane, owed);
     }
 
+    /// Has a call made later, though no turn asked for it.
+    pub(crate) fn owe(&mut self, key: LaneKey, pending: Pending<P>) {
+        let lane = self.lane(key);
+        self.set(lane, pending);
+        self.settle(lane);
+    }
+
     /// Makes ready what has come due.
     pub(crate) fn advance(&mut self, now: Moment) {
         while let Some((appointment, id)) = self.agenda.take_due(now) {

@@ -58,6 +58,11 @@ impl<E, P> Engine<E, P> {
         offered
     }
 
+    /// Has a call made later, for an object that may be in nobody's hands.
+    pub(crate) fn owe(&self, key: LaneKey, pending: Pending<P>) {
+        self.give_back(|schedule| schedule.owe(key, pending));
+    }
+
     /// Waits for something to do.
     ///
     /// # Cancel safety

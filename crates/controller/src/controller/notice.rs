@@ -1,5 +1,7 @@
 //! An event on its way, and which events are as good as one.
 
+use std::sync::Arc;
+
 use tokio::sync::OwnedSemaphorePermit;
 use windlass_informer::Event;
 
@@ -52,7 +54,7 @@ pub(crate) struct Owed {
     pub(crate) attempt: u32,
     pub(crate) state: Option<State>,
     /// Why the last call failed, if it did.
-    pub(crate) error: Option<HandlerError>,
+    pub(crate) error: Option<Arc<HandlerError>>,
 }
 
 // === impl Delivery ===
@@ -95,8 +97,6 @@ impl Delivery {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;

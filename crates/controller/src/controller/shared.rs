@@ -13,11 +13,13 @@ use super::{
     engine::Engine,
     feed::Feed,
     notice::{Notice, Owed},
+    shelf::{Shelf, Shelved},
 };
 use crate::{
     AddError, AnyObject, BuildError, HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{KindId, ObjectType, Role, Route},
+    schedule::{LaneKey, Pending, Reason},
     work::{Handle, ask},
 };
 
@@ -31,6 +33,7 @@ pub(crate) struct Shared {
     pub(super) feeds: RwLock<Vec<Fed>>,
     /// Told when an informer is added.
     pub(super) fed: Notify,
+    pub(super) shelf: Mutex<Shelf>,
     pub(super) metrics: Metrics,
     pub(super) informer_metrics: InformerMetrics,
     pub(super) random: Mutex<StdRng>,
@@ -72,6 +75,7 @@ impl Shared {
             kinds: RwLock::default(),
             feeds: RwLock::default(),
             fed: Notify::new(),
+            shelf: Mutex::default(),
             metrics,
             informer_metrics,
             random: Mutex::new(random),
@@ -120,8 +124,49 @@ impl Shared {
         };
         for id in &gone {
             self.engine.cancel(*id);
+            let _shelved = self.shelf.lock().cancel(*id);
         }
         gone.len()
+    }
+
+    /// Keeps a call that was given up, unless its handler is gone.
+    pub(super) fn shelve(&self, call: Shelved) {
+        let handler = (self.route.read()).handler(call.lane.kind, call.told.handler);
+        if handler.is_some() {
+            let _gone = self.shelf.lock().put(call);
+        }
+    }
+
+    /// Forgets what was given up for an object: something new has happened to it.
+    pub(super) fn unshelve(&self, key: &LaneKey) {
+        let _gone = {
+            let mut shelf = self.shelf.lock();
+            if shelf.is_empty() {
+                return;
+            }
+            shelf.clear(key)
+        };
+    }
+
+    /// Makes a call again that was given up, as if it had not been made before.
+    pub(super) fn redrive(&self, number: u64) -> bool {
+        let Some(call) = self.shelf.lock().take(number) else {
+            return false;
+        };
+        let pending = Pending {
+            uid: call.uid,
+            handler: call.told.handler,
+            action: call.told.action,
+            reason: Reason::Failed,
+            due: self.engine.now(),
+            overtaken: false,
+            call: Owed {
+                attempt: 0,
+                ..call.call
+            },
+        };
+        self.engine.owe(call.lane, pending);
+        true
     }
 
     /// The newest state of an object, of whichever informer has it.

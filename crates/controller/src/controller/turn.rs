@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use tracing::Instrument;
-use windlass_informer::{Event, ObjectKey};
+use windlass_informer::{Event, ObjectKey, Uid};
 
 use super::{
     Shared,
     engine::Held,
     notice::{Notice, Owed},
     report::ErrorReport,
+    shelf::{GivenUp, Shelved},
 };
 use crate::{
     Action, Arrival, ExponentialBackoff, HandlerError, PendingRetry, RetryObject, RetryPolicy,
@@ -17,7 +18,7 @@ use crate::{
     object::AnyEvent,
     reconciler::{Call, Retry},
     route::{Chain, Handler, KindId},
-    schedule::{Moment, Pending, Reason, Work},
+    schedule::{LaneKey, Moment, Pending, Reason, Work},
     trace,
     work::{self, Failed, ask},
 };
@@ -34,6 +35,7 @@ struct Turn<'a> {
 struct Dialled<'a> {
     handler: &'a Handler,
     key: &'a ObjectKey,
+    uid: &'a Option<Uid>,
     action: Action,
     /// The event as it was received.
     event: &'a AnyEvent,
@@ -72,6 +74,7 @@ pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
     };
     async {
         if let Work::Event { .. } = held.work() {
+            shared.unshelve(held.key());
             turn.dequeue(&mut held, action);
             turn.tell(&mut held, action).await;
         } else {
@@ -113,7 +116,7 @@ impl Turn<'_> {
                     handler: pending.handler,
                     action: pending.action,
                     object: &**object,
-                    error: pending.call.error.as_ref(),
+                    error: pending.call.error.as_deref(),
                     attempt: pending.call.attempt,
                 };
                 let policy = &self.shared.settings.dequeue;
@@ -150,6 +153,7 @@ impl Turn<'_> {
             let dialled = Dialled {
                 handler,
                 key: &key,
+                uid: &uid,
                 action,
                 event: &event,
             };
@@ -194,6 +198,7 @@ impl Turn<'_> {
         let dialled = Dialled {
             handler: &handler,
             key: &key,
+            uid: &uid,
             action,
             event: &event,
         };
@@ -268,12 +273,16 @@ impl Turn<'_> {
                 (Reason::Requeued, delay, owed)
             }
             Err(failed) => {
-                let delay = self.judge(dialled, attempt, &failed)?;
+                let delay = self.judge(dialled, attempt, &failed);
                 let owed = Owed {
                     event: event.clone(),
                     attempt: attempt.saturating_add(1),
                     state: failed.state.or(state),
-                    error: Some(failed.error),
+                    error: Some(Arc::new(failed.error)),
+                };
+                let Some(delay) = delay else {
+                    self.give_up(dialled, owed);
+                    return None;
                 };
                 (Reason::Failed, delay, owed)
             }
@@ -306,6 +315,32 @@ impl Turn<'_> {
             ask("on_exhausted", || (settings.on_exhausted)(&report));
         }
         retry_in
+    }
+
+    /// Keeps a call that was given up.
+    fn give_up(&self, dialled: &Dialled<'_>, call: Owed) {
+        let Some(error) = call.error.clone() else {
+            return;
+        };
+        let told = GivenUp {
+            kind: Arc::clone(&self.name),
+            key: dialled.key.clone(),
+            handler: dialled.handler.id,
+            role: dialled.handler.role,
+            action: dialled.action,
+            attempts: call.attempt,
+            error,
+            number: 0,
+        };
+        self.shared.shelve(Shelved {
+            told,
+            lane: LaneKey {
+                kind: self.kind,
+                object: dialled.key.clone(),
+            },
+            uid: dialled.uid.clone(),
+            call,
+        });
     }
 
     /// What the retry policy says; what the default says, if it panics.

@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use windlass_controller::{
-    ErrorReport, HandlerError, InformerController, NeverRetry, Outcome, Request, SimpleWatcher,
+    Action, ErrorReport, ExponentialBackoff, HandlerError, InformerController, NeverRetry, Outcome,
+    Request, SimpleWatcher,
 };
 
-use crate::support::{Log, Refused, Rig, config, pass, secs, show};
+use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
 
 /// Rows: GA-22
 #[tokio::test(start_paused = true)]
@@ -163,5 +164,61 @@ async fn what_is_given_up_is_told() {
     // A later event starts afresh.
     running.apply(config("web", 2)).await;
     assert_eq!(running.said().await, "w update web=1 web=2");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_can_be_looked_at_and_asked_for_again() {
+    let builder = InformerController::builder()
+        .retry_policy(ExponentialBackoff::new(secs(1), 1))
+        .on_error(|_| {});
+    let rig = Rig::new(builder);
+    rig.watch(rig.log.failing("w", 3));
+    let running = rig.start_empty().await;
+    let controller = &running.rig.controller;
+    running.apply(config("web", 1)).await;
+    assert!(controller.given_up().is_empty());
+    pass(60).await;
+    assert_eq!(running.said().await, "w add web=1, w add web=1");
+
+    let given_up = controller.given_up();
+    assert_eq!(given_up.len(), 1);
+    assert_eq!(given_up[0].key.to_string(), "shop/web");
+    assert_eq!(given_up[0].action, Action::Created);
+    assert_eq!(given_up[0].attempts, 2);
+    assert_eq!(given_up[0].error.reason(), "failed");
+
+    // As if for the first time: with a retry of its own.
+    assert!(controller.redrive(&given_up[0]));
+    assert!(!controller.redrive(&given_up[0]), "once");
+    pass(60).await;
+    assert_eq!(running.said().await, "w add web=1, w add web=1");
+    assert!(controller.given_up().is_empty());
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_is_forgotten_when_something_happens_or_its_handler_goes() {
+    let builder = InformerController::builder()
+        .retry_policy(NeverRetry)
+        .on_error(|_| {});
+    let rig = Rig::new(builder);
+    rig.watch(rig.log.failing("w", 2));
+    let running = rig.start_empty().await;
+    let controller = &running.rig.controller;
+    running.apply(config("web", 1)).await;
+    running.apply(config("api", 1)).await;
+    running.said().await;
+    let given_up = controller.given_up();
+    assert_eq!(given_up.len(), 2);
+
+    running.apply(config("web", 2)).await;
+    running.said().await;
+    assert!(!controller.redrive(&given_up[0]), "overtaken");
+    assert_eq!(controller.given_up().len(), 1);
+
+    controller.remove_all_watchers(KIND);
+    assert!(!controller.redrive(&given_up[1]), "nobody to call");
+    assert!(controller.given_up().is_empty());
     running.stop().await.expect("it stops");
 }

@@ -1,0 +1,217 @@
+//! The calls that were given up: kept to be looked at, and to be made again on request.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use windlass_informer::{ObjectKey, Uid};
+
+use super::notice::Owed;
+use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
+
+/// A call that was given up.
+///
+/// It is forgotten when something new happens to its object, when its handler is removed, and
+/// when too many have been given up since.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GivenUp {
+    /// The name of the kind.
+    pub kind: Arc<str>,
+    /// The object's namespace and name.
+    pub key: ObjectKey,
+    /// Who was called.
+    pub handler: HandlerId,
+    /// Whether that is a watcher or a reconciler.
+    pub role: Role,
+    /// What it was called for.
+    pub action: Action,
+    /// How many calls failed.
+    pub attempts: u32,
+    /// Why the last one did.
+    pub error: Arc<HandlerError>,
+
+    pub(super) number: u64,
+}
+
+/// What is needed to make a call again.
+pub(crate) struct Shelved {
+    pub(crate) told: GivenUp,
+    pub(crate) lane: LaneKey,
+    pub(crate) uid: Option<Uid>,
+    pub(crate) call: Owed,
+}
+
+/// The calls that were given up, the newest of them.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    /// By number, oldest first.
+    calls: BTreeMap<u64, Shelved>,
+    lanes: HashMap<LaneKey, Vec<u64>>,
+    numbers: u64,
+}
+
+// === impl Shelf ===
+
+impl Shelf {
+    /// Enough to see what is wrong, and few enough to be kept.
+    pub(crate) const CAPACITY: usize = 1000;
+
+    /// Keeps `call`; when there are too many, the oldest goes. Returns what went.
+    pub(crate) fn put(&mut self, mut call: Shelved) -> Option<Shelved> {
+        let number = self.numbers;
+        self.numbers += 1;
+        call.told.number = number;
+        self.lanes
+            .entry(call.lane.clone())
+            .or_default()
+            .push(number);
+        self.calls.insert(number, call);
+        if self.calls.len() <= Self::CAPACITY {
+            return None;
+        }
+        let oldest = *self.calls.keys().next()?;
+        self.take(oldest)
+    }
+
+    /// Takes a call down, if it is still there.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Shelved> {
+        let call = self.calls.remove(&number)?;
+        if let Some(numbers) = self.lanes.get_mut(&call.lane) {
+            numbers.retain(|it| *it != number);
+            if numbers.is_empty() {
+                self.lanes.remove(&call.lane);
+            }
+        }
+        Some(call)
+    }
+
+    /// Takes down all calls of one object.
+    pub(crate) fn clear(&mut self, lane: &LaneKey) -> Vec<Shelved> {
+        let numbers = self.lanes.remove(lane).unwrap_or_default();
+        let calls = numbers.iter().filter_map(|it| self.calls.remove(it));
+        calls.collect()
+    }
+
+    /// Takes down all calls of one handler.
+    pub(crate) fn cancel(&mut self, handler: HandlerId) -> Vec<Shelved> {
+        let calls = self.calls.values();
+        let theirs: Vec<_> = calls
+            .filter(|call| call.told.handler == handler)
+            .map(|call| call.told.number)
+            .collect();
+        theirs.into_iter().filter_map(|it| self.take(it)).collect()
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn all(&self) -> Vec<GivenUp> {
+        self.calls.values().map(|call| call.told.clone()).collect()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use windlass_informer::Event;
+
+    use super::*;
+    use crate::route::KindId;
+
+    #[test]
+    fn what_was_given_up_is_there_until_something_happens_to_its_object() {
+        check("put a0, put b0, put a1, clear a", "b0");
+        check("put a0, clear b", "a0");
+    }
+
+    #[test]
+    fn a_handler_takes_its_calls_with_it() {
+        check("put a0, put b0, put a1, cancel 0", "a1");
+    }
+
+    #[test]
+    fn a_call_is_taken_down_once() {
+        let mut shelf = Shelf::default();
+        shelf.put(call("a0"));
+        let number = shelf.all()[0].number;
+        assert!(shelf.take(number).is_some());
+        assert!(shelf.take(number).is_none());
+        assert!(shelf.is_empty() && shelf.lanes.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_goes_when_there_are_too_many() {
+        let mut shelf = Shelf::default();
+        for _ in 0..Shelf::CAPACITY {
+            assert!(shelf.put(call("a0")).is_none());
+        }
+        let gone = shelf.put(call("b0")).expect("one goes");
+        assert_eq!(gone.told.number, 0);
+        assert_eq!(shelf.all().len(), Shelf::CAPACITY);
+        assert_eq!(shelf.clear(&call("a0").lane).len(), Shelf::CAPACITY - 1);
+        assert_eq!(shelf.all().len(), 1);
+    }
+
+    /// Plays `script`, where `a1` is a call of handler 1 for the object a; `left` is what is
+    /// there in the end.
+    #[track_caller]
+    fn check(script: &str, left: &str) {
+        let mut shelf = Shelf::default();
+        for step in script.split(", ") {
+            match step.split_once(' ') {
+                Some(("put", it)) => _ = shelf.put(call(it)),
+                Some(("clear", name)) => _ = shelf.clear(&lane(name)),
+                Some((_, handler)) => {
+                    let handler = handler.parse().expect("a number");
+                    shelf.cancel(HandlerId(handler));
+                }
+                None => panic!("no such step: {step}"),
+            }
+        }
+        let names: Vec<_> = (shelf.all().iter())
+            .map(|it| format!("{}{}", it.key, it.handler))
+            .collect();
+        assert_eq!(names.join(" "), left, "{script}");
+    }
+
+    fn lane(name: &str) -> LaneKey {
+        LaneKey {
+            kind: KindId(0),
+            object: ObjectKey::new(name),
+        }
+    }
+
+    fn call(text: &str) -> Shelved {
+        let (name, handler) = text.split_at(1);
+        let lane = lane(name);
+        let error = Arc::new(HandlerError::TimedOut {
+            limit: Duration::ZERO,
+        });
+        Shelved {
+            told: GivenUp {
+                kind: Arc::from("k"),
+                key: lane.object.clone(),
+                handler: HandlerId(handler.parse().expect("a number")),
+                role: Role::Watcher,
+                action: Action::Created,
+                attempts: 1,
+                error: Arc::clone(&error),
+                number: 0,
+            },
+            lane,
+            uid: None,
+            call: Owed {
+                event: Event::Synced,
+                attempt: 0,
+                state: None,
+                error: Some(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether two states of an object differ in what handlers look at *(pure)*.
+
+use kube::Resource;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Finalizers;
+
+/// Whether the spec has changed, or the finalizers of others have.
+///
+/// The generation tells it where the API server counts one. Where it does not, as for
+/// `ConfigMap`s, everything counts but the status and what changes with each write.
+pub(super) fn matters<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
+where
+    K: Resource + Serialize + Send + Sync + 'static,
+{
+    let spec = match (old.meta().generation, new.meta().generation) {
+        (Some(old), Some(new)) => old != new,
+        _ => differ(old, new, |object| {
+            if let Some(object) = object.as_object_mut() {
+                object.remove("status");
+            }
+        }),
+    };
+    spec || finalizers.foreign_changed(old, new)
+}
+
+/// Whether nothing has changed but finalizers of ours: what follows a patch of ours.
+pub(super) fn is_echo<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
+where
+    K: Resource + Serialize + Send + Sync + 'static,
+{
+    old.meta().finalizers != new.meta().finalizers
+        && !finalizers.foreign_changed(old, new)
+        && !differ(old, new, |_| {})
+}
+
+/// Whether the objects differ, less their finalizers, what changes with each write, and what
+/// `strip` takes away. What cannot be written as JSON differs.
+fn differ<K: Serialize>(old: &K, new: &K, strip: impl Fn(&mut Value)) -> bool {
+    let stripped = |object: &K| {
+        let mut object = serde_json::to_value(object).ok()?;
+        strip(&mut object);
+        if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for noise in ["resourceVersion", "managedFields", "finalizers", "generation"] {
+                meta.remove(noise);
+            }
+        }
+        Some(object)
+    };
+    match (stripped(old), stripped(new)) {
+        (Some(old), Some(new)) => old != new,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+    use serde::de::DeserializeOwned;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{FinalizerName, FinalizerPatch, PatchClient};
+    use windlass_informer::ObjectKey;
+
+    #[test]
+    fn where_there_is_a_generation_it_tells() {
+        let base = json!({ "metadata": { "generation": 1 } });
+        check::<Deployment>(&base, &json!({ "metadata": { "generation": 2 } }), "matters");
+        let labelled = json!({ "metadata": { "generation": 1, "labels": { "a": "b" } } });
+        check::<Deployment>(&base, &labelled, "");
+        let status = json!({ "metadata": { "generation": 1 }, "status": { "replicas": 1 } });
+        check::<Deployment>(&base, &status, "");
+    }
+
+    #[test]
+    fn where_there_is_none_the_content_tells() {
+        let base = json!({ "metadata": { "resourceVersion": "1" }, "data": { "a": "1" } });
+        let written = json!({ "metadata": { "resourceVersion": "2" }, "data": { "a": "1" } });
+        check::<ConfigMap>(&base, &written, "");
+        let changed = json!({ "metadata": { "resourceVersion": "2" }, "data": { "a": "2" } });
+        check::<ConfigMap>(&base, &changed, "matters");
+        let labelled = json!({ "metadata": { "labels": { "a": "b" } }, "data": { "a": "1" } });
+        check::<ConfigMap>(&base, &labelled, "matters");
+    }
+
+    #[test]
+    fn finalizers_of_ours_are_an_echo_and_those_of_others_are_not() {
+        let with = |finalizers: &[&str], generation: u8| json!({ "metadata": { "generation": generation, "finalizers": finalizers } });
+        let none = json!({ "metadata": { "generation": 1 } });
+        check::<Deployment>(&none, &with(&["a.io/own"], 1), "echo");
+        check::<Deployment>(&none, &with(&["a.io/own.in-progress"], 1), "echo");
+        check::<Deployment>(&none, &with(&["b.io/other"], 1), "matters");
+        check::<Deployment>(&none, &with(&["b.io/other", "a.io/own"], 1), "matters");
+        let status = json!({
+            "metadata": { "generation": 1, "finalizers": ["a.io/own"] },
+            "status": { "replicas": 1 },
+        });
+        check::<Deployment>(&none, &status, "");
+    }
+
+    #[track_caller]
+    fn check<K>(old: &Value, new: &Value, said: &str)
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        struct Nobody;
+        impl<K: Send + 'static> PatchClient<K> for Nobody {
+            async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<K, kube::Error> {
+                Err(kube::Error::LinesCodecMaxLineLengthExceeded)
+            }
+        }
+        let name = FinalizerName::new("a.io/own").expect("a name");
+        let finalizers = Finalizers::<K>::new(Nobody, name).expect("a finalizer");
+        let parse = |value: &Value| serde_json::from_value::<K>(value.clone()).expect("an object");
+        let (old, new) = (parse(old), parse(new));
+        let said_matters = matters(&finalizers, &old, &new);
+        let said_echo = is_echo(&finalizers, &old, &new);
+        assert_eq!((said_matters, said_echo), (said == "matters", said == "echo"));
+    }
+}

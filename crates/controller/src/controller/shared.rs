@@ -140,11 +140,11 @@ impl Shared {
     /// Forgets what was given up for an object: something new has happened to it.
     pub(super) fn unshelve(&self, key: &LaneKey) {
         let _gone = {
-            let mut shelf = self.shelf.lock();
-            if shelf.is_empty() {
+            let mut kept = self.shelf.lock();
+            if kept.is_empty() {
                 return;
             }
-            shelf.clear(key)
+            kept.clear(key)
         };
     }
 

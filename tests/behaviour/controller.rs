@@ -1,0 +1,267 @@
+//! Watchers and reconcilers, at work on a server.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass::{
+    Action, AddError, ExponentialBackoff, Failure, Informer, InformerController, Outcome, Request,
+    RunError, SimpleWatcher, State,
+};
+
+use crate::{
+    kinds::{config, labelled, value},
+    watched::quick,
+};
+
+on_both_servers! {
+    /// Rows: GA-20, GA-29, GA-30, GA-31, GA-32
+    async fn each_event_goes_to_the_watchers_and_then_the_reconcilers_in_add_order(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let controller = InformerController::new();
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        controller.add_informer("configs", &informer).expect("new");
+        let (tell, mut told) = mpsc::channel(64);
+        // The reconciler first, to show that watchers come first all the same.
+        controller.add_reconciler("configs", reconciler("r1", &tell)).expect("a name");
+        controller.add_watcher("configs", watcher("w1", &tell)).expect("a name");
+        controller.add_watcher("configs", watcher("w2", &tell)).expect("a name");
+        controller.add_reconciler("configs", reconciler("r2", &tell)).expect("a name");
+        let running = Running::start(&controller);
+
+        configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        assert_eq!(next(&mut told, 4).await, ["w1 add a", "w2 add a", "r1 Created a", "r2 Created a"]);
+        set(&configs, "a", "2").await;
+        assert_eq!(next(&mut told, 4).await, ["w1 update a 1>2", "w2 update a 1>2", "r1 Updated a", "r2 Updated a"]);
+        configs.delete("a", &DeleteParams::default()).await.expect("there");
+        assert_eq!(next(&mut told, 4).await, ["w1 delete a", "w2 delete a", "r1 Deleted a", "r2 Deleted a"]);
+        running.stop().await.expect("nothing went wrong for good");
+    }
+
+    /// Rows: GA-23, GA-95, GA-96, GA-100
+    async fn a_reconciler_that_fails_is_called_again_with_its_state(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        let controller = InformerController::builder()
+            .retry_policy(ExponentialBackoff::new(Duration::from_millis(5), 5))
+            .on_error(|_| {})
+            .build()
+            .expect("a good name");
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        controller.add_informer("configs", &informer).expect("new");
+        let (tell, mut told) = mpsc::channel(64);
+        controller
+            .add_reconciler("configs", move |request: Request<ConfigMap>| {
+                let tell = tell.clone();
+                async move {
+                    let calls = request.state().and_then(State::get::<u32>).copied();
+                    let line = format!("{:?} attempt {} state {calls:?}", request.action(), request.attempt());
+                    tell.send(line).await.expect("the test listens");
+                    match calls.unwrap_or_default() {
+                        2 => Ok(Outcome::done()),
+                        calls => Err(Failure::new("not yet").state(State::new(calls + 1))),
+                    }
+                }
+            })
+            .expect("a name");
+        let running = Running::start(&controller);
+        assert_eq!(
+            next(&mut told, 3).await,
+            [
+                "Created attempt 0 state None",
+                "Created attempt 1 state Some(1)",
+                "Created attempt 2 state Some(2)",
+            ]
+        );
+        running.stop().await.expect("nothing went wrong for good");
+        assert_eq!(controller.pending_retries(), 0);
+    }
+
+    /// Rows: GA-28
+    async fn several_informers_of_a_kind_feed_the_same_handlers(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let controller = InformerController::new();
+        for app in ["web", "db"] {
+            let source = quick(cluster.api::<ConfigMap>().await);
+            let source = source.labels(format!("app={app}")).expect("a selector");
+            controller.add_informer("configs", &Informer::new(source)).expect("new");
+        }
+        let (tell, mut told) = mpsc::channel(64);
+        controller.add_watcher("configs", watcher("w", &tell)).expect("a name");
+        let running = Running::start(&controller);
+        for (name, app) in [("a", "web"), ("b", "db"), ("c", "none")] {
+            let object = labelled(config(name, "1"), "app", app);
+            configs.create(&PostParams::default(), &object).await.expect("new");
+        }
+        let mut seen = next(&mut told, 2).await;
+        seen.sort();
+        assert_eq!(seen, ["w add a", "w add b"]);
+        running.stop().await.expect("nothing went wrong for good");
+    }
+
+    /// Rows: GA-05, GA-33
+    async fn what_cannot_be_added_is_refused_with_its_name(cluster: Cluster) {
+        let controller = InformerController::new();
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        controller.add_informer("configs", &informer).expect("new");
+        let error = controller.add_informer("configs", &informer).expect_err("twice");
+        assert!(matches!(error, AddError::InformerAlreadyAdded { .. }), "{error}");
+        assert!(error.to_string().contains("configs"), "{error}");
+        let error = controller.add_informer("", &informer).expect_err("no name").to_string();
+        assert!(error.contains("name"), "{error}");
+        let secrets = |_: Request<k8s_openapi::api::core::v1::Secret>| async {
+            Ok::<_, Infallible>(Outcome::done())
+        };
+        let error = controller.add_reconciler("configs", secrets).expect_err("another type");
+        let error = error.to_string();
+        assert!(error.contains("ConfigMap") && error.contains("Secret"), "{error}");
+    }
+
+    async fn an_informer_that_cannot_go_on_ends_its_controller_with_the_reason(cluster: Cluster) {
+        let source = quick(cluster.api::<ConfigMap>().await).fields("spec.nodeName=a").expect("looks well");
+        let controller = InformerController::new();
+        controller.add_informer("configs", &Informer::new(source)).expect("new");
+        let operator = windlass::Operator::new();
+        operator.add_controller(controller).expect("not running yet");
+        let error = operator.run_until(CancellationToken::new()).await.expect_err("no such field");
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        assert!(text.contains("configmaps") && text.contains("check the label and field selectors"), "{text}");
+    }
+
+    /// A burst of writes to one object: the reconciler sees each state, in order, one call at
+    /// a time.
+    async fn the_states_of_an_object_come_in_order_and_one_at_a_time(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        configs.create(&PostParams::default(), &config("a", "0")).await.expect("new");
+        let controller = InformerController::new();
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        controller.add_informer("configs", &informer).expect("new");
+        let (tell, mut told) = mpsc::channel(64);
+        let at_once = Arc::new(AtomicU32::new(0));
+        controller
+            .add_reconciler("configs", move |request: Request<ConfigMap>| {
+                let (tell, at_once) = (tell.clone(), Arc::clone(&at_once));
+                async move {
+                    assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0, "two at once");
+                    tokio::task::yield_now().await;
+                    let line = value(request.object()).to_owned();
+                    tell.send(line).await.expect("the test listens");
+                    at_once.fetch_sub(1, Ordering::SeqCst);
+                    Ok::<_, Infallible>(Outcome::done())
+                }
+            })
+            .expect("a name");
+        let running = Running::start(&controller);
+        informer.synced().await;
+        for i in 1..=50 {
+            set(&configs, "a", &i.to_string()).await;
+        }
+        let mut seen: Vec<u32> = Vec::new();
+        while seen.last() != Some(&50) {
+            let value = told.recv().await.expect("it runs");
+            seen.push(value.parse().expect("a number"));
+        }
+        assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+        running.stop().await.expect("nothing went wrong for good");
+    }
+}
+
+/// A controller that runs.
+struct Running {
+    stop: CancellationToken,
+    task: AbortOnDropHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    fn start(controller: &InformerController) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let (controller, stop) = (controller.clone(), stop.clone());
+            async move { controller.run(stop).await }
+        });
+        Self {
+            stop,
+            task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    async fn stop(self) -> Result<(), RunError> {
+        self.stop.cancel();
+        self.task.await.expect("no panic")
+    }
+}
+
+fn watcher(name: &'static str, tell: &mpsc::Sender<String>) -> SimpleWatcher<ConfigMap> {
+    let tell = tell.clone();
+    let say = move |what: String| {
+        let tell = tell.clone();
+        async move {
+            tell.send(format!("{name} {what}"))
+                .await
+                .expect("the test listens");
+            Ok::<_, Infallible>(())
+        }
+    };
+    let (add, update, delete) = (say.clone(), say.clone(), say);
+    SimpleWatcher::new()
+        .on_add(move |object: Arc<ConfigMap>| add(format!("add {}", object.name_any())))
+        .on_update(move |old: Arc<ConfigMap>, new: Arc<ConfigMap>| {
+            update(format!(
+                "update {} {}>{}",
+                new.name_any(),
+                value(&old),
+                value(&new)
+            ))
+        })
+        .on_delete(move |last: Arc<ConfigMap>| delete(format!("delete {}", last.name_any())))
+}
+
+fn reconciler(
+    name: &'static str,
+    tell: &mpsc::Sender<String>,
+) -> impl windlass::Reconciler<ConfigMap> + use<> {
+    let tell = tell.clone();
+    move |request: Request<ConfigMap>| {
+        let tell = tell.clone();
+        async move {
+            let action: Action = request.action();
+            let line = format!("{name} {action:?} {}", request.key().name());
+            tell.send(line).await.expect("the test listens");
+            Ok::<_, Infallible>(Outcome::done())
+        }
+    }
+}
+
+async fn next(told: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    while lines.len() < count {
+        lines.push(told.recv().await.expect("the controller runs"));
+    }
+    lines
+}
+
+async fn set(configs: &Api<ConfigMap>, name: &str, value: &str) {
+    let patch = Patch::Merge(json!({ "data": { "value": value } }));
+    configs
+        .patch(name, &PatchParams::default(), &patch)
+        .await
+        .expect("an object that is there");
+}

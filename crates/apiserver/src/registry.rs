@@ -31,6 +31,8 @@ pub(crate) struct Rules {
     pub(crate) finalizers: Finalizers,
     /// What counts as a new generation.
     pub(crate) generation: Generation,
+    /// Which field of the metadata counts too.
+    pub(crate) counted_metadata: Option<&'static str>,
     /// Whether an update may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
     /// Whether the answer to a deletion is the object rather than a `Status`.

@@ -392,11 +392,16 @@ async fn the_generation_counts_changes_of_the_spec() {
             json!({ "metadata": { "generation": 9, "finalizers": ["ex.io/a"] } }),
             2,
         ),
+        (
+            "",
+            json!({ "metadata": { "annotations": { "rollout": "1" } } }),
+            3,
+        ),
     ] {
         let path = format!("{path}{part}");
         let (_, changed) = request(&server, Method::PATCH, &path, Some(&change)).await;
         assert_eq!(changed["metadata"]["generation"], generation, "{change}");
     }
     let (_, dying) = request(&server, Method::DELETE, &path, None).await;
-    assert_eq!(dying["metadata"]["generation"], 3);
+    assert_eq!(dying["metadata"]["generation"], 4);
 }

@@ -218,7 +218,11 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
             content(before) != content(object)
         }
     };
-    if changed {
+    let metadata_changed = resource.rules.counted_metadata.is_some_and(|field| {
+        let field = format!("/metadata/{field}");
+        before.pointer(&field) != object.pointer(&field)
+    });
+    if changed || metadata_changed {
         let generation = before
             .pointer("/metadata/generation")
             .and_then(Value::as_i64);

@@ -187,6 +187,12 @@ impl Builtin {
             } else {
                 Generation::None
             },
+            counted_metadata: match self.kind {
+                // A rollout is recorded in its annotations.
+                "Deployment" => Some("annotations"),
+                "EndpointSlice" => Some("labels"),
+                _ => None,
+            },
             unconditional_update: !self.is(Trait::Conditional),
             returns_deleted: self.is(Trait::ReturnsDeleted),
             fields,

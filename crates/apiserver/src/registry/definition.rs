@@ -189,6 +189,7 @@ impl<'a> Definition<'a> {
             names: NameRule::Subdomain,
             finalizers: Finalizers::Any,
             generation: Generation::Content,
+            counted_metadata: None,
             unconditional_update: false,
             returns_deleted: false,
             fields,

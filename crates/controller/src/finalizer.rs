@@ -15,6 +15,8 @@ mod name;
 mod plan;
 mod supplier;
 
+use self::plan::Plan;
+pub(crate) use self::plan::{Goal, Standing};
 use self::{client::ErasedClient, plan::Names};
 pub use self::{
     client::PatchClient,
@@ -23,8 +25,6 @@ pub use self::{
     plan::FinalizerPatch,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
 };
-pub(crate) use self::plan::{Goal, Standing};
-use self::plan::Plan;
 
 /// One operator's finalizer on the objects of a kind, and who writes it.
 ///
@@ -138,11 +138,6 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// Whether the finalizers of others differ.
     pub(crate) fn foreign_changed(&self, old: &K, new: &K) -> bool {
         self.names.foreign(old.meta()) != self.names.foreign(new.meta())
-    }
-
-    /// Whether `finalizer` is one of ours.
-    pub(crate) fn is_ours(&self, finalizer: &str) -> bool {
-        self.names.is_ours(finalizer)
     }
 
     /// Holds `object` as `goal` says, beginning with what it shows.

@@ -53,6 +53,10 @@ mod retry;
 mod controller;
 mod runnable;
 
+// Around the work: nothing is deleted unseen.
+mod finalizer;
+mod opinionated;
+
 // 10. What one sees, and what can go wrong.
 mod error;
 mod metrics;
@@ -65,7 +69,12 @@ pub use crate::{
         InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
+    finalizer::{
+        DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
+        Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier,
+    },
     object::AnyObject,
+    opinionated::{DeleteOrder, Leaving, OpinionatedReconciler, OpinionatedWatcher},
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     retry::{
         AlwaysDequeue, Arrival, ExponentialBackoff, NeverDequeue, NeverRetry,

@@ -64,7 +64,7 @@ pub(super) trait ErasedClient<K>: Send + Sync {
 
 // === impl PatchClient ===
 
-impl<K, C: PatchClient<K>> ErasedClient<K> for C {
+impl<K: 'static, C: PatchClient<K>> ErasedClient<K> for C {
     fn patch<'a>(
         &'a self,
         key: &'a ObjectKey,
@@ -94,7 +94,7 @@ where
 
 impl<K> PatchClient<K> for Api<K>
 where
-    K: Resource + DeserializeOwned + 'static,
+    K: Resource + Clone + DeserializeOwned + 'static,
 {
     async fn patch(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<K, kube::Error> {
         let client = self.clone().into_client();

@@ -37,7 +37,9 @@ pub struct FinalizerName(Arc<str>);
 #[non_exhaustive]
 pub enum InvalidFinalizer {
     /// There is nothing.
-    #[error("a finalizer must not be empty; name it after your operator, as in example.io/clean-up")]
+    #[error(
+        "a finalizer must not be empty; name it after your operator, as in example.io/clean-up"
+    )]
     Empty,
 
     /// There is more than one slash.
@@ -335,7 +337,10 @@ mod tests {
             let name = FinalizerName::new(format!("a.io/{}", "n".repeat(length))).expect("a name");
             let progress = name.in_progress();
             assert_ne!(name, progress);
-            assert_eq!(FinalizerName::new(progress.as_str()).as_ref(), Ok(&progress));
+            assert_eq!(
+                FinalizerName::new(progress.as_str()).as_ref(),
+                Ok(&progress)
+            );
         }
     }
 

@@ -308,7 +308,9 @@ mod tests {
         ObjectMeta {
             uid: Some("uid-1".to_owned()),
             finalizers: (!finalizers.is_empty()).then_some(finalizers),
-            deletion_timestamp: words().any(|word| word == "!").then(|| Time(Timestamp::UNIX_EPOCH)),
+            deletion_timestamp: words()
+                .any(|word| word == "!")
+                .then(|| Time(Timestamp::UNIX_EPOCH)),
             ..ObjectMeta::default()
         }
     }

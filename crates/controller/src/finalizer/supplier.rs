@@ -168,7 +168,9 @@ mod tests {
         let kind = GroupVersionKind::gvk(group, "v1alpha1", "NotificationPolicyTemplate");
         assert!(QualifiedFinalizerSupplier.finalizer(&kind).is_ok());
         let core = GroupVersionKind::gvk("", "v1", "Pod");
-        let refused = QualifiedFinalizerSupplier.finalizer(&core).expect_err("core");
+        let refused = QualifiedFinalizerSupplier
+            .finalizer(&core)
+            .expect_err("core");
         assert_eq!(refused.reason(), "not_qualified");
     }
 }

@@ -42,7 +42,12 @@ fn differ<K: Serialize>(old: &K, new: &K, strip: impl Fn(&mut Value)) -> bool {
         let mut object = serde_json::to_value(object).ok()?;
         strip(&mut object);
         if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for noise in ["resourceVersion", "managedFields", "finalizers", "generation"] {
+            for noise in [
+                "resourceVersion",
+                "managedFields",
+                "finalizers",
+                "generation",
+            ] {
                 meta.remove(noise);
             }
         }
@@ -67,7 +72,11 @@ mod tests {
     #[test]
     fn where_there_is_a_generation_it_tells() {
         let base = json!({ "metadata": { "generation": 1 } });
-        check::<Deployment>(&base, &json!({ "metadata": { "generation": 2 } }), "matters");
+        check::<Deployment>(
+            &base,
+            &json!({ "metadata": { "generation": 2 } }),
+            "matters",
+        );
         let labelled = json!({ "metadata": { "generation": 1, "labels": { "a": "b" } } });
         check::<Deployment>(&base, &labelled, "");
         let status = json!({ "metadata": { "generation": 1 }, "status": { "replicas": 1 } });
@@ -117,6 +126,9 @@ mod tests {
         let (old, new) = (parse(old), parse(new));
         let said_matters = matters(&finalizers, &old, &new);
         let said_echo = is_echo(&finalizers, &old, &new);
-        assert_eq!((said_matters, said_echo), (said == "matters", said == "echo"));
+        assert_eq!(
+            (said_matters, said_echo),
+            (said == "matters", said == "echo")
+        );
     }
 }

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use windlass_informer::{ObjectKey, Uid};
 
 use super::{
-    ledger::{Behind, Ledger, Progress},
     leaving::Leaving,
+    ledger::{Behind, Ledger, Progress},
     rule::Sight,
 };
 use crate::{

@@ -128,7 +128,12 @@ mod tests {
                 check(told, dying, Some(Progress::Cleaned), Duty::Release);
                 check(told, dying, Some(Progress::Released), Duty::Nothing);
             }
-            for progress in [None, HELD, Some(Progress::Cleaned), Some(Progress::Released)] {
+            for progress in [
+                None,
+                HELD,
+                Some(Progress::Cleaned),
+                Some(Progress::Released),
+            ] {
                 check(told, "dying free", progress, Duty::Nothing);
             }
         }
@@ -148,6 +153,10 @@ mod tests {
             other => panic!("{other}"),
         };
         let sight = Sight { standing, dying };
-        assert_eq!(duty(told, sight, progress), expected, "{told:?} {shown} {progress:?}");
+        assert_eq!(
+            duty(told, sight, progress),
+            expected,
+            "{told:?} {shown} {progress:?}"
+        );
     }
 }

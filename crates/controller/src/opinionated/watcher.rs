@@ -67,26 +67,26 @@ use crate::{Failure, Finalizers, Watcher, finalizer::Standing};
 pub struct OpinionatedWatcher<K, W> {
     custody: Custody<K>,
     watcher: W,
-    sync: Sync<K>,
+    sync: OnSync<K>,
 }
 
 /// What a sync is.
-enum Sync<K> {
+enum OnSync<K> {
     /// At the start nothing, and what the watcher makes of it when it is periodic.
     Unset,
     /// An add.
     Add,
     /// This.
-    Call(Box<dyn Fn(Arc<K>) -> Told1 + Send + std::marker::Sync>),
+    Call(Box<dyn Fn(Arc<K>) -> Done + Send + Sync>),
 }
 
-type Told1 = BoxFuture<'static, Result<(), Failure>>;
+type Done = BoxFuture<'static, Result<(), Failure>>;
 
 // === impl OpinionatedWatcher ===
 
 impl<K, W> OpinionatedWatcher<K, W>
 where
-    K: Resource + Serialize + Send + std::marker::Sync + 'static,
+    K: Resource + Serialize + Send + Sync + 'static,
     W: Watcher<K>,
 {
     /// Wraps `watcher`.
@@ -94,7 +94,7 @@ where
         Self {
             custody: Custody::new(finalizers),
             watcher,
-            sync: Sync::Unset,
+            sync: OnSync::Unset,
         }
     }
 
@@ -103,13 +103,13 @@ where
     /// [`resync`](Watcher::resync) for the second.
     pub fn sync<F, Fut, E>(self, f: F) -> Self
     where
-        F: Fn(Arc<K>) -> Fut + Send + std::marker::Sync + 'static,
+        F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
         let call = move |object| f(object).map(|done| done.map_err(Into::into)).boxed();
         Self {
-            sync: Sync::Call(Box::new(call)),
+            sync: OnSync::Call(Box::new(call)),
             ..self
         }
     }
@@ -117,7 +117,7 @@ where
     /// Tells such objects as adds.
     pub fn sync_to_add(self) -> Self {
         Self {
-            sync: Sync::Add,
+            sync: OnSync::Add,
             ..self
         }
     }
@@ -134,11 +134,9 @@ where
         let (mut told, mut old, mut object) = (told, old, object);
         let custody = &self.custody;
         match (custody.behind(&object), told) {
+            // Even if it is again as it was: half of the call may have been done.
             (Some(Behind::Update(since)), _) => {
-                let matters = change::matters(&custody.finalizers, &since, &object);
-                if matters || told != Told::Resynced {
-                    told = Told::Updated { matters };
-                }
+                told = Told::Updated { matters: true };
                 old = Some(since);
             }
             (Some(Behind::Resume), Told::Updated { .. }) => told = Told::Added,
@@ -217,12 +215,12 @@ where
         self.custody.begin(&object, Behind::Resume);
         let again = Arc::clone(&object);
         match &self.sync {
-            Sync::Unset if told == Told::Resynced => {
+            OnSync::Unset if told == Told::Resynced => {
                 self.watcher.resync(again).await.map_err(Into::into)?;
             }
-            Sync::Unset => {}
-            Sync::Add => self.watcher.add(again).await.map_err(Into::into)?,
-            Sync::Call(call) => call(again).await?,
+            OnSync::Unset => {}
+            OnSync::Add => self.watcher.add(again).await.map_err(Into::into)?,
+            OnSync::Call(call) => call(again).await?,
         }
         self.custody.catch_up(&object);
         Ok(())
@@ -241,14 +239,19 @@ where
     async fn miss(&self, last: Arc<K>) -> Result<(), Failure> {
         let custody = &self.custody;
         custody.catch_up(&last);
-        let progress = custody.take_progress(&last);
-        if matches!(progress, Some(Progress::Released | Progress::Cleaned))
-            || (custody.sight(&last).standing == Standing::Free && progress.is_none())
-        {
+        let progress = custody.progress(&last);
+        let free = custody.sight(&last).standing == Standing::Free && progress.is_none();
+        if progress == Some(Progress::Released) || free {
+            custody.take_progress(&last);
             return Ok(());
         }
-        match custody.fate(&last).await? {
+        let fate = custody.fate(&last).await?;
+        custody.take_progress(&last);
+        match fate {
             Fate::Gone | Fate::Free => Ok(()),
+            Fate::Dying(live) | Fate::Left(live) if progress == Some(Progress::Cleaned) => {
+                Ok(custody.part(&live).await?)
+            }
             Fate::Dying(live) => self.depart(live).await,
             Fate::Left(live) => match custody.leaving {
                 Leaving::Release => Ok(custody.part(&live).await?),
@@ -271,7 +274,7 @@ where
 
 impl<K, W> Watcher<K> for OpinionatedWatcher<K, W>
 where
-    K: Resource + Serialize + Send + std::marker::Sync + 'static,
+    K: Resource + Serialize + Send + Sync + 'static,
     W: Watcher<K>,
 {
     type Error = Failure;

@@ -86,6 +86,14 @@ impl Failure {
         }
     }
 
+    /// The same failure with what `state` makes of its state.
+    pub(crate) fn state_as(self, state: impl FnOnce(Option<State>) -> State) -> Self {
+        Self {
+            state: Some(state(self.state)),
+            ..self
+        }
+    }
+
     pub(crate) fn into_parts(self) -> (Box<dyn Error + Send + Sync>, Option<State>, Retry) {
         (self.source, self.state, self.retry)
     }

@@ -72,6 +72,17 @@ impl<K> Request<K> {
         }
     }
 
+    /// The same request as a wrapper passes it on: for another action, with what is newer of
+    /// the object, and with the state of whom it is passed on to.
+    pub(crate) fn passed_on(self, action: Action, object: Arc<K>, state: Option<State>) -> Self {
+        Self {
+            action,
+            object,
+            state,
+            ..self
+        }
+    }
+
     /// The namespace and the name of the object.
     #[must_use]
     pub const fn key(&self) -> &ObjectKey {

@@ -1,6 +1,10 @@
 //! The examples, run as a reader runs them.
 
-use std::process::{Command, Output};
+use std::{
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+};
 
 #[test]
 fn quickstart_shows_a_whole_life_and_ends_well() {
@@ -47,10 +51,109 @@ fn gateway_accepts_every_route_whose_parent_exists() {
     assert!(output.status.success(), "{told}\n{complaints}");
 }
 
-fn run(example: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--example", example, "--"])
-        .args(arguments)
+/// What a reader does in a second terminal.
+#[test]
+fn kubectl_gets_in_where_quickstart_serves() {
+    if Command::new("kubectl")
+        .arg("version")
+        .arg("--client")
         .output()
-        .expect("cargo runs")
+        .is_err()
+    {
+        println!("not run: there is no kubectl here");
+        return;
+    }
+    let mut served = Command::new(built("quickstart"))
+        .arg("--serve")
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Ended)
+        .expect("quickstart runs");
+    let told = BufReader::new(served.0.stdout.take().expect("piped"));
+    let mut kubeconfig = None;
+    for line in told.lines() {
+        let line = line.expect("text");
+        if let Some((_, path)) = line.split_once("export KUBECONFIG=") {
+            kubeconfig = Some(path.to_owned());
+        }
+        if line.contains("Ctrl-C ends it") {
+            break;
+        }
+    }
+    let kubeconfig = kubeconfig.expect("it says how to get in");
+    let kubectl = |arguments: &str| {
+        let mut kubectl = Command::new("kubectl");
+        kubectl
+            .env("KUBECONFIG", &kubeconfig)
+            .args(["-n", "quickstart"])
+            .args(arguments.split(' '));
+        kubectl
+    };
+    let says = |arguments: &str| {
+        let output = kubectl(arguments).output().expect("kubectl runs");
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {arguments}: {complaints}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+
+    let websites = says("get websites");
+    assert!(
+        websites.contains("shop.example") && websites.contains("Published"),
+        "{websites}"
+    );
+    let described = says("describe website shop");
+    assert!(
+        described.contains("Host:") && described.contains("http://shop.example"),
+        "{described}"
+    );
+    assert!(says("get configmap shop -o yaml").contains("<h1>Buy</h1>"));
+
+    let mut watch = kubectl("get websites -w -o name --output-watch-events")
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Ended)
+        .expect("kubectl runs");
+    let mut seen = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
+    let mut until = |what: &str| {
+        let found = seen.find(|line| line.as_ref().is_ok_and(|line| line.starts_with(what)));
+        assert!(found.is_some(), "kubectl get -w ended before {what}");
+    };
+    until("ADDED");
+    assert!(says("delete website shop").contains("deleted"));
+    until("DELETED");
+    assert!(
+        says("get all,configmaps -o name").is_empty(),
+        "the operator cleaned up"
+    );
+    _ = std::fs::remove_file(&kubeconfig);
+}
+
+/// A process that ends with the test, however the test ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+fn run(example: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(built(example)).args(arguments).output();
+    output.expect("the example runs")
+}
+
+/// The path of an example, built as it is now.
+fn built(example: &str) -> PathBuf {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--example", example])
+        .status();
+    assert!(
+        built.expect("cargo runs").success(),
+        "{example} does not build"
+    );
+    // This test is in `deps`, beside `examples`.
+    let here = std::env::current_exe().expect("a path");
+    let folder = here.ancestors().nth(2).expect("the folder of the profile");
+    folder.join("examples").join(example)
 }

@@ -355,7 +355,8 @@ impl Server {
             return Ok(());
         };
         let kubeconfig = embedded.listening.kubeconfig();
-        let path = std::env::temp_dir().join("windlass-quickstart.kubeconfig");
+        let name = format!("windlass-quickstart-{}.kubeconfig", std::process::id());
+        let path = std::env::temp_dir().join(name);
         std::fs::write(&path, &kubeconfig)?;
         println!("\n{kubeconfig}\nThis kubeconfig is in a file too. In another terminal:\n");
         println!("  export KUBECONFIG={}", path.display());

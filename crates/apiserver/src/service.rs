@@ -21,6 +21,7 @@ use crate::server::Shared;
 use crate::status::Status;
 use crate::wire::{Accept, Target};
 
+mod permission;
 mod reply;
 mod resources;
 mod verb;

@@ -7,13 +7,11 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::verb::Verb;
-use super::{ApiService, Call, ResponseBody, reply, watching};
-use crate::authorize::Attributes;
+use super::{ApiService, Call, ResponseBody, permission, reply, watching};
 use crate::cluster::{Deleted, Page, Part, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::Resource;
-use crate::selector::FieldSelector;
 use crate::status::Status;
 use crate::store::Key;
 use crate::wire::{
@@ -39,7 +37,7 @@ pub(super) async fn respond(
     let Some(verb) = Verb::of(&call.parts.method, &place, &query) else {
         return Ok(reply::no_such_method());
     };
-    authorize(service, verb, &place, &query)?;
+    permission::check(service, verb, &place, &query)?;
     let found = service.shared.read(|cluster| {
         cluster
             .registry
@@ -101,52 +99,6 @@ pub(super) async fn respond(
         Verb::Delete => operation.delete(),
         Verb::DeleteCollection => operation.delete_collection(),
     }
-}
-
-fn authorize(service: &ApiService, verb: Verb, place: &Place, query: &Query) -> Result<(), Status> {
-    let Some(authorizer) = &service.shared.authorizer else {
-        return Ok(());
-    };
-    let namespace = match (&place.namespace, &place.name) {
-        (Some(namespace), _) => namespace.as_str(),
-        // A namespace lies in itself, as far as rights go.
-        (None, Some(name)) if place.resource == "namespaces" && place.group.is_empty() => name,
-        (None, _) => "",
-    };
-    let attributes = Attributes {
-        user: Attributes::USER.to_owned(),
-        verb: verb.name().to_owned(),
-        group: place.group.clone(),
-        version: place.version.clone(),
-        resource: place.resource.clone(),
-        subresource: place.subresource.clone().unwrap_or_default(),
-        namespace: namespace.to_owned(),
-        name: place
-            .name
-            .clone()
-            .or_else(|| selected_name(query))
-            .unwrap_or_default(),
-    };
-    if authorizer.allows(&attributes) {
-        return Ok(());
-    }
-    let about = crate::status::About {
-        group: &attributes.group,
-        resource: &attributes.resource,
-        kind: "",
-        name: &attributes.name,
-    };
-    Err(Status::forbidden(&about, &attributes.refusal()))
-}
-
-/// The name in `fieldSelector=metadata.name=x`: such a list is about one object.
-fn selected_name(query: &Query) -> Option<String> {
-    let known = [crate::selector::SelectableField::at_its_path(
-        "metadata.name",
-        "",
-    )];
-    let selector = FieldSelector::parse(query.get("fieldSelector"), &known).ok()?;
-    selector.name().map(str::to_owned)
 }
 
 /// Whether the URL fits the scope and the parts of the resource.

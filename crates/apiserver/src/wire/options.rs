@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::Query;
 use crate::status::{FieldError, Status};
 
+#[cfg(test)]
+mod tests;
+
 /// Longer than anybody waits, and short enough to be added to any time.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -326,79 +329,5 @@ pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, String> {
             .parse()
             .map(Some)
             .map_err(|_| not_a_number("ParseUint", text)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{DeleteOptions, ListOptions, Query, WriteOptions, resource_version};
-
-    #[test]
-    fn list_options_that_contradict_each_other_are_refused() {
-        for (query, code) in [
-            ("limit=x", 400),
-            ("resourceVersionMatch=Exact", 422),
-            ("resourceVersionMatch=Exact&resourceVersion=0", 422),
-            ("resourceVersionMatch=Newest&resourceVersion=1", 422),
-            (
-                "resourceVersionMatch=Exact&resourceVersion=1&continue=x",
-                422,
-            ),
-            ("sendInitialEvents=true", 422),
-            ("watch=true&sendInitialEvents=true", 422),
-            ("watch=true&resourceVersionMatch=NotOlderThan", 422),
-            (
-                "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
-                422,
-            ),
-        ] {
-            let status = ListOptions::parse(&Query::parse(query)).expect_err(query);
-            assert_eq!(status.code(), code, "{query}");
-        }
-        for query in [
-            "",
-            "limit=500&resourceVersion=0",
-            "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
-            "resourceVersionMatch=Exact&resourceVersion=1",
-        ] {
-            assert!(ListOptions::parse(&Query::parse(query)).is_ok(), "{query}");
-        }
-    }
-
-    #[test]
-    fn options_of_writes_are_read_and_checked() {
-        let write = |query: &str| WriteOptions::parse(&Query::parse(query), "CreateOptions");
-        assert_eq!(write("dryRun=All").map(|options| options.dry_run), Ok(true));
-        assert_eq!(
-            write("dryRun=Some").map_err(|status| status.code()),
-            Err(422)
-        );
-        assert_eq!(
-            write("fieldValidation=Loud").map_err(|status| status.code()),
-            Err(422)
-        );
-
-        let query = Query::default();
-        let body = json!({
-            "preconditions": { "uid": "1" },
-            "propagationPolicy": "Background",
-            "dryRun": ["All"],
-        });
-        let options = DeleteOptions::parse(&query, Some(&body)).expect("it makes sense");
-        assert_eq!((options.uid.as_deref(), options.dry_run), (Some("1"), true));
-        let body = json!({ "propagationPolicy": "Background", "orphanDependents": true });
-        assert!(DeleteOptions::parse(&query, Some(&body)).is_err());
-    }
-
-    #[test]
-    fn a_resource_version_is_a_number_or_nothing() {
-        assert_eq!(resource_version(""), Ok(None));
-        assert_eq!(resource_version("12"), Ok(Some(12)));
-        assert_eq!(
-            resource_version("abc"),
-            Err(r#"strconv.ParseUint: parsing "abc": invalid syntax"#.to_owned())
-        );
     }
 }

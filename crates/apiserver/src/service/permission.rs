@@ -1,0 +1,61 @@
+//! Whether a request may go on.
+
+use super::ApiService;
+use super::verb::Verb;
+use crate::authorize::Attributes;
+use crate::selector::{FieldSelector, SelectableField};
+use crate::status::{About, Status};
+use crate::wire::{Place, Query};
+
+/// Asks the authorizer, if there is one.
+///
+/// # Errors
+///
+/// 403 if it says no.
+pub(super) fn check(
+    service: &ApiService,
+    verb: Verb,
+    place: &Place,
+    query: &Query,
+) -> Result<(), Status> {
+    let Some(authorizer) = &service.shared.authorizer else {
+        return Ok(());
+    };
+    let namespace = match (&place.namespace, &place.name) {
+        (Some(namespace), _) => namespace.as_str(),
+        // A namespace lies in itself, as far as rights go.
+        (None, Some(name)) if place.resource == "namespaces" && place.group.is_empty() => name,
+        (None, _) => "",
+    };
+    let attributes = Attributes {
+        user: Attributes::USER.to_owned(),
+        verb: verb.name().to_owned(),
+        group: place.group.clone(),
+        version: place.version.clone(),
+        resource: place.resource.clone(),
+        subresource: place.subresource.clone().unwrap_or_default(),
+        namespace: namespace.to_owned(),
+        name: place
+            .name
+            .clone()
+            .or_else(|| selected_name(query))
+            .unwrap_or_default(),
+    };
+    if authorizer.allows(&attributes) {
+        return Ok(());
+    }
+    let about = About {
+        group: &attributes.group,
+        resource: &attributes.resource,
+        kind: "",
+        name: &attributes.name,
+    };
+    Err(Status::forbidden(&about, &attributes.refusal()))
+}
+
+/// The name in `fieldSelector=metadata.name=x`: such a list is about one object.
+fn selected_name(query: &Query) -> Option<String> {
+    let known = [SelectableField::at_its_path("metadata.name", "")];
+    let selector = FieldSelector::parse(query.get("fieldSelector"), &known).ok()?;
+    selector.name().map(str::to_owned)
+}

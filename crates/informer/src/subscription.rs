@@ -12,8 +12,10 @@ use std::{
 };
 
 use futures::{Stream, future};
+use kube::Resource;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
+use tracing::Span;
 
 use crate::Event;
 
@@ -26,13 +28,26 @@ use crate::Event;
 ///
 /// *Asked.* It is taken from, or dropped: while it is full, the watch waits.
 pub struct Subscription<K> {
-    events: mpsc::Receiver<Event<K>>,
+    events: mpsc::Receiver<Told<K>>,
     synced: Arc<AtomicBool>,
+}
+
+/// An event, and the span in which it was told: for whoever goes on with the trace that
+/// begins there.
+///
+/// The span is over when the last one who was given it has dropped it; it is
+/// [`Span::none`] where nobody wants to see it.
+#[non_exhaustive]
+pub struct Told<K> {
+    /// What happened.
+    pub event: Event<K>,
+    /// The span `informer-event-*`.
+    pub span: Span,
 }
 
 /// The other end of one subscription.
 pub(crate) struct Subscriber<K> {
-    events: mpsc::Sender<Event<K>>,
+    events: mpsc::Sender<Told<K>>,
     gone: bool,
 }
 
@@ -63,7 +78,16 @@ impl<K> Subscription<K> {
     ///
     /// Dropping the future before it is ready takes nothing.
     pub async fn next(&mut self) -> Option<Event<K>> {
-        future::poll_fn(|context| self.poll_event(context)).await
+        self.told().await.map(|told| told.event)
+    }
+
+    /// The next event, with the span in which it was told.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready takes nothing.
+    pub async fn told(&mut self) -> Option<Told<K>> {
+        future::poll_fn(|context| self.poll_told(context)).await
     }
 
     /// Whether everything that was there at the start has been taken from this
@@ -73,12 +97,12 @@ impl<K> Subscription<K> {
         self.synced.load(Ordering::Acquire)
     }
 
-    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Event<K>>> {
-        let event = ready!(self.events.poll_recv(context));
-        if matches!(event, Some(Event::Synced)) {
+    fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Told<K>>> {
+        let told = ready!(self.events.poll_recv(context));
+        if matches!(&told, Some(told) if matches!(told.event, Event::Synced)) {
             self.synced.store(true, Ordering::Release);
         }
-        Poll::Ready(event)
+        Poll::Ready(told)
     }
 }
 
@@ -86,7 +110,8 @@ impl<K> Stream for Subscription<K> {
     type Item = Event<K>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.get_mut().poll_event(context)
+        let told = ready!(self.get_mut().poll_told(context));
+        Poll::Ready(told.map(|told| told.event))
     }
 }
 
@@ -98,13 +123,35 @@ impl<K> fmt::Debug for Subscription<K> {
     }
 }
 
+// === impl Told ===
+
+impl<K> Told<K> {
+    pub(crate) const fn new(event: Event<K>, span: Span) -> Self {
+        Self { event, span }
+    }
+}
+
+impl<K> Clone for Told<K> {
+    fn clone(&self) -> Self {
+        Self::new(self.event.clone(), self.span.clone())
+    }
+}
+
+impl<K: Resource> fmt::Debug for Told<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told")
+            .field("event", &self.event)
+            .finish_non_exhaustive()
+    }
+}
+
 // === impl Subscriber ===
 
 impl<K> Subscriber<K> {
     /// Waits until there is room, and tells. Whoever has gone is told nothing.
-    pub(crate) async fn tell(&mut self, event: Event<K>) {
+    pub(crate) async fn tell(&mut self, told: Told<K>) {
         if !self.gone {
-            self.gone = self.events.send(event).await.is_err();
+            self.gone = self.events.send(told).await.is_err();
         }
     }
 }
@@ -157,7 +204,7 @@ impl<K> Subscribers<K> {
         }
     }
 
-    pub(crate) async fn tell(&self, event: Event<K>) {
+    pub(crate) async fn tell(&self, told: Told<K>) {
         let mut admitted = self.admitted.lock().await;
         if let State::Open { welcomed, .. } = &mut *self.state.lock() {
             admitted.append(welcomed);
@@ -165,9 +212,9 @@ impl<K> Subscribers<K> {
         // The last one gets the event itself: with one handler nothing is counted twice.
         if let Some((last, others)) = admitted.split_last_mut() {
             for subscriber in others {
-                subscriber.tell(event.clone()).await;
+                subscriber.tell(told.clone()).await;
             }
-            last.tell(event).await;
+            last.tell(told).await;
         }
         admitted.retain(|subscriber| !subscriber.gone);
     }

@@ -1,8 +1,97 @@
 //! The spans of informers. All names stand in this file.
+//!
+//! No content of an object is in a field, and no text of an error. A span that nobody wants
+//! to see is [`Span::none`]: it costs a look at a flag, and what its fields would be is not
+//! worked out.
 
-use tracing::Span;
+use kube::Resource;
+use tracing::{Span, field::Empty, info_span};
+
+use crate::{Event, ObjectKey, watch::Ask};
 
 /// The life of one informer.
 pub(crate) fn informer(resource: &str) -> Span {
-    tracing::info_span!("informer", kind = resource)
+    info_span!("informer", kind = resource)
+}
+
+/// One request, from when it is sent until its answer has been used up. The root of a trace:
+/// an informer lives for as long as its process, and no trace should.
+pub(crate) fn request(resource: &str, ask: &Ask) -> Span {
+    match ask {
+        Ask::List { token, .. } => info_span!(
+            parent: None,
+            "informer-list",
+            kind = resource,
+            verb = "list",
+            continued = token.is_some(),
+            outcome = Empty,
+        ),
+        Ask::StreamedList => watch(resource, true, None),
+        Ask::Watch { after } => watch(resource, false, Some(after)),
+    }
+}
+
+fn watch(resource: &str, streamed_list: bool, resource_version: Option<&str>) -> Span {
+    info_span!(
+        parent: None,
+        "informer-watch",
+        kind = resource,
+        verb = "watch",
+        streamed_list,
+        resource_version,
+        outcome = Empty,
+    )
+}
+
+/// Notes in the span of a request how it went.
+pub(crate) fn ended(request: &Span, outcome: &str) {
+    request.record("outcome", outcome);
+}
+
+/// One event being told to all subscribers: the root of the trace of whatever comes of it.
+pub(crate) fn event<K: Resource>(resource: &str, event: &Event<K>) -> Span {
+    let Some(object) = event.object() else {
+        return Span::none();
+    };
+    let meta = object.meta();
+    let (uid, resource_version) = (meta.uid.as_deref(), meta.resource_version.as_deref());
+    match event {
+        Event::Added(_) => info_span!(
+            parent: None,
+            "informer-event-add",
+            kind = resource,
+            object = %ObjectKey::of(&**object),
+            uid,
+            resource_version,
+            outcome = Empty,
+        ),
+        Event::Updated { .. } => info_span!(
+            parent: None,
+            "informer-event-update",
+            kind = resource,
+            object = %ObjectKey::of(&**object),
+            uid,
+            resource_version,
+            outcome = Empty,
+        ),
+        Event::Deleted { .. } => info_span!(
+            parent: None,
+            "informer-event-delete",
+            kind = resource,
+            object = %ObjectKey::of(&**object),
+            uid,
+            resource_version,
+            outcome = Empty,
+        ),
+        Event::Resynced(_) => info_span!(
+            parent: None,
+            "informer-event-resync",
+            kind = resource,
+            object = %ObjectKey::of(&**object),
+            uid,
+            resource_version,
+            outcome = Empty,
+        ),
+        Event::Synced => Span::none(),
+    }
 }

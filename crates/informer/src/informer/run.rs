@@ -8,6 +8,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::Round};
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     health::HealthState,
     source::{Change, Changes},
     store::Writer,
+    subscription::Told,
     trace,
 };
 
@@ -65,7 +67,7 @@ pub(super) async fn run<K: Resource + Send + Sync + 'static>(
         stop,
     };
     let span = trace::informer(&shared.resource);
-    let outcome = tracing::Instrument::instrument(run.follow(source), span).await;
+    let outcome = run.follow(source).instrument(span).await;
     drop(ended);
     outcome.map_err(|source| InformerError::Source {
         resource: Arc::clone(&shared.resource),
@@ -218,10 +220,12 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
             let synced = self.shared.pulse.borrow().synced;
             let there = self.shared.store.list().into_iter().map(Event::Added);
             for event in there.chain(synced.then_some(Event::Synced)) {
+                let span = trace::event(&self.shared.resource, &event);
+                let told = Told::new(event, span.clone());
                 tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Err(Stop),
-                    () = subscriber.tell(event) => {}
+                    () = subscriber.tell(told).instrument(span) => {}
                 }
             }
             self.shared.subscribers.admit(subscriber);
@@ -238,10 +242,12 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
 
     async fn tell(&mut self, event: Event<K>) -> Result<(), Stop> {
         self.shared.instruments.told(&event);
+        let span = trace::event(&self.shared.resource, &event);
+        let told = Told::new(event, span.clone());
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Stop),
-            () = self.shared.subscribers.tell(event) => Ok(()),
+            () = self.shared.subscribers.tell(told).instrument(span) => Ok(()),
         }
     }
 

@@ -8,11 +8,13 @@ use kube::{Resource, client::Body};
 use rand::{Rng as _, rngs::StdRng};
 use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing::Instrument as _;
 
 use super::{Change, Changes, ListWatch, Stopped, request::Requests};
 use crate::{
     DecodeError, Identity, ObjectKey, Verb, WatchError,
     decode::{Decoder, Line, Lines},
+    trace,
     watch::{Answer, Aside, Ask, Session},
 };
 
@@ -42,6 +44,17 @@ impl From<Stopped> for Break {
 impl From<WatchError> for Break {
     fn from(error: WatchError) -> Self {
         Self::Watch(error)
+    }
+}
+
+// === impl Break ===
+
+impl Break {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Watch(error) => error.reason(),
+        }
     }
 }
 
@@ -84,10 +97,18 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
     /// Sends one request, uses what comes, and waits as long as its end asks for.
     async fn once(&mut self) -> Result<(), Break> {
         let mut opened = None;
-        let outcome = match self.session.ask() {
-            ask @ Ask::List { .. } => self.list(&ask).await,
-            ask => self.watch(&ask, &mut opened).await,
+        let ask = self.session.ask();
+        let span = trace::request(&self.requests.resource, &ask);
+        let outcome = async {
+            match &ask {
+                Ask::List { .. } => self.list(&ask).await,
+                _ => self.watch(&ask, &mut opened).await,
+            }
         };
+        let outcome = outcome.instrument(span.clone()).await;
+        trace::ended(&span, outcome.as_ref().err().map_or("ended", Break::reason));
+        // Whatever wait follows is not a part of the request.
+        drop(span);
         let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
         let wait = match outcome {
             Ok(()) if opened.is_none() => Duration::ZERO,

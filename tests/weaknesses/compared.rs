@@ -1,0 +1,1 @@
+//! The page that lists all weaknesses, held against the tests.

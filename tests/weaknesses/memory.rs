@@ -1,0 +1,251 @@
+//! What it costs, and for how long.
+
+use std::{
+    collections::HashSet,
+    num::NonZeroUsize,
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use k8s_openapi::{
+    api::core::v1::ConfigMap,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, CustomResource, CustomResourceExt as _,
+    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+    runtime::wait::{await_condition, conditions},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    Arrival, Delivery, Event, Informer, Outcome, PendingRetry, Request, listmap::ListMap,
+};
+use windlass_apiserver::ApiServer;
+
+use crate::rig::{Refused, Rig, ask, config, pass, quiet, secs, settle};
+
+/// What happens to an object while it is worked on is told as one event where the latest is
+/// enough, and makes the watch wait where each is wanted. Nothing that waits is dropped.
+#[tokio::test(start_paused = true)]
+async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {
+    let mut rig = Rig::new(quiet().delivery(Delivery::Latest));
+    slow(&rig);
+    rig.start().await;
+    for version in 1..=5_000 {
+        rig.apply(config("web", version)).await;
+    }
+    settle().await;
+    assert!(rig.counted("workqueue_depth", &[]) <= 1.0);
+    pass(60).await;
+    let said = rig.said().await;
+    assert!(said.starts_with("created web="), "{said}");
+    assert!(said.ends_with("updated web=5000"), "{said}");
+    assert!(said.split(", ").count() <= 3, "{said}");
+    rig.stop().await;
+
+    let room = NonZeroUsize::new(8).expect("not zero");
+    let mut rig = Rig::over(quiet().queue(room), |source| {
+        Informer::builder(source).buffer(room).build()
+    });
+    slow(&rig);
+    rig.start().await;
+    let mut sent = 0;
+    while sent < 5_000 {
+        let apply = rig.script.apply(config("web", sent + 1));
+        if tokio::time::timeout(secs(1), apply).await.is_err() {
+            break;
+        }
+        sent += 1;
+    }
+    assert!(sent < 100, "{sent} events went in");
+    pass(3600).await;
+    assert_eq!(rig.said().await.split(", ").count(), sent as usize);
+    rig.stop().await;
+}
+
+fn slow(rig: &Rig) {
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        async {
+            pass(20).await;
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+}
+
+/// With a thousand retries pending, an event asks about those of its own object, and an event
+/// of an object without any asks about none.
+#[tokio::test(start_paused = true)]
+async fn w31_an_event_asks_about_the_retries_of_its_own_object_only() {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let book = Arc::clone(&asked);
+    let policy = move |_: &Arrival<'_>, pending: &PendingRetry<'_>| {
+        let mut book = book.lock().expect("not poisoned");
+        book.push(pending.object.key().to_string());
+        true
+    };
+    let mut rig = Rig::new(quiet().retry_dequeue_policy(policy));
+    rig.reconcile(|request: Request<ConfigMap>| async move {
+        match request.key().name() {
+            "well" => Ok(Outcome::done()),
+            _ => Err(Refused("not yet")),
+        }
+    });
+    rig.start().await;
+    for number in 0..1_000 {
+        rig.apply(config(&format!("o{number}"), 1)).await;
+    }
+    rig.apply(config("well", 1)).await;
+    pass(1).await;
+    assert_eq!(rig.pending(), 1_000);
+    assert!(asked.lock().expect("not poisoned").is_empty());
+    rig.apply(config("well", 2)).await;
+    rig.apply(config("o500", 2)).await;
+    settle().await;
+    assert_eq!(*asked.lock().expect("not poisoned"), ["shop/o500"]);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn w32_nothing_is_kept_of_objects_that_are_gone() {
+    let seen: Arc<Mutex<Vec<Weak<ConfigMap>>>> = Arc::default();
+    let book = Arc::clone(&seen);
+    let mut rig = Rig::new(quiet());
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let weak = Arc::downgrade(request.object());
+        book.lock().expect("not poisoned").push(weak);
+        // Each is retried once, so that whatever a retry needs has been there.
+        let fails = request.attempt() == 0;
+        async move {
+            if fails {
+                return Err(Refused("not yet"));
+            }
+            Ok(Outcome::done())
+        }
+    });
+    rig.start().await;
+    for number in 0..500 {
+        rig.apply(config(&format!("o{number}"), 1)).await;
+    }
+    pass(60).await;
+    for number in 0..500 {
+        rig.delete(config(&format!("o{number}"), 2)).await;
+    }
+    pass(60).await;
+    let seen = seen.lock().expect("not poisoned");
+    assert_eq!(seen.len(), 2_000);
+    let kept = seen.iter().filter(|it| it.strong_count() > 0).count();
+    assert_eq!((kept, rig.pending(), rig.informer.store().len()), (0, 0, 0));
+    assert_eq!(rig.counted("workqueue_depth", &[]), 0.0);
+    drop(seen);
+    rig.stop().await;
+
+    // Nor does the list map keep the keys of lists that are empty.
+    let map = ListMap::new();
+    for key in 0..500 {
+        map.push(key, "item");
+        map.remove_at(&key, 0);
+    }
+    assert_eq!(map.len(), 0);
+}
+
+#[test]
+fn w33_an_iteration_over_a_list_map_sees_each_item_once_whatever_is_removed_meanwhile() {
+    let map = ListMap::new();
+    map.extend("kind", 0..100_i32);
+    let mut seen = Vec::new();
+    map.for_each("kind", |_, item| {
+        // The one in front, this one, and the one behind.
+        for gone in [item - 1, *item, item + 1] {
+            map.remove_first("kind", |it| *it == gone);
+        }
+        seen.push(*item);
+    });
+    assert_eq!(seen, (0..100_i32).collect::<Vec<_>>());
+    assert_eq!(map.len_of("kind"), 0);
+}
+
+/// How often the spec of a `Tally` was decoded.
+static DECODED: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
+#[kube(
+    group = "weaknesses.windlass.dev",
+    version = "v1",
+    kind = "Tally",
+    namespaced
+)]
+struct TallySpec {
+    #[serde(deserialize_with = "counted")]
+    size: u32,
+}
+
+fn counted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    DECODED.fetch_add(1, Ordering::SeqCst);
+    u32::deserialize(deserializer)
+}
+
+/// An object is decoded once for each time that it comes over the wire, however many handlers
+/// there are, and is handed to all of them without a copy.
+#[tokio::test]
+async fn w34_an_object_is_decoded_once_and_never_copied() {
+    let server = ApiServer::new();
+    let crds: Api<CustomResourceDefinition> = Api::all(server.client());
+    let crd = Tally::crd();
+    crds.create(&PostParams::default(), &crd)
+        .await
+        .expect("a new kind");
+    await_condition(
+        crds,
+        "tallies.weaknesses.windlass.dev",
+        conditions::is_crd_established(),
+    )
+    .await
+    .expect("it is served");
+
+    // Without the type, so that only the informer decodes.
+    let kind = ApiResource::erase::<Tally>(&());
+    let raw: Api<DynamicObject> = Api::namespaced_with(server.client(), "default", &kind);
+    for number in 0..5 {
+        let object = DynamicObject::new(&format!("t{number}"), &kind);
+        let object = object.data(json!({ "spec": { "size": number } }));
+        raw.create(&PostParams::default(), &object)
+            .await
+            .expect("a new object");
+    }
+    let informer = Informer::new(Api::<Tally>::namespaced(server.client(), "default"));
+    let mut subscriptions = [(); 3].map(|()| informer.subscribe());
+    let stop = CancellationToken::new();
+    let run = {
+        let (informer, stop) = (informer.clone(), stop.clone());
+        tokio::spawn(async move { informer.run(stop).await })
+    };
+    informer.synced().await;
+    assert_eq!(DECODED.load(Ordering::SeqCst), 5, "the list");
+
+    let patch = Patch::Merge(json!({ "spec": { "size": 100 } }));
+    raw.patch("t3", &PatchParams::default(), &patch)
+        .await
+        .expect("it is there");
+    let mut copies = HashSet::new();
+    for subscription in &mut subscriptions {
+        let new = loop {
+            match subscription.next().await.expect("it runs") {
+                Event::Updated { new, .. } => break new,
+                _ => {}
+            }
+        };
+        assert_eq!(new.spec.size, 100);
+        copies.insert(Arc::as_ptr(&new));
+    }
+    assert_eq!(copies.len(), 1, "one object for all");
+    assert_eq!(DECODED.load(Ordering::SeqCst), 6, "the list and the change");
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+}

@@ -1,0 +1,130 @@
+//! What one can see from outside.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    AddError, ExponentialBackoff, HandlerError, Informer, InformerController, Operator, Outcome,
+    Request, Role,
+};
+
+use crate::rig::{KIND, Log, Refused, Rig, config, counted, pass, quiet, secs, settle};
+
+#[tokio::test(start_paused = true)]
+async fn w36_retries_are_measured_a_resync_is_no_update_and_gauges_come_back() {
+    let mut rig = Rig::over(
+        quiet().retry_policy(ExponentialBackoff::new(secs(1), 3)),
+        |source| Informer::builder(source).resync(secs(600)).build(),
+    );
+    rig.reconcile(|request: Request<ConfigMap>| async move {
+        pass(10).await;
+        match request.attempt() {
+            0 | 1 => Err(Refused("not yet")),
+            _ => Ok(Outcome::done()),
+        }
+    });
+    rig.start().await;
+    rig.apply(config("web", 1)).await;
+    pass(5).await;
+    let ongoing = "ongoing_reconcile_processes";
+    assert_eq!(rig.counted(ongoing, &[r#"event_type="CREATE""#]), 1.0);
+    pass(100).await;
+    // Three calls of one event, each measured.
+    let calls = "reconciler_process_duration_seconds_count";
+    assert_eq!(rig.counted(calls, &[r#"event_type="CREATE""#]), 3.0);
+    assert_eq!(rig.counted("reconciler_errors_total", &[]), 2.0);
+    assert_eq!(rig.counted("workqueue_retries_total", &[]), 2.0);
+
+    rig.delete(config("web", 2)).await;
+    pass(5).await;
+    assert_eq!(rig.counted(ongoing, &[r#"event_type="DELETE""#]), 1.0);
+    assert_eq!(rig.counted(ongoing, &[r#"event_type="UPDATE""#]), 0.0);
+    pass(100).await;
+    assert_eq!(rig.counted(ongoing, &[]), 0.0);
+
+    rig.apply(config("api", 1)).await;
+    pass(1_800).await;
+    let events = "informer_events_total";
+    assert!(rig.counted(events, &[r#"event_type="RESYNC""#]) >= 2.0);
+    assert_eq!(rig.counted(events, &[r#"event_type="UPDATE""#]), 0.0);
+
+    // The label is the name of the kind, which is never empty and never two kinds.
+    assert_eq!(
+        rig.counted(events, &[r#"kind="configs""#]),
+        rig.counted(events, &[])
+    );
+    let nameless = rig.controller.add_informer("", &rig.informer);
+    assert!(matches!(nameless, Err(AddError::EmptyKind)));
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn w37_an_error_handler_is_told_the_object_the_action_the_handler_and_the_attempt() {
+    let told = Log::default();
+    let say = told.clone();
+    let mut rig = Rig::new(
+        InformerController::builder()
+            .retry_policy(ExponentialBackoff::new(secs(1), 1))
+            .on_error(move |report| {
+                let refused = report.error.downcast_ref::<Refused>().map(|it| it.0);
+                assert!(matches!(report.error, HandlerError::Failed { .. }));
+                assert_eq!(report.role, Role::Reconciler);
+                say.say(format_args!(
+                    "{} {} {:?} handler {} attempt {} {refused:?} {:?}",
+                    report.kind,
+                    report.key,
+                    report.action,
+                    report.handler,
+                    report.attempt,
+                    report.retry_in
+                ));
+            }),
+    );
+    rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
+    rig.start().await;
+    rig.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(
+        told.take().await,
+        "configs shop/web Created handler 0 attempt 0 Some(\"no\") Some(1s), \
+         configs shop/web Created handler 0 attempt 1 Some(\"no\") None"
+    );
+    rig.stop().await;
+}
+
+/// Whoever wraps what: an operator has the collectors of its controllers, and those have the
+/// collectors of their informers; each informer's health is told once.
+#[tokio::test(start_paused = true)]
+async fn w38_an_operator_has_the_collectors_of_its_controllers_and_of_their_informers() {
+    let rig = Rig::new(InformerController::builder().name("shop"));
+    let more = InformerController::builder().name("more").build();
+    let more = more.expect("good settings");
+    // The same informer in two controllers.
+    more.add_informer("again", &rig.informer).expect("added");
+    let operator = Operator::new();
+    for controller in [rig.controller.clone(), more.clone()] {
+        operator.add_controller(controller).expect("it runs later");
+    }
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let (operator, stop) = (operator.clone(), stop.clone());
+        async move { operator.run_until(stop).await }
+    });
+    rig.script.list([config("web", 1)]).await.expect("it runs");
+    settle().await;
+    let all = || operator.prometheus_collectors();
+    let shop = [r#"controller="shop""#];
+    assert_eq!(counted(all(), "informer_events_total", &shop), 1.0);
+    assert_eq!(
+        counted(all(), "informer_events_total", &[r#"controller="more""#]),
+        1.0
+    );
+    assert_eq!(counted(all(), "informer_store_objects", &[]), 1.0);
+
+    let health = rig.controller.health();
+    assert_eq!(health.len(), 1);
+    assert_eq!(&*health[0].kind, KIND);
+    assert!(health[0].watch.is_well() && health[0].has_synced);
+    assert_eq!(more.health().len(), 1);
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+}

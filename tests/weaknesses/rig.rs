@@ -1,0 +1,224 @@
+//! A controller that runs, over an informer that tells what the test says.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use prometheus::{Registry, TextEncoder, core::Collector};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    Action, HandlerId, Informer, InformerController, InformerControllerBuilder, Reconciler,
+    Request, RunError, Script, Scripted, Watcher,
+};
+
+/// The kind of most tests.
+pub(crate) const KIND: &str = "configs";
+
+/// What a handler says when it is to fail.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(pub(crate) &'static str);
+
+/// What has been said, in order. Clones are the same log.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+/// A controller, and the informer of its first kind.
+pub(crate) struct Rig {
+    pub(crate) controller: InformerController,
+    pub(crate) informer: Informer<ConfigMap>,
+    pub(crate) script: Arc<Script<ConfigMap>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) log: Log,
+    run: Option<JoinHandle<Result<(), RunError>>>,
+}
+
+// === impl Log ===
+
+impl Log {
+    pub(crate) fn say(&self, line: impl Display) {
+        self.0.lock().expect("not poisoned").push(line.to_string());
+    }
+
+    /// What has been said since this was last asked, when all is quiet.
+    pub(crate) async fn take(&self) -> String {
+        settle().await;
+        std::mem::take(&mut *self.0.lock().expect("not poisoned")).join(", ")
+    }
+}
+
+// === impl Rig ===
+
+impl Rig {
+    /// A controller with one informer of [`KIND`], which has not listed yet.
+    pub(crate) fn new(builder: InformerControllerBuilder) -> Self {
+        Self::over(builder, |source| Informer::new(source))
+    }
+
+    /// The same with an informer of another make.
+    pub(crate) fn over(
+        builder: InformerControllerBuilder,
+        informer: impl FnOnce(Scripted<ConfigMap>) -> Informer<ConfigMap>,
+    ) -> Self {
+        let controller = builder.build().expect("good settings");
+        let (script, source) = Scripted::new();
+        let informer = informer(source);
+        controller
+            .add_informer(KIND, &informer)
+            .expect("the first informer");
+        Self {
+            controller,
+            informer,
+            script: Arc::new(script),
+            stop: CancellationToken::new(),
+            log: Log::default(),
+            run: None,
+        }
+    }
+
+    pub(crate) fn watch(&self, watcher: impl Watcher<ConfigMap>) -> HandlerId {
+        let added = self.controller.add_watcher(KIND, watcher);
+        added.expect("a watcher")
+    }
+
+    pub(crate) fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> HandlerId {
+        let added = self.controller.add_reconciler(KIND, reconciler);
+        added.expect("a reconciler")
+    }
+
+    /// Begins to run; the informer lists nothing, so that everything after is live.
+    pub(crate) async fn start(&mut self) {
+        self.start_silent();
+        self.script.list([]).await.expect("it runs");
+        settle().await;
+    }
+
+    /// Begins to run, and has not listed yet.
+    pub(crate) fn start_silent(&mut self) {
+        let (controller, stop) = (self.controller.clone(), self.stop.clone());
+        self.run = Some(tokio::spawn(async move { controller.run(stop).await }));
+    }
+
+    pub(crate) async fn apply(&self, object: ConfigMap) {
+        self.script.apply(object).await.expect("it runs");
+    }
+
+    pub(crate) async fn delete(&self, object: ConfigMap) {
+        self.script.delete(object).await.expect("it runs");
+    }
+
+    /// What has been said, when all is quiet.
+    pub(crate) async fn said(&self) -> String {
+        self.log.take().await
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.controller.pending_retries()
+    }
+
+    /// One series of the controller's metrics, by its name and some of its labels.
+    pub(crate) fn counted(&self, name: &str, labels: &[&str]) -> f64 {
+        counted(self.controller.prometheus_collectors(), name, labels)
+    }
+
+    /// Stops the controller, and waits for its end, which is a good one.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        let run = self.run.take().expect("it was started");
+        run.await.expect("it does not panic").expect("it ends well");
+    }
+}
+
+/// The sum of the series called `name` that have all of `labels`, as `label="value"`.
+pub(crate) fn counted(collectors: Vec<Box<dyn Collector>>, name: &str, labels: &[&str]) -> f64 {
+    let all = series(collectors);
+    let wanted = all.iter().filter(|(series, _)| {
+        series.split('{').next() == Some(name) && labels.iter().all(|label| series.contains(label))
+    });
+    let values: Vec<_> = wanted.map(|(_, value)| *value).collect();
+    assert!(!values.is_empty(), "no {name} {labels:?} in {all:#?}");
+    values.iter().sum()
+}
+
+/// All series that `collectors` collect, in the text format.
+pub(crate) fn series(collectors: Vec<Box<dyn Collector>>) -> BTreeMap<String, f64> {
+    let registry = Registry::new();
+    for collector in collectors {
+        registry.register(collector).expect("no name twice");
+    }
+    let text = TextEncoder::new().encode_to_string(&registry.gather());
+    let text = text.expect("text");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            (series.to_owned(), value.parse().expect("a number"))
+        })
+        .collect()
+}
+
+/// A controller that logs no errors.
+pub(crate) fn quiet() -> InformerControllerBuilder {
+    InformerController::builder().on_error(|_| {})
+}
+
+// --- objects and words ---
+
+/// An object called `name`, of generation 1, with one value.
+pub(crate) fn config(name: &str, value: u32) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(name.to_owned());
+    object.metadata.namespace = Some("shop".to_owned());
+    object.metadata.uid = Some(format!("uid-{name}"));
+    object.metadata.generation = Some(1);
+    object.metadata.resource_version = Some(value.to_string());
+    object.data = Some([("value".to_owned(), value.to_string())].into());
+    object
+}
+
+/// Another object of the same name.
+pub(crate) fn reborn(name: &str, value: u32) -> ConfigMap {
+    let mut object = config(name, value);
+    object.metadata.uid = Some(format!("uid-{name}-2"));
+    object
+}
+
+/// An object as `name=value`.
+pub(crate) fn show(object: &ConfigMap) -> String {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    format!("{name}={}", value(object))
+}
+
+pub(crate) fn value(object: &ConfigMap) -> &str {
+    object.data.as_ref().map_or("?", |data| &data["value"])
+}
+
+/// A request as `created web=1`.
+pub(crate) fn ask(request: &Request<ConfigMap>) -> String {
+    let word = match request.action() {
+        Action::Created => "created",
+        Action::Updated => "updated",
+        Action::Deleted => "deleted",
+        _ => "resynced",
+    };
+    format!("{word} {}", show(request.object()))
+}
+
+/// Waits until every task waits: paused time moves only then.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Lets time pass.
+pub(crate) async fn pass(seconds: u64) {
+    tokio::time::sleep(secs(seconds)).await;
+}
+
+pub(crate) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

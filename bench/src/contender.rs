@@ -1,0 +1,79 @@
+//! Those who are compared, each behind the same few functions.
+
+pub(crate) mod floor;
+pub(crate) mod runtime;
+pub(crate) mod windlass;
+
+use std::{any::Any, fmt::Debug};
+
+use clap::ValueEnum;
+use futures::future::BoxFuture;
+use k8s_openapi::NamespaceResourceScope;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum Contender {
+    /// Windlass.
+    Windlass,
+    /// kube-runtime.
+    Runtime,
+    /// The same bytes read, and decoded once into what is kept, and nothing else.
+    Floor,
+}
+
+/// How the first picture is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum Lists {
+    /// Page by page: kube-runtime's default.
+    Paged,
+    /// As a watch that begins with everything: Windlass' default.
+    Streamed,
+}
+
+/// A kind that can be followed.
+pub(crate) trait Object:
+    kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + DeserializeOwned
+    + Serialize
+    + Clone
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Object for K where
+    K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + DeserializeOwned
+        + Serialize
+        + Clone
+        + Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// A contender that follows a kind, in the background.
+pub(crate) struct Following {
+    /// Ready when the next whole picture has been taken.
+    pub(crate) relisted: BoxFuture<'static, ()>,
+    /// What it keeps.
+    pub(crate) _kept: Box<dyn Any>,
+}
+
+// === impl Contender ===
+
+impl Contender {
+    pub(crate) const ALL: [Self; 3] = [Self::Windlass, Self::Runtime, Self::Floor];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Windlass => "windlass",
+            Self::Runtime => "kube-runtime",
+            Self::Floor => "floor",
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a child measures of itself.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// Reads the counting allocator.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    /// Bytes that are allocated now.
+    pub live: fn() -> usize,
+    /// The most bytes that ever were.
+    pub peak: fn() -> usize,
+    /// Allocations and reallocations so far.
+    pub allocations: fn() -> usize,
+}
+
+/// The numbers of one child, by what they measure.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) numbers: BTreeMap<String, f64>,
+}
+
+/// A moment, by all that is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    wall: u64,
+    cpu: u64,
+    meter: Option<Meter>,
+    live: usize,
+    allocations: usize,
+}
+
+// === impl Measured ===
+
+impl Measured {
+    pub(crate) fn set(&mut self, what: &str, number: f64) {
+        self.numbers.insert(what.to_owned(), number);
+    }
+
+    pub(crate) fn get(&self, what: &str) -> Option<f64> {
+        self.numbers.get(what).copied()
+    }
+}
+
+// === impl Moment ===
+
+impl Moment {
+    pub(crate) fn now(meter: Option<Meter>) -> Self {
+        Self {
+            meter,
+            live: meter.map_or(0, |meter| (meter.live)()),
+            allocations: meter.map_or(0, |meter| (meter.allocations)()),
+            cpu: nanoseconds(ClockId::ProcessCPUTime),
+            wall: monotonic(),
+        }
+    }
+
+    /// Notes what the time since then has cost, for each of `count` things.
+    pub(crate) fn cost(&self, count: usize, measured: &mut Measured) {
+        let (wall, cpu) = (monotonic(), nanoseconds(ClockId::ProcessCPUTime));
+        let count = float(count as u64);
+        measured.set("cpu_us", float(cpu - self.cpu) / 1e3 / count);
+        measured.set("wall_us", float(wall - self.wall) / 1e3 / count);
+        if let Some(meter) = self.meter {
+            let allocations = (meter.allocations)() - self.allocations;
+            measured.set("allocations", float(allocations as u64) / count);
+        }
+    }
+
+    /// Notes how many bytes more there are than then, and were at most.
+    pub(crate) fn growth(&self, count: usize, measured: &mut Measured) {
+        if let Some(meter) = self.meter {
+            let since = |bytes: usize| float(bytes.saturating_sub(self.live) as u64);
+            let count = float(count as u64);
+            measured.set("settled_bytes", since((meter.live)()) / count);
+            measured.set("peak_bytes", since((meter.peak)()) / count);
+        }
+    }
+}
+
+/// Nanoseconds of the clock that all processes share.
+pub(crate) fn monotonic() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// The loss is beyond the fifteenth digit.
+#[expect(clippy::cast_precision_loss, reason = "numbers to be looked at")]
+pub(crate) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    u64::try_from((Duration::from_secs(seconds) + Duration::from_nanos(nanos)).as_nanos())
+        .unwrap_or(u64::MAX)
+}
+
+/// Looks at the live bytes all the time, for a peak that is not the first.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    base: usize,
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    peak: std::thread::JoinHandle<usize>,
+}
+
+// === impl Sampler ===
+
+impl Sampler {
+    pub(crate) fn start(meter: Meter) -> Self {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        Self {
+            base: (meter.live)(),
+            stop,
+            peak: std::thread::spawn(move || {
+                let mut peak = 0;
+                while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                    peak = peak.max((meter.live)());
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                peak
+            }),
+        }
+    }
+
+    /// How many bytes more there were at most than at the start.
+    pub(crate) fn stop(self) -> f64 {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let peak = self.peak.join().unwrap_or_default();
+        float(peak.saturating_sub(self.base) as u64)
+    }
+}

@@ -1,0 +1,127 @@
+//! What is compared, and how often.
+
+mod catalogue;
+mod run;
+
+pub(crate) use self::{
+    catalogue::catalogue,
+    run::{Outcome, Runner},
+};
+use crate::{
+    child::Task,
+    contender::{Contender, Lists},
+    objects::Kind,
+};
+
+/// One comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    /// `P1-pod-100k`.
+    pub(crate) name: String,
+    pub(crate) served: Served,
+    pub(crate) task: Task,
+    pub(crate) kind: Kind,
+    pub(crate) count: usize,
+    pub(crate) lists: Lists,
+    pub(crate) contenders: Vec<Contender>,
+    pub(crate) numbers: Vec<Number>,
+    pub(crate) repeats: usize,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The load server, in the parent.
+    Load,
+    /// The embedded API server, in the parent, on a loopback port.
+    Embedded,
+    /// The embedded API server, in the child, without a socket.
+    InProcess,
+}
+
+/// One number that is compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number {
+    /// What the child calls it.
+    pub(crate) measure: &'static str,
+    /// What follows the scenario's name.
+    pub(crate) suffix: &'static str,
+    pub(crate) unit: Unit,
+    /// Whether it is taken by the binary that counts allocations.
+    pub(crate) counted: bool,
+    pub(crate) better: Better,
+}
+
+/// What a number is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Microseconds,
+    Bytes,
+    Count,
+}
+
+/// Which of two numbers is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Better {
+    Less,
+    More,
+}
+
+// === impl Number ===
+
+impl Number {
+    pub(crate) const CPU: Self = Self::timed("cpu_us", "cpu");
+    pub(crate) const WALL: Self = Self::timed("wall_us", "wall");
+    pub(crate) const P50: Self = Self::timed("p50_us", "p50");
+    pub(crate) const P99: Self = Self::timed("p99_us", "p99");
+    pub(crate) const SETTLED: Self = Self::counted("settled_bytes", "settled", Unit::Bytes);
+    pub(crate) const PEAK: Self = Self::counted("peak_bytes", "peak", Unit::Bytes);
+    pub(crate) const RELIST_PEAK: Self =
+        Self::counted("relist_peak_bytes", "peak", Unit::Bytes);
+    pub(crate) const ALLOCATIONS: Self = Self::counted("allocations", "allocations", Unit::Count);
+    pub(crate) const CALLS: Self = Self {
+        counted: false,
+        ..Self::counted("calls", "calls", Unit::Count)
+    };
+    pub(crate) const DELIVERED: Self = Self {
+        counted: false,
+        better: Better::More,
+        ..Self::counted("delivered", "delivered", Unit::Count)
+    };
+
+    const fn timed(measure: &'static str, suffix: &'static str) -> Self {
+        Self {
+            measure,
+            suffix,
+            unit: Unit::Microseconds,
+            counted: false,
+            better: Better::Less,
+        }
+    }
+
+    const fn counted(measure: &'static str, suffix: &'static str, unit: Unit) -> Self {
+        Self {
+            measure,
+            suffix,
+            unit,
+            counted: true,
+            better: Better::Less,
+        }
+    }
+}
+
+// === impl Unit ===
+
+impl Unit {
+    pub(crate) fn show(self, number: f64) -> String {
+        match self {
+            Self::Microseconds if number >= 1000.0 => format!("{:.2}ms", number / 1000.0),
+            Self::Microseconds if number >= 100.0 => format!("{number:.0}us"),
+            Self::Microseconds => format!("{number:.1}us"),
+            Self::Bytes if number >= 1000.0 => format!("{:.1}KB", number / 1000.0),
+            Self::Bytes => format!("{number:.0}B"),
+            Self::Count if number >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
+            Self::Count => format!("{number:.1}"),
+        }
+    }
+}

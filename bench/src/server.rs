@@ -1,0 +1,119 @@
+//! The load server: what an API server would say, at next to no cost.
+//!
+//! Objects are rendered from a template by one copy and a few digits. A page is one body; an
+//! event of a watch is one chunk, as kube-apiserver flushes each of them.
+
+mod events;
+mod reply;
+
+use std::{net::SocketAddr, sync::Arc, thread};
+
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpListener, sync::watch};
+
+use crate::{
+    Result,
+    objects::{FIRST_VERSION, Kind, Template},
+};
+
+/// A load server that runs; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct LoadServer {
+    addr: SocketAddr,
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Load {
+    kind: Kind,
+    count: usize,
+    item: Template,
+    whole: Template,
+    orders: watch::Sender<Orders>,
+}
+
+/// What the watches are to do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Orders {
+    /// Watches that were opened under a lower number learn that their history is gone.
+    expired: u64,
+    /// Which updates to send.
+    updates: Option<Updates>,
+}
+
+/// Updates, of one object after the other.
+#[derive(Clone, Copy, Debug)]
+struct Updates {
+    events: usize,
+    /// How many a second; as many as can be, if zero.
+    rate: u64,
+}
+
+// === impl LoadServer ===
+
+impl LoadServer {
+    /// Serves `count` objects of `kind` on a loopback port, in a thread of its own.
+    pub(crate) fn start(kind: Kind, count: usize) -> Result<Self> {
+        let (ready, addr) = std::sync::mpsc::sync_channel(1);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let load = Arc::new(Load {
+            kind,
+            count,
+            item: Template::item(kind),
+            whole: Template::whole(kind),
+            orders: watch::Sender::default(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        thread::Builder::new()
+            .name("load-server".to_owned())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+                    _ = ready.send(listener.local_addr()?);
+                    tokio::select! {
+                        ended = accept(listener, load) => ended,
+                        _ = stopped => Ok(()),
+                    }
+                })
+            })?;
+        Ok(Self {
+            addr: addr.recv()?,
+            _stop: stop,
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+}
+
+async fn accept(listener: TcpListener, load: Arc<Load>) -> std::io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let load = Arc::clone(&load);
+        let service = service_fn(move |request| {
+            let load = Arc::clone(&load);
+            async move { Ok::<_, std::convert::Infallible>(load.reply(&request)) }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+// === impl Load ===
+
+impl Load {
+    /// The version of a list.
+    fn version(&self, orders: &Orders) -> u64 {
+        FIRST_VERSION + self.count as u64 + orders.expired
+    }
+}
+
+/// The version of update number `event`, when there are `count` objects.
+pub(crate) fn update_version(count: usize, event: usize) -> u64 {
+    FIRST_VERSION + 2 * count as u64 + event as u64
+}

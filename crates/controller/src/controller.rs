@@ -34,6 +34,7 @@ mod shared;
 #[cfg(test)]
 mod model;
 
+pub(crate) use self::notice::Owed;
 pub use self::{
     builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport, shelf::GivenUp,
 };

@@ -61,7 +61,11 @@ mod opinionated;
 mod error;
 mod metrics;
 mod trace;
+#[cfg(feature = "opentelemetry")]
+mod tracer;
 
+#[cfg(feature = "opentelemetry")]
+pub use crate::tracer::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{

@@ -1,30 +1,129 @@
 //! The spans of controllers. All names stand in this file.
+//!
+//! No content of an object is in a field, and no text of an error.
 
-use tracing::{Span, info_span};
+#[cfg(not(feature = "opentelemetry"))]
+mod untraced;
+
+use tracing::{Span, field::Empty, info_span};
 use windlass_informer::ObjectKey;
 
-use crate::{Action, HandlerId, route::Role};
+#[cfg(not(feature = "opentelemetry"))]
+pub(crate) use self::untraced::Origin;
+#[cfg(feature = "opentelemetry")]
+pub(crate) use crate::tracer::Origin;
+use crate::{
+    Action, HandlerId, Outcome,
+    controller::Owed,
+    object::AnyEvent,
+    route::Role,
+    schedule::{Pending, Reason},
+    work::Failed,
+};
 
-/// One event being told to all its handlers.
-pub(crate) fn event(kind: &str, key: &ObjectKey, action: Action) -> Span {
-    match action {
-        Action::Created => info_span!("controller-event-add", kind, object = %key),
-        Action::Updated => info_span!("controller-event-update", kind, object = %key),
-        Action::Deleted => info_span!("controller-event-delete", kind, object = %key),
-        Action::Resynced => info_span!("controller-event-resync", kind, object = %key),
-    }
+/// One event being told to all its handlers: goes on in the trace in which the informer told
+/// of it.
+pub(crate) fn event(
+    kind: &str,
+    key: &ObjectKey,
+    action: Action,
+    event: &AnyEvent,
+    from: &Origin,
+) -> Span {
+    let metadata = event.object().map(|object| object.metadata());
+    let uid = metadata.and_then(|metadata| metadata.uid.as_deref());
+    let version = metadata.and_then(|metadata| metadata.resource_version.as_deref());
+    let span = match action {
+        Action::Created => info_span!(
+            "controller-event-add",
+            kind,
+            object = %key,
+            uid,
+            resource_version = version,
+        ),
+        Action::Updated => info_span!(
+            "controller-event-update",
+            kind,
+            object = %key,
+            uid,
+            resource_version = version,
+        ),
+        Action::Deleted => info_span!(
+            "controller-event-delete",
+            kind,
+            object = %key,
+            uid,
+            resource_version = version,
+        ),
+        Action::Resynced => info_span!(
+            "controller-event-resync",
+            kind,
+            object = %key,
+            uid,
+            resource_version = version,
+        ),
+    };
+    from.lead_to(&span);
+    span
 }
 
-/// One call being made again.
-pub(crate) fn retry(kind: &str, key: &ObjectKey, action: Action, attempt: u32) -> Span {
-    let action = action.as_str();
-    info_span!("controller-retry", kind, object = %key, action, attempt)
+/// One call being made again: of one that failed, in the trace of its event; of one that asked
+/// for it, in a trace of its own.
+pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<Owed>) -> Span {
+    let span = info_span!(
+        "controller-retry",
+        kind,
+        object = %key,
+        uid = pending.uid.as_ref().map(tracing::field::display),
+        action = pending.action.as_str(),
+        attempt = pending.call.attempt,
+    );
+    match pending.reason {
+        Reason::Failed => pending.call.origin.lead_to(&span),
+        Reason::Requeued => pending.call.origin.link_to(&span),
+    }
+    span
 }
 
 /// One handler being called.
-pub(crate) fn handler(role: Role, id: HandlerId) -> Span {
+pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -> Span {
+    let action = action.as_str();
     match role {
-        Role::Watcher => info_span!("watcher", handler = %id),
-        Role::Reconciler => info_span!("reconciler", handler = %id),
+        Role::Watcher => info_span!(
+            "watcher",
+            handler = %id,
+            action,
+            attempt,
+            outcome = Empty,
+            otel.status_code = Empty,
+        ),
+        Role::Reconciler => info_span!(
+            "reconciler",
+            handler = %id,
+            action,
+            attempt,
+            outcome = Empty,
+            otel.status_code = Empty,
+        ),
     }
+}
+
+/// Notes in the span of a call how it went.
+pub(crate) fn called(call: &Span, ended: &Result<Outcome, Failed>) {
+    let outcome = match ended {
+        Ok(outcome) if outcome.delay().is_some() => "requeued",
+        Ok(_) => "done",
+        Err(failed) => failed.error.reason(),
+    };
+    call.record("outcome", outcome);
+    if ended.is_err() {
+        // What OpenTelemetry shows as an error.
+        call.record("otel.status_code", "ERROR");
+    }
+}
+
+/// Notes in the span in which an informer told of an event that another one, which waits to be
+/// told, stands for it.
+pub(crate) fn folded(told: &Span) {
+    told.record("outcome", "folded");
 }

@@ -9,8 +9,10 @@ use futures::{FutureExt, future::BoxFuture};
 use kube::Resource;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 use windlass_informer::{
     Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
+    Told,
 };
 
 use super::{Shared, notice::Notice};
@@ -20,6 +22,7 @@ use crate::{
     object::AnyEvent,
     route::KindId,
     schedule::{Class, LaneKey, Offer, Offered},
+    trace::{self, Origin},
 };
 
 /// An informer of a controller.
@@ -125,7 +128,7 @@ impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
             let pump = async {
                 // The room first: nothing is ever in our hands that has no place in the queue.
                 while let Ok(room) = Arc::clone(&room).acquire_owned().await {
-                    let Some(event) = events.next().await else {
+                    let Some(Told { event, span, .. }) = events.told().await else {
                         break;
                     };
                     if let Event::Synced = event {
@@ -134,7 +137,7 @@ impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
                     }
                     let first_list = !self.synced.load(Ordering::Relaxed);
                     let event = event.map(|object| object as Arc<dyn AnyObject>);
-                    let Some(offer) = offer(event, first_list, &into, &metrics) else {
+                    let Some(offer) = offer(event, &span, first_list, &into, &metrics) else {
                         continue;
                     };
                     let (object, mut offer) = offer;
@@ -147,6 +150,8 @@ impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
                     });
                     if offered == Offered::Queued {
                         metrics.queued();
+                    } else {
+                        trace::folded(&span);
                     }
                 }
             };
@@ -159,6 +164,7 @@ impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
 /// The event as it is queued, and for which object.
 fn offer(
     event: AnyEvent,
+    span: &Span,
     first_list: bool,
     into: &Shared,
     metrics: &KindMetrics,
@@ -180,6 +186,7 @@ fn offer(
             received: into.engine.now(),
             told: None,
             room: None,
+            origin: Origin::of(span),
             event,
         },
     };

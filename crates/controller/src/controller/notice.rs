@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use windlass_informer::Event;
 
-use crate::{HandlerError, HandlerId, State, object::AnyEvent, route::Role, schedule::Moment};
+use crate::{
+    HandlerError, HandlerId, State, object::AnyEvent, route::Role, schedule::Moment, trace::Origin,
+};
 
 /// What becomes of several events of one object that nobody could be told of yet.
 ///
@@ -37,6 +39,9 @@ pub enum Delivery {
 pub(crate) struct Notice {
     pub(crate) event: AnyEvent,
 
+    /// The trace that it is told in.
+    pub(crate) origin: Origin,
+
     /// When it came, or the oldest of those that it stands for.
     pub(crate) received: Moment,
 
@@ -55,6 +60,8 @@ pub(crate) struct Owed {
     pub(crate) state: Option<State>,
     /// Why the last call failed, if it did.
     pub(crate) error: Option<Arc<HandlerError>>,
+    /// The trace of the call that it comes from.
+    pub(crate) origin: Origin,
 }
 
 // === impl Delivery ===
@@ -192,6 +199,7 @@ mod tests {
         };
         Notice {
             event,
+            origin: Origin::default(),
             received: Moment::default(),
             told: None,
             room: None,

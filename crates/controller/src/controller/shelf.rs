@@ -211,6 +211,7 @@ mod tests {
                 attempt: 0,
                 state: None,
                 error: Some(error),
+                origin: crate::trace::Origin::default(),
             },
         }
     }

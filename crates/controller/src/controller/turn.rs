@@ -19,7 +19,7 @@ use crate::{
     reconciler::{Call, Retry},
     route::{Chain, Handler, KindId},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
-    trace,
+    trace::{self, Origin},
     work::{self, Failed, ask},
 };
 
@@ -29,6 +29,8 @@ struct Turn<'a> {
     kind: KindId,
     name: Arc<str>,
     metrics: Arc<KindMetrics>,
+    /// The trace of what it is about, for calls that come of it.
+    origin: Origin,
 }
 
 /// A call, and for whom.
@@ -49,11 +51,12 @@ struct Dialled<'a> {
 /// handler and those behind it are owed their call.
 pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
     let kind = held.key().kind;
-    let turn = Turn {
+    let mut turn = Turn {
         shared,
         kind,
         name: shared.route.read().name(kind),
         metrics: shared.kind_metrics(kind),
+        origin: Origin::default(),
     };
     let began = shared.engine.now();
     let (action, _ongoing, span) = match held.work() {
@@ -62,13 +65,19 @@ pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
                 return held.finish();
             };
             let ongoing = (turn.metrics).event(action, began - offer.event.received);
-            let span = trace::event(&turn.name, &held.key().object, action);
+            let (key, notice) = (&held.key().object, &offer.event);
+            let span = trace::event(&turn.name, key, action, &notice.event, &notice.origin);
+            turn.origin = Origin::of(&span);
             (action, ongoing, span)
         }
         Work::Retry(pending) => {
             let ongoing = turn.metrics.turn(pending.action, began - pending.due);
-            let (key, attempt) = (&held.key().object, pending.call.attempt);
-            let span = trace::retry(&turn.name, key, pending.action, attempt);
+            let span = trace::retry(&turn.name, &held.key().object, pending);
+            turn.origin = match pending.reason {
+                // All retries of a call stand beside each other.
+                Reason::Failed => pending.call.origin.clone(),
+                Reason::Requeued => Origin::of(&span),
+            };
             (pending.action, ongoing, span)
         }
     };
@@ -251,9 +260,12 @@ impl Turn<'_> {
 
         let began = engine.now();
         let ongoing = self.metrics.call(action);
+        let span = trace::handler(handler.role, handler.id, action, attempt);
         let ended = work::call(handler, call, self.shared.settings.limit)
-            .instrument(trace::handler(handler.role, handler.id))
+            .instrument(span.clone())
             .await;
+        trace::called(&span, &ended);
+        drop(span);
         drop(ongoing);
         let now = engine.now();
         let result = ended.as_ref().map_err(|failed| &failed.error);
@@ -269,6 +281,7 @@ impl Turn<'_> {
                     attempt: 0,
                     state,
                     error: None,
+                    origin: self.origin.clone(),
                 };
                 (Reason::Requeued, delay, owed)
             }
@@ -279,6 +292,7 @@ impl Turn<'_> {
                     attempt: attempt.saturating_add(1),
                     state: failed.state.or(state),
                     error: Some(Arc::new(failed.error)),
+                    origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
                     self.give_up(dialled, owed);

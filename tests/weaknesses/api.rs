@@ -101,8 +101,7 @@ async fn ask_for(how: impl FnOnce(Api<ConfigMap>) -> ListWatch<ConfigMap>) -> Ve
         .await;
     stop.cancel();
     run.await.expect("no panic").expect("it ends well");
-    let heard = heard.lock().expect("not poisoned").clone();
-    heard
+    std::mem::take(&mut *heard.lock().expect("not poisoned"))
 }
 
 /// What is not there cannot be called, and what is of another type cannot be added.
@@ -155,7 +154,7 @@ async fn w40_handlers_kinds_and_states_have_types() {
     assert_eq!(rig.said().await, "web=1");
     assert_eq!(
         rig.counted("reconciler_errors_total", &[r#"kind="dynamic""#]),
-        1.0
+        1
     );
     rig.stop().await;
 }
@@ -176,8 +175,10 @@ async fn w43_a_reconciler_reads_the_store_of_another_kind() {
         async { Ok::<_, Refused>(Outcome::done()) }
     });
     rig.start().await;
-    let mut secret = Secret::default();
-    secret.metadata = config("7", 1).metadata;
+    let secret = Secret {
+        metadata: config("7", 1).metadata,
+        ..Secret::default()
+    };
     script.list([secret]).await.expect("it runs");
     settle().await;
     rig.apply(config("web", 7)).await;

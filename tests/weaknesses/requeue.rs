@@ -111,8 +111,8 @@ async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends()
         "Some(30s), Some(30s), None, given up",
         "each failure, and the end"
     );
-    assert_eq!(rig.counted("reconciler_errors_total", &[]), 3.0);
-    assert_eq!(rig.counted("retries_exhausted_total", &[]), 1.0);
+    assert_eq!(rig.counted("reconciler_errors_total", &[]), 3);
+    assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
     rig.stop().await;
 }
 
@@ -136,7 +136,7 @@ async fn w17_what_is_given_up_is_told_and_counted_and_comes_back_with_a_resync()
     assert_eq!(rig.said().await, "created web=1");
     let line = "reconciler 0 of configs shop/web on CREATE: the handler failed: no";
     assert_eq!(told.take().await, line);
-    assert_eq!(rig.counted("retries_exhausted_total", &[]), 1.0);
+    assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
     pass(1200).await;
     assert!(rig.said().await.starts_with("resynced web=1"));
     rig.stop().await;

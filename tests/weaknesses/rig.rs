@@ -57,7 +57,7 @@ impl Log {
 impl Rig {
     /// A controller with one informer of [`KIND`], which has not listed yet.
     pub(crate) fn new(builder: InformerControllerBuilder) -> Self {
-        Self::over(builder, |source| Informer::new(source))
+        Self::over(builder, Informer::new)
     }
 
     /// The same with an informer of another make.
@@ -122,7 +122,7 @@ impl Rig {
     }
 
     /// One series of the controller's metrics, by its name and some of its labels.
-    pub(crate) fn counted(&self, name: &str, labels: &[&str]) -> f64 {
+    pub(crate) fn counted(&self, name: &str, labels: &[&str]) -> i64 {
         counted(self.controller.prometheus_collectors(), name, labels)
     }
 
@@ -135,18 +135,20 @@ impl Rig {
 }
 
 /// The sum of the series called `name` that have all of `labels`, as `label="value"`.
-pub(crate) fn counted(collectors: Vec<Box<dyn Collector>>, name: &str, labels: &[&str]) -> f64 {
+pub(crate) fn counted(collectors: Vec<Box<dyn Collector>>, name: &str, labels: &[&str]) -> i64 {
     let all = series(collectors);
     let wanted = all.iter().filter(|(series, _)| {
         series.split('{').next() == Some(name) && labels.iter().all(|label| series.contains(label))
     });
-    let values: Vec<_> = wanted.map(|(_, value)| *value).collect();
+    let values: Vec<i64> = wanted
+        .map(|(_, value)| value.parse().expect("a whole number"))
+        .collect();
     assert!(!values.is_empty(), "no {name} {labels:?} in {all:#?}");
     values.iter().sum()
 }
 
 /// All series that `collectors` collect, in the text format.
-pub(crate) fn series(collectors: Vec<Box<dyn Collector>>) -> BTreeMap<String, f64> {
+pub(crate) fn series(collectors: Vec<Box<dyn Collector>>) -> BTreeMap<String, String> {
     let registry = Registry::new();
     for collector in collectors {
         registry.register(collector).expect("no name twice");
@@ -157,7 +159,7 @@ pub(crate) fn series(collectors: Vec<Box<dyn Collector>>) -> BTreeMap<String, f6
     lines
         .map(|line| {
             let (series, value) = line.rsplit_once(' ').expect("a value");
-            (series.to_owned(), value.parse().expect("a number"))
+            (series.to_owned(), value.to_owned())
         })
         .collect()
 }

@@ -1,0 +1,136 @@
+//! The metrics of an operator, as Prometheus' own `promtool` judges them.
+//!
+//! `promtool` comes with Prometheus (Debian: the package `prometheus`). Where it is not there,
+//! the test says so and passes; `cargo xtask test` says it too.
+
+use std::{
+    io::{ErrorKind, Write as _},
+    process::{Command, Output, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use prometheus::{Registry, TextEncoder};
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    Informer, InformerController, NeverRetry, Operator, Outcome, Request, Scripted, SimpleWatcher,
+    Verb, WatchError,
+};
+
+#[derive(Debug, thiserror::Error)]
+#[error("refused")]
+struct Refused;
+
+#[tokio::test(start_paused = true)]
+async fn promtool_finds_nothing_to_say_about_the_metrics_of_an_operator() {
+    let text = metrics_of_an_operator().await;
+    // It would find nothing in an empty text either.
+    for series in [
+        "informer_events_total{",
+        "informer_watch_restarts_total{",
+        "reconciler_errors_total{",
+        "retries_exhausted_total{",
+        "pending_retries{",
+        "event_handler_latency_seconds_bucket{",
+        "controller_runtime_reconcile_total{",
+        "workqueue_depth{",
+    ] {
+        assert!(text.contains(series), "no {series} in\n{text}");
+    }
+    let Some(said) = promtool(&text) else {
+        println!("not run: promtool is not on the PATH (Debian: apt-get install prometheus)");
+        return;
+    };
+    let complaints = [said.stdout, said.stderr].concat();
+    let complaints = String::from_utf8_lossy(&complaints);
+    assert!(
+        said.status.success() && complaints.is_empty(),
+        "{complaints}\n{text}"
+    );
+}
+
+/// The metrics of one controller at work, in the text format: something of everything.
+async fn metrics_of_an_operator() -> String {
+    let (script, source) = Scripted::<ConfigMap>::new();
+    let controller = InformerController::builder()
+        .name("shop")
+        .metrics_namespace("acme")
+        .retry_policy(NeverRetry)
+        .on_error(|_| {})
+        .build()
+        .expect("good settings");
+    controller
+        .add_informer("configs", &Informer::new(source))
+        .expect("added");
+    controller
+        .add_watcher("configs", SimpleWatcher::<ConfigMap>::new())
+        .expect("added");
+    controller
+        .add_reconciler("configs", |request: Request<ConfigMap>| async move {
+            match request.key().name() {
+                "bad" => Err(Refused),
+                _ => Ok(Outcome::requeue_after(Duration::from_secs(3600))),
+            }
+        })
+        .expect("added");
+    let operator = Operator::new();
+    operator
+        .add_controller(controller)
+        .expect("it does not run yet");
+    let registry = Registry::new();
+    for collector in operator.prometheus_collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    script
+        .list(["web", "bad"].map(config))
+        .await
+        .expect("it runs");
+    let silence = WatchError::Silent {
+        resource: Arc::from("configmaps"),
+        verb: Verb::Watch,
+        limit: Duration::from_secs(60),
+    };
+    script
+        .interrupt(silence, Duration::from_secs(1))
+        .await
+        .expect("it runs");
+    // Paused time moves when all is quiet.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let text = TextEncoder::new().encode_to_string(&registry.gather());
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+    text.expect("text")
+}
+
+fn config(name: &str) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(name.to_owned());
+    object
+}
+
+/// What `promtool check metrics` says; none where there is no promtool.
+fn promtool(text: &str) -> Option<Output> {
+    let started = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut promtool = match started {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        started => started.expect("promtool starts"),
+    };
+    let mut input = promtool.stdin.take().expect("it is piped");
+    input
+        .write_all(text.as_bytes())
+        .expect("promtool reads all of it");
+    drop(input);
+    Some(promtool.wait_with_output().expect("promtool ends"))
+}

@@ -32,8 +32,8 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    ErrorReport, ExponentialBackoff, Informer, InformerController, ObjectKey, Operator,
-    SimpleWatcher,
+    ErrorReport, ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController,
+    ObjectKey, Operator, OpinionatedReconciler, SimpleWatcher,
 };
 use windlass_apiserver::{ApiServer, Listening};
 
@@ -101,14 +101,15 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
         .build()?;
     controller.add_informer("websites", &websites)?;
     controller.add_watcher("websites", watcher(&life))?;
-    controller.add_reconciler(
-        "websites",
-        Publish {
-            client: server.client.clone(),
-            names: Arc::clone(&names),
-            life: Arc::clone(&life),
-        },
-    )?;
+    let publish = Publish {
+        client: server.client.clone(),
+        names: Arc::clone(&names),
+        life: Arc::clone(&life),
+    };
+    // No delete passes by: the finalizer holds a website until its host name is given back.
+    let finalizer = FinalizerName::new("quickstart.windlass.dev/host-name")?;
+    let finalizers = Finalizers::new(server.client.clone(), finalizer)?;
+    controller.add_reconciler("websites", OpinionatedReconciler::new(finalizers, publish))?;
     let operator = Operator::new();
     operator.add_controller(controller)?;
     let registry = prometheus::Registry::new();

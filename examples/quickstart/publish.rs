@@ -27,9 +27,6 @@ use crate::{
     website::{Website, WebsiteStatus},
 };
 
-/// Keeps a website while its host name is published.
-pub(crate) const FINALIZER: &str = "quickstart.windlass.dev/host-name";
-
 /// A website becomes a page in a `ConfigMap`, servers in a `Deployment`, an address in a
 /// `Service`, and a host name outside of the cluster.
 #[derive(Clone)]
@@ -43,15 +40,10 @@ impl Reconciler<Website> for Publish {
     type Error = Failure;
 
     async fn reconcile(&self, request: Request<Website>) -> Result<Outcome, Failure> {
-        let site = request.object();
-        if request.action() == Action::Deleted {
-            // It is gone, and the finalizer saw to it that nothing is left.
-            return Ok(Outcome::done());
-        }
-        if site.meta().deletion_timestamp.is_some() {
-            self.clean_up(site).await?;
-        } else {
-            self.publish(site).await?;
+        match request.action() {
+            // The finalizer still holds it: there is time to clean up.
+            Action::Deleted => self.clean_up(request.object()).await?,
+            _ => self.publish(request.object()).await?,
         }
         Ok(Outcome::done())
     }
@@ -59,12 +51,6 @@ impl Reconciler<Website> for Publish {
 
 impl Publish {
     async fn publish(&self, site: &Website) -> Result<(), Failure> {
-        if !site.finalizers().iter().any(|name| name == FINALIZER) {
-            // Before anything happens that must be undone.
-            let finalizers = [site.finalizers(), &[FINALIZER.to_owned()]].concat();
-            self.set_finalizers(site, &finalizers).await?;
-            self.tell(site, "holds it with a finalizer");
-        }
         self.ensure(site, page(site)).await?;
         self.ensure(site, servers(site)).await?;
         self.ensure(site, address(site)).await?;
@@ -86,9 +72,6 @@ impl Publish {
     }
 
     async fn clean_up(&self, site: &Website) -> Result<(), Failure> {
-        if !site.finalizers().iter().any(|name| name == FINALIZER) {
-            return Ok(());
-        }
         if self.names.withdraw(&site.spec.host) {
             self.tell(site, format!("gives back the host name {}", site.spec.host));
         }
@@ -96,11 +79,6 @@ impl Publish {
         self.remove::<Service>(site).await?;
         self.remove::<Deployment>(site).await?;
         self.remove::<ConfigMap>(site).await?;
-
-        let rest: Vec<String> = site.finalizers().to_vec();
-        let rest: Vec<String> = rest.into_iter().filter(|name| name != FINALIZER).collect();
-        self.set_finalizers(site, &rest).await?;
-        self.tell(site, "lets it go");
         Ok(())
     }
 
@@ -144,19 +122,6 @@ impl Publish {
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(())
-    }
-
-    /// Names the version that it saw, so that nobody's finalizer is overwritten unseen.
-    async fn set_finalizers(&self, site: &Website, finalizers: &[String]) -> Result<(), Failure> {
-        let patch = Patch::Merge(json!({ "metadata": {
-            "resourceVersion": site.resource_version(),
-            "uid": site.uid(),
-            "finalizers": finalizers,
-        }}));
-        self.sites(site)
-            .patch(&site.name_any(), &PatchParams::default(), &patch)
-            .await?;
         Ok(())
     }
 

@@ -25,11 +25,9 @@ pub(crate) fn print(families: &[MetricFamily], life: &Life) {
         for family in families.iter().filter(|family| family.name() == name) {
             let kind = family.get_field_type();
             for metric in family.get_metric() {
-                println!(
-                    "  {name:<38} {:<46} {}",
-                    labels(metric),
-                    value(kind, metric)
-                );
+                if let Some(value) = value(kind, metric) {
+                    println!("  {name:<38} {:<20} {value}", labels(metric));
+                }
             }
         }
     }

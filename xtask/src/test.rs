@@ -80,6 +80,10 @@ impl Test {
             let why = "cargo-deny is not installed (cargo install cargo-deny)";
             not_run.push(format!("licences of dependencies: {why}"));
         }
+        if !has_promtool() {
+            let why = "promtool is not on the PATH (it comes with Prometheus)";
+            not_run.push(format!("promtool's judgement of the metrics: {why}"));
+        }
         let found = self.server(&repository, &mut outcome)?;
         if has_test(&metadata, BEHAVIOUR) {
             self.check(&repository, behaviour(&found), &mut outcome)?;
@@ -241,6 +245,12 @@ fn licences() -> Step {
 
 fn has_cargo_deny() -> bool {
     let output = cargo().args(["deny", "--version"]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Without it, the test that asks it says so and passes.
+fn has_promtool() -> bool {
+    let output = Command::new("promtool").arg("--version").output();
     output.is_ok_and(|output| output.status.success())
 }
 

@@ -1,0 +1,329 @@
+//! The spans of an object's life, as OpenTelemetry has them.
+
+use std::{
+    io,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use opentelemetry::{
+    SpanId, Value, global,
+    trace::{Span as _, Status, Tracer as _, TracerProvider as _},
+};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use serde_json::json;
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt as _;
+use windlass::{
+    Action, HandlerError, Informer, InformerController, ListWatch, Outcome, Request, get_tracer,
+    opentelemetry_layer, set_tracer,
+};
+use windlass_apiserver::ApiServer;
+
+/// How long a failed call waits.
+const DELAY: Duration = Duration::from_secs(90);
+
+/// The one tracer of this process, before and after it was set.
+struct Tracers {
+    /// What the global provider exports.
+    global: InMemorySpanExporter,
+    /// What the tracer that was set exports.
+    set: InMemorySpanExporter,
+}
+
+static TRACERS: LazyLock<Tracers> = LazyLock::new(|| {
+    let (global, of_global) = exporter();
+    let (set, of_set) = exporter();
+    global::set_tracer_provider(of_global);
+    get_tracer().start("before").end();
+    set_tracer(of_set.tracer("shop-operator"));
+    get_tracer().start("after").end();
+    Tracers { global, set }
+});
+
+fn exporter() -> (InMemorySpanExporter, SdkTracerProvider) {
+    let spans = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(spans.clone());
+    (spans, provider.build())
+}
+
+/// Rows: GA-13
+#[test]
+fn while_no_tracer_is_set_it_is_the_global_provider_s_named_k8s() {
+    let spans = TRACERS.global.get_finished_spans().expect("in memory");
+    assert_eq!(spans.len(), 1, "{spans:#?}");
+    assert_eq!(spans[0].name, "before");
+    assert_eq!(spans[0].instrumentation_scope.name(), "k8s");
+}
+
+/// Rows: GA-12, GA-13
+#[tokio::test(start_paused = true)]
+async fn all_spans_are_made_with_the_tracer_that_was_set() {
+    let (seen, _) = live("tracer", |_| Ok(Outcome::done())).await;
+    let spans = TRACERS.set.get_finished_spans().expect("in memory");
+    assert!(spans.iter().any(|span| span.name == "after"), "{spans:#?}");
+    let ours = seen.0.iter().chain(spans.iter().filter(|span| {
+        // What else this package opens.
+        span.name.starts_with("informer") || span.name.starts_with("controller")
+    }));
+    for span in ours {
+        assert_eq!(span.instrumentation_scope.name(), "shop-operator");
+    }
+    // None went by the tracer that was set.
+    let spans = TRACERS.global.get_finished_spans().expect("in memory");
+    assert_eq!(spans.len(), 1, "{spans:#?}");
+}
+
+/// Rows: GA-114
+#[tokio::test(start_paused = true)]
+async fn one_trace_leads_from_the_watch_event_to_the_retry() {
+    let calls = AtomicU32::new(0);
+    let (seen, uid) = live("fails-once", move |request| {
+        if request.action() == Action::Created && calls.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err("not yet");
+        }
+        Ok(Outcome::done())
+    })
+    .await;
+
+    let told = seen.one("informer-event-add");
+    assert_eq!(told.parent_span_id, SpanId::INVALID);
+    check(told, "kind", "configmaps");
+    check(told, "object", "default/fails-once");
+    check(told, "uid", &uid);
+    let version = field(told, "resource_version").expect("there is one");
+
+    let event = seen.one("controller-event-add");
+    child(event, told);
+    check(event, "kind", "configs");
+    check(event, "object", "default/fails-once");
+    check(event, "uid", &uid);
+    assert_eq!(field(event, "resource_version"), Some(version));
+
+    let first = seen.child_of(event, "reconciler");
+    check(first, "action", "CREATE");
+    check(first, "attempt", "0");
+    check(first, "outcome", "failed");
+    assert!(matches!(first.status, Status::Error { .. }), "{first:#?}");
+
+    let retry = seen.one("controller-retry");
+    child(retry, event);
+    check(retry, "kind", "configs");
+    check(retry, "object", "default/fails-once");
+    check(retry, "uid", &uid);
+    check(retry, "action", "CREATE");
+    check(retry, "attempt", "1");
+
+    let second = seen.child_of(retry, "reconciler");
+    check(second, "attempt", "1");
+    check(second, "outcome", "done");
+    assert_eq!(second.status, Status::Unset);
+
+    // Each event is a trace of its own, and all of its spans are over before the next is told.
+    for what in ["update", "delete"] {
+        let told = seen.one(&format!("informer-event-{what}"));
+        child(seen.one(&format!("controller-event-{what}")), told);
+        let other = told.span_context.trace_id();
+        assert_ne!(other, event.span_context.trace_id());
+    }
+}
+
+/// Rows: GA-114
+#[tokio::test(start_paused = true)]
+async fn each_list_and_each_watch_has_a_span() {
+    let (_seen, _) = live("requests", |_| Ok(Outcome::done())).await;
+    let spans = TRACERS.set.get_finished_spans().expect("in memory");
+    let list = (spans.iter()).find(|span| span.name == "informer-list");
+    let list = list.expect("a list");
+    check(list, "kind", "configmaps");
+    check(list, "verb", "list");
+    check(list, "outcome", "ended");
+    let watch = (spans.iter()).find(|span| span.name == "informer-watch");
+    let watch = watch.expect("a watch");
+    check(watch, "kind", "configmaps");
+    check(watch, "verb", "watch");
+    // A process lives longer than a trace should.
+    for span in [list, watch] {
+        assert_eq!(span.parent_span_id, SpanId::INVALID, "{span:#?}");
+    }
+}
+
+/// Rows: GA-114
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_asked_for_begins_a_trace_linked_to_where_it_comes_from() {
+    let calls = AtomicU32::new(0);
+    let (seen, _) = live("requeues", move |request| {
+        let first =
+            request.action() == Action::Created && calls.fetch_add(1, Ordering::Relaxed) == 0;
+        Ok(if first {
+            Outcome::requeue_after(DELAY)
+        } else {
+            Outcome::done()
+        })
+    })
+    .await;
+
+    let event = seen.one("controller-event-add");
+    check(seen.child_of(event, "reconciler"), "outcome", "requeued");
+    let retry = seen.one("controller-retry");
+    assert_eq!(retry.parent_span_id, SpanId::INVALID);
+    assert_ne!(retry.span_context.trace_id(), event.span_context.trace_id());
+    let links: Vec<_> = retry.links.iter().collect();
+    assert_eq!(links.len(), 1, "{retry:#?}");
+    assert_eq!(links[0].span_context, event.span_context);
+}
+
+/// Rows: GA-114
+#[tokio::test(start_paused = true)]
+async fn no_span_shows_what_an_object_holds() {
+    let (seen, _) = live("secretive", |_| Err("a word from inside")).await;
+    let shown = format!("{:#?}", seen.0);
+    assert!(shown.contains("controller-retry"), "{shown}");
+    for secret in ["hunter2", "hunter3", "a word from inside"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+/// The spans in the traces of one object.
+struct Seen(Vec<SpanData>);
+
+impl Seen {
+    fn one(&self, name: &str) -> &SpanData {
+        let found: Vec<_> = self.0.iter().filter(|span| span.name == name).collect();
+        assert_eq!(found.len(), 1, "{name} in {:#?}", self.0);
+        found[0]
+    }
+
+    fn child_of(&self, parent: &SpanData, name: &str) -> &SpanData {
+        let found = self
+            .0
+            .iter()
+            .find(|span| span.name == name && span.parent_span_id == parent.span_context.span_id());
+        let found = found.unwrap_or_else(|| panic!("no {name} in {:#?}", self.0));
+        child(found, parent);
+        found
+    }
+}
+
+/// Lets `reconcile` see a whole life: an object is created, called for again after a while,
+/// changed and deleted. Returns the spans of it, and the object's uid.
+async fn live<R>(name: &'static str, reconcile: R) -> (Seen, String)
+where
+    R: Fn(&Request<ConfigMap>) -> Result<Outcome, &'static str> + Send + Sync + 'static,
+{
+    let _listening = listen();
+    let server = ApiServer::new();
+    let api: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let source = ListWatch::new(api.clone()).streamed_lists(false);
+    let informer = Informer::new(source);
+    let controller = InformerController::builder()
+        .retry_policy(|_: &HandlerError, attempt| (attempt < 2).then_some(DELAY))
+        .on_error(|_| {})
+        .build()
+        .expect("good settings");
+    controller
+        .add_informer("configs", &informer)
+        .expect("the first informer");
+    let (called, mut calls) = mpsc::channel(16);
+    let called = Arc::new(called);
+    let reconciler = move |request: Request<ConfigMap>| {
+        let outcome = reconcile(&request);
+        let called = Arc::clone(&called);
+        async move {
+            if outcome.as_ref().is_ok_and(|it| it.delay().is_none()) || request.attempt() == 2 {
+                called.send(Instant::now()).await.expect("a test listens");
+            }
+            outcome.map_err(io::Error::other)
+        }
+    };
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a reconciler");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (controller, stop) = (controller.clone(), stop.clone());
+        async move { controller.run(stop).await }
+    });
+    informer.synced().await;
+
+    let object = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some([("password".to_owned(), "hunter2".to_owned())].into()),
+        ..ConfigMap::default()
+    };
+    let created = api.create(&PostParams::default(), &object).await;
+    let created = created.expect("it is new");
+    calls.recv().await.expect("it is reconciled");
+    let change = Patch::Merge(json!({ "data": { "password": "hunter3" } }));
+    api.patch(name, &PatchParams::default(), &change)
+        .await
+        .expect("it is there");
+    calls.recv().await.expect("it is reconciled");
+    api.delete(name, &DeleteParams::default())
+        .await
+        .expect("it is there");
+    calls.recv().await.expect("it is reconciled");
+
+    stop.cancel();
+    running.await.expect("no panic").expect("it ends well");
+    let object = format!("default/{name}");
+    let spans = TRACERS.set.get_finished_spans().expect("in memory");
+    let theirs = |span: &SpanData| field(span, "object").as_deref() == Some(&*object);
+    let traces: Vec<_> = (spans.iter())
+        .filter(|span| theirs(span))
+        .map(|span| span.span_context.trace_id())
+        .collect();
+    let seen = spans
+        .into_iter()
+        .filter(|span| traces.contains(&span.span_context.trace_id()));
+    (Seen(seen.collect()), created.uid().expect("it has one"))
+}
+
+/// Exports the spans of this thread.
+fn listen() -> DefaultGuard {
+    LazyLock::force(&TRACERS);
+    let subscriber = tracing_subscriber::registry().with(opentelemetry_layer());
+    tracing::subscriber::set_default(subscriber)
+}
+
+#[track_caller]
+fn child(span: &SpanData, of: &SpanData) {
+    assert_eq!(
+        (span.span_context.trace_id(), span.parent_span_id),
+        (of.span_context.trace_id(), of.span_context.span_id()),
+        "{} is to be a child of {}",
+        span.name,
+        of.name
+    );
+}
+
+#[track_caller]
+fn check(span: &SpanData, name: &str, value: &str) {
+    assert_eq!(
+        field(span, name).as_deref(),
+        Some(value),
+        "{name} of {span:#?}"
+    );
+}
+
+fn field(span: &SpanData, name: &str) -> Option<String> {
+    let mut fields = span.attributes.iter();
+    let field = fields.find(|field| field.key.as_str() == name)?;
+    Some(match &field.value {
+        Value::String(text) => text.to_string(),
+        value => value.to_string(),
+    })
+}

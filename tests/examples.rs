@@ -4,7 +4,14 @@ use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
+    sync::mpsc,
 };
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 
 #[test]
 fn quickstart_shows_a_whole_life_and_ends_well() {
@@ -49,6 +56,81 @@ fn gateway_accepts_every_route_whose_parent_exists() {
     let told = String::from_utf8_lossy(&output.stdout);
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{complaints}");
+}
+
+#[test]
+fn tracing_shows_one_trace_from_the_event_to_the_retry() {
+    let output = run("tracing", &[]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}");
+    let traces: Vec<_> = told.split("trace ").collect();
+    let trace = traces
+        .iter()
+        .find(|trace| trace.contains("informer-event-add"));
+    let mut rest = *trace.unwrap_or_else(|| panic!("no event in\n{told}"));
+    // Each deeper than the one before, but for the retry, which is beside the first calls.
+    for (indent, expected) in [
+        (2, "informer-event-add kind=configmaps object=default/web"),
+        (4, "controller-event-add kind=shops object=default/web"),
+        (6, "watcher attempt=0 outcome=done"),
+        (6, "reconciler attempt=0 outcome=failed  ERROR"),
+        (8, "order-goods"),
+        (
+            6,
+            "controller-retry kind=shops object=default/web attempt=1",
+        ),
+        (8, "reconciler attempt=1 outcome=done"),
+        (10, "order-goods"),
+    ] {
+        let line = format!("s  {:indent$}{expected}\n", "");
+        let (_, after) = rest
+            .split_once(&line)
+            .unwrap_or_else(|| panic!("{line:?} does not come, or not in its place:\n{told}"));
+        rest = after;
+    }
+}
+
+/// Rows: GA-12
+#[test]
+fn tracing_sends_its_traces_to_the_collector_that_is_named() {
+    let collector = Collector::start();
+    let output = run("tracing", &["--otlp", &collector.address]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}\n{complaints}");
+    assert!(told.contains(&collector.address), "{told}");
+    let mut sent = collector.got.try_iter();
+    let (path, body) = sent.next().expect("something was sent");
+    assert_eq!(
+        path,
+        "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+    );
+    // Names are in the message as they are.
+    let body = String::from_utf8_lossy(&body);
+    for name in [
+        "shop-operator",
+        "informer-event-add",
+        "controller-event-add",
+        "controller-retry",
+        "order-goods",
+    ] {
+        assert!(body.contains(name), "no {name} was sent");
+    }
+}
+
+#[test]
+fn tracing_says_when_nobody_takes_its_traces() {
+    let nobody = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("an address")
+    };
+    let output = run("tracing", &["--otlp", &format!("http://{nobody}")]);
+    assert!(!output.status.success());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains(&format!("cannot send to http://{nobody}")),
+        "{told}"
+    );
 }
 
 /// What a reader does in a second terminal.
@@ -126,6 +208,55 @@ fn kubectl_gets_in_where_quickstart_serves() {
         "the operator cleaned up"
     );
     _ = std::fs::remove_file(&kubeconfig);
+}
+
+/// A collector of traces that takes whatever comes, over gRPC.
+struct Collector {
+    address: String,
+    /// The path and the body of each request.
+    got: mpsc::Receiver<(String, Bytes)>,
+}
+
+impl Collector {
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (sender, got) = mpsc::sync_channel(64);
+        std::thread::spawn(move || serve(listener, sender));
+        Self {
+            address: format!("http://{address}"),
+            got,
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn serve(listener: std::net::TcpListener, got: mpsc::SyncSender<(String, Bytes)>) {
+    listener.set_nonblocking(true).expect("a socket");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+    let (stream, _) = listener.accept().await.expect("a connection");
+    let service = service_fn(move |request: Request<Incoming>| {
+        let got = got.clone();
+        async move {
+            let path = request.uri().path().to_owned();
+            let body = request.into_body().collect().await?.to_bytes();
+            _ = got.send((path, body));
+            // An empty message, and that all is well.
+            let well = HeaderMap::from_iter([(
+                HeaderName::from_static("grpc-status"),
+                HeaderValue::from_static("0"),
+            )]);
+            let message = Full::new(Bytes::from_static(&[0; 5]));
+            let answer = Response::builder()
+                .header("content-type", "application/grpc")
+                .body(message.with_trailers(async move { Some(Ok(well)) }));
+            Ok::<_, hyper::Error>(answer.expect("an answer"))
+        }
+    });
+    // It ends when the example does.
+    _ = http2::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 /// A process that ends with the test, however the test ends.

@@ -9,14 +9,13 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, stream};
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, ResourceExt as _, client::Body, runtime::watcher::Event as RuntimeEvent};
+use kube::{Api, Client, ResourceExt as _, client::Body};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_informer::{
     Change, Changes, DecodeError, Event, HealthState, Identity, Index, Informer, InformerError,
-    ListWatch, ObjectKey, Script, Scripted, Source, Subscription, Uid, WatchError, WatcherStream,
+    ListWatch, ObjectKey, Script, Scripted, Source, Subscription, Uid, WatchError,
 };
 
 /// An informer of [`ConfigMap`] takes watchers of its events, more than one, and runs until
@@ -222,40 +221,6 @@ async fn a_source_of_ones_own_is_as_good_as_an_api() {
     let mut running = run(Informer::new(Fixed(vec![config("a", "1")])));
     assert_eq!(running.informer.resource(), "fixed");
     assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
-}
-
-/// A watch that exists already is used as it is, whatever it comes from.
-///
-/// Rows: GA-48
-#[tokio::test(start_paused = true)]
-async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
-    let events = stream::iter([
-        RuntimeEvent::Init,
-        RuntimeEvent::InitApply(config("a", "1")),
-        RuntimeEvent::InitApply(config("b", "1")),
-        RuntimeEvent::InitDone,
-        RuntimeEvent::Apply(config("a", "2")),
-        RuntimeEvent::Init,
-        RuntimeEvent::InitApply(config("a", "2")),
-        RuntimeEvent::InitDone,
-        RuntimeEvent::Delete(config("a", "3")),
-    ])
-    .map(Ok);
-    let mut running = run(Informer::new(WatcherStream::new("configmaps", events)));
-    let mut told = told(&mut running.events, 6).await;
-    told[..2].sort();
-    assert_eq!(
-        told,
-        [
-            "added a 1",
-            "added b 1",
-            "synced",
-            "updated a 1>2",
-            // kube's watcher never says so.
-            "missed b 1",
-            "deleted a 3"
-        ]
-    );
 }
 
 /// No selector is no filter, and whoever lists sees one namespace if the `Api` does.

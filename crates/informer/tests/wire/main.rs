@@ -141,7 +141,13 @@ async fn a_streamed_list_whose_end_never_comes_falls_back_to_pages() {
         Answer::json(200, &list("7", &[("a", 1)])),
         Answer::lines([]).then_hang(),
     ]);
+    let began = tokio::time::Instant::now();
     assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(90),
+        "{:?}",
+        began.elapsed()
+    );
     assert!(wire.asked(2).contains("limit=500"), "{}", wire.asked(2));
     wire.requests(4).await;
     assert!(

@@ -1,0 +1,67 @@
+//! A stream of kube's own watcher as the source of an informer.
+#![cfg(feature = "kube-runtime")]
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{ResourceExt as _, runtime::watcher::Event as RuntimeEvent};
+use tokio_util::sync::CancellationToken;
+use windlass_informer::{Event, Informer, WatcherStream};
+
+/// A watch that exists already is used as it is, whatever it comes from.
+///
+/// Rows: GA-48
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
+    let changes = stream::iter([
+        RuntimeEvent::Init,
+        RuntimeEvent::InitApply(config("a", "1")),
+        RuntimeEvent::InitApply(config("b", "1")),
+        RuntimeEvent::InitDone,
+        RuntimeEvent::Apply(config("a", "2")),
+        RuntimeEvent::Init,
+        RuntimeEvent::InitApply(config("a", "2")),
+        RuntimeEvent::InitDone,
+        RuntimeEvent::Delete(config("a", "3")),
+    ]);
+    let source = WatcherStream::new("configmaps", changes.map(Ok));
+    let informer = Informer::new(source);
+    let mut events = informer.subscribe();
+    let stop = CancellationToken::new();
+    let run = informer.run(stop.clone());
+    let look = async {
+        let mut told = Vec::new();
+        while told.len() < 6 {
+            told.push(match events.next().await.expect("the informer runs") {
+                Event::Added(object) => format!("added {}", object.name_any()),
+                Event::Updated { new, .. } => format!("updated {}", new.name_any()),
+                Event::Deleted { last, missed: true } => format!("missed {}", last.name_any()),
+                Event::Deleted { last, .. } => format!("deleted {}", last.name_any()),
+                _ => "synced".to_owned(),
+            });
+        }
+        stop.cancel();
+        told
+    };
+    let (ended, told) = tokio::join!(run, look);
+    ended.expect("told to stop");
+    // That `b` is gone is what kube's watcher never says.
+    assert_eq!(
+        told,
+        [
+            "added a",
+            "added b",
+            "synced",
+            "updated a",
+            "missed b",
+            "deleted a"
+        ]
+    );
+}
+
+fn config(name: &str, version: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(name.to_owned());
+    config.metadata.uid = Some(format!("uid-{name}"));
+    config.metadata.resource_version = Some(version.to_owned());
+    config
+}

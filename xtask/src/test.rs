@@ -262,8 +262,12 @@ fn unit(metadata: &Value) -> Step {
         &["test", "--workspace", "--no-fail-fast"],
     );
     step.command.args(["--lib", "--bins"]);
-    for test in tests(metadata).filter(|name| *name != BEHAVIOUR) {
+    for test in targets(metadata, "test").filter(|name| *name != BEHAVIOUR) {
         step.command.args(["--test", test]);
+    }
+    // Only the examples that have tests of their own say so.
+    for example in targets(metadata, "example") {
+        step.command.args(["--example", example]);
     }
     step
 }
@@ -319,18 +323,18 @@ fn examples(repository: &Repository) -> Result<Vec<Step>> {
 }
 
 fn has_test(metadata: &Value, name: &str) -> bool {
-    tests(metadata).any(|test| test == name)
+    targets(metadata, "test").any(|test| test == name)
 }
 
 /// The names of all test binaries of the workspace.
-fn tests(metadata: &Value) -> impl Iterator<Item = &str> {
+fn targets<'a>(metadata: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a str> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
     targets
-        .filter(|target| {
-            target["kind"]
-                .as_array()
-                .is_some_and(|kinds| kinds.iter().any(|it| it == "test"))
+        .filter(|target| target["test"] == true)
+        .filter(move |target| {
+            let kinds = target["kind"].as_array();
+            kinds.is_some_and(|kinds| kinds.iter().any(|it| it == kind))
         })
         .filter_map(|target| target["name"].as_str())
 }

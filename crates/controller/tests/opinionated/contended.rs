@@ -1,0 +1,78 @@
+//! Others who write at the same time.
+
+use crate::{
+    support::{Rig, pass},
+    world::Fault,
+};
+
+#[tokio::test(start_paused = true)]
+async fn who_loses_a_race_looks_again_and_keeps_what_the_other_wrote() {
+    let rig = Rig::new();
+    rig.world.plan(Fault::Races(1, "test.windlass.dev/a")).await;
+    rig.world.plan(Fault::Races(3, "test.windlass.dev/b")).await;
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    let said = rig.said().await;
+    assert!(
+        said.starts_with("web [a wip], add web=1, web [a own b]"),
+        "{said}"
+    );
+    assert_eq!(rig.world.finalizers("web").await, "a own b");
+    rig.world.plan(Fault::Races(5, "test.windlass.dev/c")).await;
+    rig.world.delete("web").await;
+    rig.said().await;
+    assert_eq!(rig.world.finalizers("web").await, "a b c");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn races_without_end_are_an_error_and_not_a_loop() {
+    let rig = Rig::new();
+    rig.world.plan(Fault::RacesAlways).await;
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    let said = rig.said().await;
+    // The guard never came to be, so nothing was added.
+    assert!(!said.contains("add"), "{said}");
+    let finalizers = rig.world.finalizers("web").await;
+    assert!(!finalizers.contains("wip"), "{finalizers}");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_no_race_is_an_error_at_once() {
+    let rig = Rig::new();
+    rig.world.plan(Fault::Refused(1)).await;
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    // One try, and not eight: the next is for the retry policy.
+    assert_eq!(rig.said().await, "");
+    pass(6).await;
+    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recreated_object_is_not_taken_for_its_predecessor() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.plan(Fault::Reborn(2)).await;
+    rig.world.create("web", 1).await;
+    // The finalizer of the first was to be written, and the second is there without any: it
+    // is left alone until it is told of, and then begins anew.
+    assert_eq!(
+        rig.said().await,
+        "web [wip], add web=1, web [wip], add web=1, web [own]"
+    );
+    running.stop(&rig).await;
+
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.plan(Fault::Reborn(2)).await;
+    rig.world.create("web", 1).await;
+    assert_eq!(
+        rig.said().await,
+        "web [wip], created web=1, deleted web=1, web [wip], created web=1, web [own]"
+    );
+    running.stop(&rig).await;
+}

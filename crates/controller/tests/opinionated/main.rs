@@ -1,0 +1,12 @@
+//! The wrappers with finalizers through their public face, over a world in memory whose writes
+//! come back as events, on paused time.
+
+mod support;
+mod world;
+
+mod contended;
+mod crash;
+mod finalizers;
+mod leaving;
+mod reconciler;
+mod watcher;

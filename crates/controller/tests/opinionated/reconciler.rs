@@ -1,0 +1,383 @@
+//! What `OpinionatedReconciler` passes on, and as what.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use windlass_controller::{
+    DeleteOrder, Failure, NeverDequeue, NeverRetry, OpinionatedReconciler, Outcome, Request, State,
+};
+
+use crate::{
+    support::{Refused, Rig, builder, pass, show, word},
+    world::{Fault, OWN},
+};
+
+/// Rows: GA-68, GA-73
+#[tokio::test(start_paused = true)]
+async fn a_new_object_is_guarded_created_and_then_held() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+    pass(3600).await;
+    assert_eq!(rig.said().await, "");
+    // Every other change is passed on.
+    rig.world.update("web", 2).await;
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "updated web=2, updated web=2");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_failed_is_made_again_and_only_then_held() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.log.fail("created");
+    rig.log.fail("created");
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.said().await, "web [wip], created web=1, created web=1");
+    // Whatever comes next: it was never created.
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.said().await, "created web=2, web [own]");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-67
+#[tokio::test(start_paused = true)]
+async fn what_was_created_in_an_earlier_life_is_resynced() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.create("web", 1).await;
+    rig.log.fail("created");
+    rig.log.fail("created");
+    rig.world.create("api", 1).await;
+    rig.said().await;
+    running.stop(&rig).await;
+    // The one that was never created is created.
+    let running = rig.reconcile(rig.reconciler()).await;
+    assert_eq!(rig.said().await, "created api=1, api [own], resynced web=1");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-71
+#[tokio::test(start_paused = true)]
+async fn a_delete_is_told_while_the_finalizer_holds_the_object() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.log.fail("deleted");
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(60).await;
+    assert_eq!(rig.said().await, "deleted web=1, web []");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+
+    // And if it came while the operator was down.
+    rig.world.create("web", 2).await;
+    rig.said().await;
+    running.stop(&rig).await;
+    rig.world.delete("web").await;
+    let running = rig.reconcile(rig.reconciler()).await;
+    assert_eq!(rig.said().await, "deleted web=2, web []");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-69
+#[tokio::test(start_paused = true)]
+async fn the_order_of_the_page_removes_first_and_tells_afterwards() {
+    let rig = Rig::new();
+    let after = || rig.reconciler().delete_order(DeleteOrder::AfterRemoval);
+    let running = rig.reconcile(after()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "web [], deleted web=1");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+
+    // What it can lose: the finalizer is gone, the call has failed, and nobody remembers.
+    rig.world.create("web", 2).await;
+    rig.said().await;
+    rig.log.fail("deleted");
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "web [], deleted web=2");
+    running.stop(&rig).await;
+    let running = rig.reconcile(after()).await;
+    assert_eq!(rig.said().await, "");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-70
+#[tokio::test(start_paused = true)]
+async fn an_update_without_the_finalizer_adds_it_and_the_following_update_is_passed_on() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    let theirs = "test.windlass.dev/theirs";
+    rig.world.set_finalizers("web", &[theirs]).await;
+    assert_eq!(rig.said().await, "web [theirs own], updated web=1");
+    running.stop(&rig).await;
+
+    // If it was never created, it is created now.
+    let rig = Rig::new();
+    let controller = builder()
+        .retry_policy(NeverRetry)
+        .build()
+        .expect("good settings");
+    let added = controller.add_reconciler("leases", rig.reconciler());
+    added.expect("added");
+    let running = rig.start(controller, None).await;
+    rig.world.plan(Fault::Fails(1)).await;
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.said().await, "");
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.said().await, "web [wip], created web=2, web [own]");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dying_object_that_was_never_ours_gets_no_finalizer_and_is_passed_on_when_gone() {
+    let rig = Rig::new();
+    rig.world.create("web", 1).await;
+    rig.world
+        .set_finalizers("web", &["test.windlass.dev/theirs"])
+        .await;
+    rig.world.delete("web").await;
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.world.finalizers("web").await, "theirs");
+    rig.world.set_finalizers("web", &[]).await;
+    assert_eq!(rig.said().await, "deleted web=1");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_let_go_is_passed_on_when_gone() {
+    let rig = Rig::new();
+    let running = rig.reconcile(rig.reconciler()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.log.fail("deleted");
+    rig.world.delete("web").await;
+    rig.said().await;
+    rig.world.set_finalizers("web", &[]).await;
+    assert_eq!(rig.said().await, "deleted web=1");
+    running.stop(&rig).await;
+}
+
+/// A reconciler that always asks to be called again gets its finalizer all the same, and the
+/// calls that it asked for, as what they were.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_for_another_passes_through() {
+    for never in [false, true] {
+        let rig = Rig::new();
+        let log = rig.log.clone();
+        let periodic = move |request: Request<Lease>| {
+            let round = request.state().and_then(State::get::<u32>).copied();
+            log.say(format_args!(
+                "{} {} {round:?}",
+                word(request.action()),
+                show(request.object())
+            ));
+            let next = State::new(round.unwrap_or(0) + 1);
+            async { Ok::<_, Refused>(Outcome::requeue_after(Duration::from_secs(60)).state(next)) }
+        };
+        let builder = if never {
+            builder().retry_dequeue_policy(NeverDequeue)
+        } else {
+            builder()
+        };
+        let controller = builder.build().expect("good settings");
+        let reconciler = OpinionatedReconciler::new(rig.finalizers(), periodic);
+        let added = controller.add_reconciler("leases", reconciler);
+        added.expect("added");
+        let running = rig.start(controller, None).await;
+        rig.world.create("web", 1).await;
+        // The event of the finalizer has dropped the call that was asked for, if the policy
+        // says so; so it is passed on.
+        assert_eq!(
+            rig.said().await,
+            "web [wip], created web=1 None, web [own], updated web=1 None"
+        );
+        pass(61).await;
+        let (first, second) = ("created web=1 Some(1)", "updated web=1 Some(1)");
+        let calls = if never {
+            format!("{first}, {second}")
+        } else {
+            second.to_owned()
+        };
+        assert_eq!(rig.said().await, calls, "never: {never}");
+        pass(60).await;
+        assert_eq!(rig.said().await, calls.replace("Some(1)", "Some(2)"));
+        running.stop(&rig).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_and_attempt_of_a_failed_call_pass_through() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let failing = move |request: Request<Lease>| {
+        let state = request.state().and_then(State::get::<u32>).copied();
+        let attempt = request.attempt();
+        let say = format!("{} {attempt} {state:?}", word(request.action()));
+        log.say(say);
+        async move {
+            match attempt {
+                0 | 1 => Err(Failure::new("not yet").state(State::new(attempt + 10))),
+                2 => Err(Failure::new("nor now")),
+                _ => Ok(Outcome::done()),
+            }
+        }
+    };
+    let controller = (builder().retry_dequeue_policy(NeverDequeue))
+        .build()
+        .expect("good settings");
+    let reconciler = OpinionatedReconciler::new(rig.finalizers(), failing);
+    let added = controller.add_reconciler("leases", reconciler);
+    added.expect("added");
+    rig.world.create("web", 1).await;
+    rig.world.set_finalizers("web", &[OWN]).await;
+    let running = rig.start(controller, None).await;
+    pass(3600).await;
+    assert_eq!(
+        rig.said().await,
+        "resynced 0 None, resynced 1 Some(10), resynced 2 Some(11), resynced 3 Some(11)"
+    );
+    running.stop(&rig).await;
+}
+
+/// In grafana-app-sdk what a wrapper leaves for itself is lost in the second call.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_written() {
+    for never in [false, true] {
+        let rig = Rig::new();
+        for write in [2, 3, 4] {
+            rig.world.plan(Fault::Fails(write)).await;
+        }
+        let builder = if never {
+            builder().retry_dequeue_policy(NeverDequeue)
+        } else {
+            builder()
+        };
+        let controller = builder.build().expect("good settings");
+        let added = controller.add_reconciler("leases", rig.reconciler());
+        added.expect("added");
+        let running = rig.start(controller, None).await;
+        rig.world.create("web", 1).await;
+        pass(3600).await;
+        assert_eq!(rig.said().await, "web [wip], created web=1, web [own]");
+        running.stop(&rig).await;
+    }
+    for fault in [Fault::Fails(3), Fault::LosesReply(3)] {
+        let rig = Rig::new();
+        rig.world.plan(fault.clone()).await;
+        let running = rig.reconcile(rig.reconciler()).await;
+        rig.world.create("web", 1).await;
+        rig.said().await;
+        rig.world.delete("web").await;
+        pass(60).await;
+        assert_eq!(rig.said().await, "deleted web=1, web []", "{fault:?}");
+        running.stop(&rig).await;
+    }
+}
+
+/// What asked for another call gets it, though the finalizer was written only later.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
+    let rig = Rig::new();
+    rig.world.plan(Fault::Fails(2)).await;
+    let log = rig.log.clone();
+    let periodic = move |request: Request<Lease>| {
+        let state = request.state().and_then(State::get::<&str>).copied();
+        log.say(format_args!("{} {state:?}", word(request.action())));
+        let outcome = match state {
+            None => Outcome::requeue_after(Duration::from_secs(60)).state(State::new("mine")),
+            Some(_) => Outcome::done(),
+        };
+        async { Ok::<_, Refused>(outcome) }
+    };
+    let controller = (builder().retry_dequeue_policy(NeverDequeue))
+        .build()
+        .expect("good settings");
+    let reconciler = OpinionatedReconciler::new(rig.finalizers(), periodic);
+    let added = controller.add_reconciler("leases", reconciler);
+    added.expect("added");
+    rig.world.create("web", 1).await;
+    rig.world
+        .set_finalizers("web", &["test.windlass.dev/own.in-progress"])
+        .await;
+    rig.world.plan(Fault::Fails(1)).await;
+    let running = rig.start(controller, None).await;
+    assert_eq!(rig.said().await, "created None");
+    pass(11).await;
+    assert_eq!(rig.said().await, "");
+    pass(10).await;
+    assert_eq!(rig.said().await, "web [own], updated None");
+    pass(120).await;
+    assert_eq!(
+        rig.said().await,
+        "created Some(\"mine\"), updated Some(\"mine\")"
+    );
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let patient = move |request: Request<Lease>| {
+        let state = request.state().and_then(State::get::<u32>).copied();
+        log.say(format_args!("{} {state:?}", word(request.action())));
+        let outcome = match (word(request.action()), state) {
+            ("deleted", None) => {
+                Outcome::requeue_after(Duration::from_secs(30)).state(State::new(1_u32))
+            }
+            _ => Outcome::done(),
+        };
+        async { Ok::<_, Refused>(outcome) }
+    };
+    let running = rig
+        .reconcile(OpinionatedReconciler::new(rig.finalizers(), patient))
+        .await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "deleted None");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(31).await;
+    assert_eq!(rig.said().await, "deleted Some(1), web []");
+    running.stop(&rig).await;
+}
+
+/// The event of our own patch may drop a call that is owed; then it is passed on itself.
+#[tokio::test(start_paused = true)]
+async fn an_update_that_failed_is_not_forgotten_for_an_echo() {
+    let rig = Rig::new();
+    let world = rig.world.clone();
+    let log = rig.log.clone();
+    let reconciler = move |request: Request<Lease>| {
+        let (log, world) = (log.clone(), world.clone());
+        async move {
+            let word = word(request.action());
+            if word == "created" {
+                world.update("web", 2).await;
+            }
+            log.call(word, format_args!("{word} {}", show(request.object())))?;
+            Ok::<_, Refused>(Outcome::done())
+        }
+    };
+    let running = rig
+        .reconcile(OpinionatedReconciler::new(rig.finalizers(), reconciler))
+        .await;
+    rig.log.fail("updated");
+    rig.world.create("web", 1).await;
+    assert_eq!(
+        rig.said().await,
+        "web [wip], created web=1, web [own], updated web=2, updated web=2"
+    );
+    running.stop(&rig).await;
+}

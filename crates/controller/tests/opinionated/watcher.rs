@@ -1,0 +1,372 @@
+//! What `OpinionatedWatcher` tells its watcher, and when.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use windlass_controller::{
+    ExponentialBackoff, NeverDequeue, OpinionatedWatcher, SimpleWatcher, Watcher,
+};
+
+use crate::{
+    support::{Rig, builder, pass},
+    world::{Fault, OWN},
+};
+
+/// Rows: GA-74, GA-83
+#[tokio::test(start_paused = true)]
+async fn a_new_object_is_guarded_added_and_then_held() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    // In this order, each once: the echoes of the patches are told to nobody.
+    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    pass(3600).await;
+    assert_eq!(rig.said().await, "");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-83
+#[tokio::test(start_paused = true)]
+async fn an_add_that_failed_is_made_again_and_only_then_held() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.log.fail("add");
+    rig.log.fail("add");
+    rig.world.create("web", 1).await;
+    // The echo of the guard replaces the pending call, and is an add itself.
+    assert_eq!(rig.said().await, "web [wip], add web=1, add web=1");
+    pass(3600).await;
+    assert_eq!(rig.said().await, "add web=1, web [own]");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_that_is_given_up_is_made_again_by_any_event() {
+    let rig = Rig::new();
+    let controller = (builder().retry_policy(windlass_controller::NeverRetry))
+        .build()
+        .expect("good settings");
+    let added = controller.add_watcher("leases", rig.watcher());
+    added.expect("added");
+    let running = rig.start(controller, None).await;
+    rig.log.fail("add");
+    rig.log.fail("add");
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.said().await, "web [wip], add web=1, add web=1");
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "add web=1, web [own]");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-76, GA-80, GA-82
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_goes_when_the_delete_has_succeeded_and_not_before() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.log.fail("delete");
+    rig.log.fail("delete");
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "delete web=1");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(3600).await;
+    // The real deletion is told to nobody.
+    assert_eq!(rig.said().await, "delete web=1, delete web=1, web []");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-77, GA-85
+#[tokio::test(start_paused = true)]
+async fn what_was_added_in_an_earlier_life_is_synced() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    running.stop(&rig).await;
+    rig.said().await;
+
+    let running = rig.watch(rig.watcher()).await;
+    assert_eq!(rig.said().await, "sync web=1");
+    running.stop(&rig).await;
+
+    let to_add = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher()).sync_to_add();
+    let running = rig.watch(to_add).await;
+    assert_eq!(rig.said().await, "add web=1");
+    running.stop(&rig).await;
+
+    let unset = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher());
+    let running = rig.watch(unset).await;
+    assert_eq!(rig.said().await, "");
+    // All else goes to the watcher.
+    rig.world.update("web", 2).await;
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "update web=1 web=2, delete web=2, web []");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-75, GA-78
+#[tokio::test(start_paused = true)]
+async fn a_delete_while_the_operator_is_down_is_told_when_it_is_up() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    running.stop(&rig).await;
+    rig.said().await;
+    rig.world.delete("web").await;
+    assert_eq!(rig.world.finalizers("web").await, "own");
+
+    // Somebody else's, which we never had.
+    rig.world.create("other", 1).await;
+    rig.world
+        .set_finalizers("other", &["test.windlass.dev/theirs"])
+        .await;
+    rig.world.delete("other").await;
+
+    let running = rig.watch(rig.watcher()).await;
+    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.world.finalizers("other").await, "theirs");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-79, GA-81
+#[tokio::test(start_paused = true)]
+async fn an_update_is_told_if_the_generation_has_changed() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "");
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.said().await, "update web=1 web=2");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_of_somebody_else_is_no_small_change() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    let theirs = "test.windlass.dev/theirs";
+    rig.world.set_finalizers("web", &[theirs, OWN]).await;
+    assert_eq!(rig.said().await, "update web=1 web=1");
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "delete web=1, web [theirs]");
+    // Nobody cleans up twice while the other one takes its time.
+    rig.world.label("web", "a").await;
+    rig.world.set_finalizers("web", &[]).await;
+    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_somebody_took_away_comes_back_with_an_add() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.set_finalizers("web", &[]).await;
+    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    running.stop(&rig).await;
+}
+
+/// Rows: GA-86
+#[tokio::test(start_paused = true)]
+async fn what_is_not_set_does_nothing_and_the_finalizer_comes_and_goes() {
+    let rig = Rig::new();
+    let nothing = || OpinionatedWatcher::new(rig.finalizers(), SimpleWatcher::<Lease>::new());
+    let running = rig.watch(nothing()).await;
+    rig.world.create("web", 1).await;
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.said().await, "web [wip], web [own]");
+    running.stop(&rig).await;
+    let running = rig.watch(nothing()).await;
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "web []");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_never_hidden_and_mends_what_was_given_up() {
+    let rig = Rig::new();
+    let controller = (builder().retry_policy(windlass_controller::NeverRetry))
+        .build()
+        .expect("good settings");
+    let added = controller.add_watcher("leases", rig.watcher());
+    added.expect("added");
+    let running = rig.start(controller, Some(60)).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    pass(61).await;
+    assert_eq!(rig.said().await, "sync web=1");
+
+    rig.log.fail("delete");
+    rig.world.delete("web").await;
+    assert_eq!(rig.said().await, "delete web=1");
+    pass(61).await;
+    assert_eq!(rig.said().await, "delete web=1, web []");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_failed_is_told_from_its_old_state_though_a_label_changed_meanwhile() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.log.fail("update");
+    rig.world.update("web", 2).await;
+    assert_eq!(rig.said().await, "update web=1 web=2");
+    // Replaces the pending call, and is no update by itself.
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "update web=1 web=2");
+    rig.world.label("web", "b").await;
+    assert_eq!(rig.said().await, "");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_failed_is_made_again_though_a_label_changed_meanwhile() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    running.stop(&rig).await;
+    rig.said().await;
+    rig.log.fail("sync");
+    let running = rig.watch(rig.watcher()).await;
+    assert_eq!(rig.said().await, "sync web=1");
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "sync web=1");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_succeeded_is_not_made_again_because_its_finalizer_was_not_written() {
+    for fault in [Fault::Fails(2), Fault::LosesReply(2)] {
+        let rig = Rig::new();
+        rig.world.plan(fault.clone()).await;
+        let running = rig.watch(rig.watcher()).await;
+        rig.world.create("web", 1).await;
+        pass(60).await;
+        assert_eq!(
+            rig.said().await,
+            "web [wip], add web=1, web [own]",
+            "{fault:?}"
+        );
+        running.stop(&rig).await;
+    }
+    for fault in [Fault::Fails(3), Fault::LosesReply(3)] {
+        let rig = Rig::new();
+        rig.world.plan(fault.clone()).await;
+        let running = rig.watch(rig.watcher()).await;
+        rig.world.create("web", 1).await;
+        rig.said().await;
+        rig.world.delete("web").await;
+        pass(60).await;
+        assert_eq!(rig.said().await, "delete web=1, web []", "{fault:?}");
+        running.stop(&rig).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_it_is_added_is_told_afterwards() {
+    let rig = Rig::new();
+    let (log, world) = (rig.log.clone(), rig.world.clone());
+    let adding = rig.log.watcher().on_add(move |object: Arc<Lease>| {
+        let (log, world) = (log.clone(), world.clone());
+        async move {
+            log.say(format_args!("add {}", crate::support::show(&object)));
+            world.update("web", 2).await;
+            Ok::<_, std::convert::Infallible>(())
+        }
+    });
+    let running = rig
+        .watch(OpinionatedWatcher::new(rig.finalizers(), adding))
+        .await;
+    rig.world.create("web", 1).await;
+    assert_eq!(
+        rig.said().await,
+        "web [wip], add web=1, web [own], update web=1 web=2"
+    );
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_dies_while_it_is_added_is_cleaned_up_and_gets_no_finalizer() {
+    let rig = Rig::new();
+    let (log, world) = (rig.log.clone(), rig.world.clone());
+    let adding = rig.log.watcher().on_add(move |_: Arc<Lease>| {
+        let (log, world) = (log.clone(), world.clone());
+        async move {
+            log.say("add");
+            world.delete("web").await;
+            Ok::<_, std::convert::Infallible>(())
+        }
+    });
+    let running = rig
+        .watch(OpinionatedWatcher::new(rig.finalizers(), adding))
+        .await;
+    rig.world.create("web", 1).await;
+    assert_eq!(rig.said().await, "web [wip], add, delete web=1, web []");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let adding = SimpleWatcher::new().on_add(move |object: Arc<Lease>| {
+        log.say(
+            object
+                .metadata
+                .resource_version
+                .as_deref()
+                .unwrap_or("none"),
+        );
+        async { Ok::<_, std::convert::Infallible>(()) }
+    });
+    let running = rig
+        .watch(OpinionatedWatcher::new(rig.finalizers(), adding))
+        .await;
+    rig.world.create("web", 1).await;
+    // With the version before the guard, whatever it writes would conflict.
+    assert_eq!(rig.said().await, "web [wip], 2, web [own]");
+    running.stop(&rig).await;
+}
+
+/// A watcher can be told by hand, without a controller; nothing has to be remembered for it.
+#[tokio::test(start_paused = true)]
+async fn what_stays_pending_by_policy_is_no_second_delete() {
+    let rig = Rig::new();
+    let controller = builder()
+        .retry_dequeue_policy(NeverDequeue)
+        .retry_policy(ExponentialBackoff::new(
+            std::time::Duration::from_secs(1),
+            9,
+        ))
+        .build()
+        .expect("good settings");
+    let added = controller.add_watcher("leases", rig.watcher());
+    added.expect("added");
+    let running = rig.start(controller, None).await;
+    let theirs = "test.windlass.dev/theirs";
+    rig.world.create("web", 1).await;
+    rig.world.set_finalizers("web", &[OWN, theirs]).await;
+    rig.said().await;
+    rig.log.fail("delete");
+    rig.world.delete("web").await;
+    rig.world.label("web", "a").await;
+    pass(600).await;
+    assert_eq!(rig.said().await, "delete web=1, delete web=1, web [theirs]");
+    running.stop(&rig).await;
+}
+
+#[tokio::test]
+async fn a_watcher_in_a_watcher_is_a_watcher() {
+    fn is_watcher(_: &impl Watcher<Lease>) {}
+    let rig = Rig::new();
+    is_watcher(&OpinionatedWatcher::new(rig.finalizers(), rig.watcher()));
+}

@@ -187,12 +187,10 @@ fn print(mut spans: Vec<SpanData>) {
 
 fn branch(spans: &[SpanData], root: &SpanData, span: &SpanData, depth: usize) {
     let after = span.start_time.duration_since(root.start_time);
-    let fields = ["kind", "object", "attempt", "outcome"];
-    let fields = span.attributes.iter().filter_map(|field| {
-        fields
-            .contains(&field.key.as_str())
-            .then(|| format!(" {}={}", field.key, field.value))
-    });
+    let shown = ["kind", "object", "attempt", "outcome"];
+    let fields = (span.attributes.iter())
+        .filter(|field| shown.contains(&field.key.as_str()))
+        .map(|field| format!(" {}={}", field.key, field.value));
     println!(
         "{:>8.1?}  {:indent$}{}{}{}",
         after.unwrap_or_default(),

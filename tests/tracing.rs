@@ -20,13 +20,16 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::json;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt as _;
 use windlass::{
-    Action, HandlerError, Informer, InformerController, ListWatch, Outcome, Request, get_tracer,
-    opentelemetry_layer, set_tracer,
+    Action, Delivery, HandlerError, Informer, InformerController, ListWatch, Outcome, Request,
+    Scripted, get_tracer, opentelemetry_layer, set_tracer,
 };
 use windlass_apiserver::ApiServer;
 
@@ -185,6 +188,87 @@ async fn a_call_that_was_asked_for_begins_a_trace_linked_to_where_it_comes_from(
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
+async fn all_retries_of_a_call_stand_beside_each_other() {
+    let (seen, _) = live("fails", |request| match request.action() {
+        Action::Created => Err("not yet"),
+        _ => Ok(Outcome::done()),
+    })
+    .await;
+    let event = seen.one("controller-event-add");
+    let retries = seen.0.iter().filter(|span| span.name == "controller-retry");
+    let attempts: Vec<_> = retries
+        .map(|retry| {
+            child(retry, event);
+            field(retry, "attempt").expect("there is one")
+        })
+        .collect();
+    assert_eq!(attempts, ["1", "2"]);
+}
+
+/// Rows: GA-114
+#[tokio::test(start_paused = true)]
+async fn an_event_that_another_one_stands_for_says_so() {
+    let _listening = listen();
+    let (script, source) = Scripted::new();
+    let controller = InformerController::builder()
+        .delivery(Delivery::Latest)
+        .build()
+        .expect("good settings");
+    controller
+        .add_informer("configs", &Informer::new(source))
+        .expect("the first informer");
+    // Each call waits for leave.
+    let leave = Arc::new(Semaphore::new(0));
+    let reconciler = {
+        let leave = Arc::clone(&leave);
+        move |_: Request<ConfigMap>| {
+            let leave = Arc::clone(&leave);
+            async move {
+                leave.acquire().await.expect("open").forget();
+                Ok::<_, io::Error>(Outcome::done())
+            }
+        }
+    };
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a reconciler");
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { controller.run(stop).await }
+    });
+
+    script.list([]).await.expect("it runs");
+    for version in ["1", "2", "3"] {
+        let mut object = config("busy");
+        object.metadata.resource_version = Some(version.to_owned());
+        script.apply(object).await.expect("it runs");
+        // On paused time this lasts until all others wait.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    leave.add_permits(2);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stop.cancel();
+    running.await.expect("no panic").expect("it ends well");
+
+    let seen = Seen::of("busy");
+    let updates = (seen.0.iter()).filter(|span| span.name == "informer-event-update");
+    let outcomes: Vec<_> = updates
+        .map(|told| (field(told, "resource_version"), field(told, "outcome")))
+        .collect();
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        outcomes,
+        [(text("2"), None), (text("3"), text("folded"))],
+        "{:#?}",
+        seen.0
+    );
+    let event = seen.one("controller-event-update");
+    check(event, "resource_version", "3");
+}
+
+/// Rows: GA-114
+#[tokio::test(start_paused = true)]
 async fn no_span_shows_what_an_object_holds() {
     let (seen, _) = live("secretive", |_| Err("a word from inside")).await;
     let shown = format!("{:#?}", seen.0);
@@ -198,6 +282,19 @@ async fn no_span_shows_what_an_object_holds() {
 struct Seen(Vec<SpanData>);
 
 impl Seen {
+    fn of(name: &str) -> Self {
+        let object = format!("default/{name}");
+        let spans = TRACERS.set.get_finished_spans().expect("in memory");
+        let theirs = |span: &&SpanData| field(span, "object").as_deref() == Some(&*object);
+        let traces: Vec<_> = (spans.iter())
+            .filter(theirs)
+            .map(|span| span.span_context.trace_id())
+            .collect();
+        let mut seen = spans;
+        seen.retain(|span| traces.contains(&span.span_context.trace_id()));
+        Self(seen)
+    }
+
     fn one(&self, name: &str) -> &SpanData {
         let found: Vec<_> = self.0.iter().filter(|span| span.name == name).collect();
         assert_eq!(found.len(), 1, "{name} in {:#?}", self.0);
@@ -256,15 +353,7 @@ where
     });
     informer.synced().await;
 
-    let object = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        data: Some([("password".to_owned(), "hunter2".to_owned())].into()),
-        ..ConfigMap::default()
-    };
-    let created = api.create(&PostParams::default(), &object).await;
+    let created = api.create(&PostParams::default(), &config(name)).await;
     let created = created.expect("it is new");
     calls.recv().await.expect("it is reconciled");
     let change = Patch::Merge(json!({ "data": { "password": "hunter3" } }));
@@ -279,17 +368,19 @@ where
 
     stop.cancel();
     running.await.expect("no panic").expect("it ends well");
-    let object = format!("default/{name}");
-    let spans = TRACERS.set.get_finished_spans().expect("in memory");
-    let theirs = |span: &SpanData| field(span, "object").as_deref() == Some(&*object);
-    let traces: Vec<_> = (spans.iter())
-        .filter(|span| theirs(span))
-        .map(|span| span.span_context.trace_id())
-        .collect();
-    let seen = spans
-        .into_iter()
-        .filter(|span| traces.contains(&span.span_context.trace_id()));
-    (Seen(seen.collect()), created.uid().expect("it has one"))
+    (Seen::of(name), created.uid().expect("it has one"))
+}
+
+fn config(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("default".to_owned()),
+            ..ObjectMeta::default()
+        },
+        data: Some([("password".to_owned(), "hunter2".to_owned())].into()),
+        ..ConfigMap::default()
+    }
 }
 
 /// Exports the spans of this thread.

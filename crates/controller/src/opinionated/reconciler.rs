@@ -254,8 +254,9 @@ where
         let again = outcome.delay().is_some();
         custody.note(&object, Progress::Added { again });
         match custody.hold(&object).await {
-            Ok(Some(_)) => custody.note(&object, Progress::Held { again }),
-            Ok(None) => _ = custody.take_progress(&object),
+            // If it is on its way out, the guard goes on holding it: what matters is that it
+            // is not created again for an older event.
+            Ok(_) => custody.note(&object, Progress::Held { again }),
             Err(error) => {
                 let carried = Carried {
                     passed_as: Action::Created,

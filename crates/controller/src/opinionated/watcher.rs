@@ -202,11 +202,10 @@ where
         added.map_err(Into::into)?;
         let custody = &self.custody;
         custody.note(&object, Progress::Added { again: false });
-        if custody.hold(&object).await?.is_some() {
-            custody.note(&object, Progress::Held { again: false });
-        } else {
-            custody.take_progress(&object);
-        }
+        // If it is on its way out, the guard goes on holding it: what matters is that it is not
+        // added again for an older event.
+        custody.hold(&object).await?;
+        custody.note(&object, Progress::Held { again: false });
         Ok(())
     }
 

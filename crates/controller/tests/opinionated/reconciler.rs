@@ -48,6 +48,7 @@ async fn what_was_created_in_an_earlier_life_is_resynced() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
+    rig.said().await;
     rig.log.fail("created");
     rig.log.fail("created");
     rig.world.create("api", 1).await;
@@ -55,7 +56,10 @@ async fn what_was_created_in_an_earlier_life_is_resynced() {
     running.stop(&rig).await;
     // The one that was never created is created.
     let running = rig.reconcile(rig.reconciler()).await;
-    assert_eq!(rig.said().await, "created api=1, api [own], resynced web=1");
+    let said = rig.said().await;
+    let mut said: Vec<_> = said.split(", ").collect();
+    said.sort_unstable();
+    assert_eq!(said, ["api [own]", "created api=1", "resynced web=1"]);
     running.stop(&rig).await;
 }
 
@@ -203,15 +207,11 @@ async fn a_call_that_asks_for_another_passes_through() {
             "web [wip], created web=1 None, web [own], updated web=1 None"
         );
         pass(61).await;
-        let (first, second) = ("created web=1 Some(1)", "updated web=1 Some(1)");
-        let calls = if never {
-            format!("{first}, {second}")
-        } else {
-            second.to_owned()
-        };
-        assert_eq!(rig.said().await, calls, "never: {never}");
+        // Once, whatever the policy: what has been called since is not called for what was
+        // asked before.
+        assert_eq!(rig.said().await, "updated web=1 Some(1)", "never: {never}");
         pass(60).await;
-        assert_eq!(rig.said().await, calls.replace("Some(1)", "Some(2)"));
+        assert_eq!(rig.said().await, "updated web=1 Some(2)");
         running.stop(&rig).await;
     }
 }
@@ -318,10 +318,7 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
     pass(10).await;
     assert_eq!(rig.said().await, "web [own], updated None");
     pass(120).await;
-    assert_eq!(
-        rig.said().await,
-        "created Some(\"mine\"), updated Some(\"mine\")"
-    );
+    assert_eq!(rig.said().await, "updated Some(\"mine\")");
     running.stop(&rig).await;
 }
 

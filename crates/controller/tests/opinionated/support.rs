@@ -36,7 +36,6 @@ pub(crate) struct Rig {
 
 /// An operator that runs.
 pub(crate) struct Running {
-    pub(crate) controller: InformerController,
     stop: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -162,7 +161,6 @@ impl Rig {
         });
         self.world.tell(script).await;
         Running {
-            controller,
             stop,
             task,
         }

@@ -83,8 +83,8 @@ async fn what_was_added_in_an_earlier_life_is_synced() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    running.stop(&rig).await;
     rig.said().await;
+    running.stop(&rig).await;
 
     let running = rig.watch(rig.watcher()).await;
     assert_eq!(rig.said().await, "sync web=1");
@@ -111,8 +111,8 @@ async fn a_delete_while_the_operator_is_down_is_told_when_it_is_up() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    running.stop(&rig).await;
     rig.said().await;
+    running.stop(&rig).await;
     rig.world.delete("web").await;
     assert_eq!(rig.world.finalizers("web").await, "own");
 
@@ -200,13 +200,13 @@ async fn a_resync_is_never_hidden_and_mends_what_was_given_up() {
     let running = rig.start(controller, Some(60)).await;
     rig.world.create("web", 1).await;
     rig.said().await;
-    pass(61).await;
+    pass(119).await;
     assert_eq!(rig.said().await, "sync web=1");
 
     rig.log.fail("delete");
     rig.world.delete("web").await;
     assert_eq!(rig.said().await, "delete web=1");
-    pass(61).await;
+    pass(60).await;
     assert_eq!(rig.said().await, "delete web=1, web []");
     running.stop(&rig).await;
 }
@@ -233,8 +233,8 @@ async fn a_sync_that_failed_is_made_again_though_a_label_changed_meanwhile() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    running.stop(&rig).await;
     rig.said().await;
+    running.stop(&rig).await;
     rig.log.fail("sync");
     let running = rig.watch(rig.watcher()).await;
     assert_eq!(rig.said().await, "sync web=1");

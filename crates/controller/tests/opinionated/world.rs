@@ -1,6 +1,9 @@
 //! A world of leases: what an API server does about finalizers, in memory, and no more.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use json_patch::PatchOperation;
 use k8s_openapi::{
@@ -35,6 +38,8 @@ struct State {
     /// Who is told what happens; nobody while the operator is down.
     script: Option<Script<Lease>>,
     plan: Vec<Fault>,
+    /// Those that no informer sees.
+    hidden: BTreeSet<String>,
 }
 
 /// What becomes of a patch, the first of which has number 1.
@@ -50,8 +55,8 @@ pub(crate) enum Fault {
     Races(u32, &'static str),
     /// Before it, the object is deleted for good, and another of its name is made.
     Reborn(u32),
-    /// Before each, somebody puts a finalizer of theirs.
-    RacesAlways,
+    /// Before each up to this one, somebody puts a finalizer of theirs.
+    RacesUntil(u32),
     /// It is refused by somebody who always will: 422.
     Refused(u32),
 }
@@ -67,6 +72,7 @@ impl World {
                 writes: 0,
                 script: None,
                 plan: Vec::new(),
+                hidden: BTreeSet::new(),
             })),
             crash: Arc::default(),
             log,
@@ -77,7 +83,7 @@ impl World {
         self.state.lock().await.plan.push(fault);
     }
 
-    /// Tells `script` from now on; its first list are those objects that `is_seen`.
+    /// Tells `script` from now on, beginning with all there is.
     pub(crate) async fn tell(&self, script: Script<Lease>) {
         let mut state = self.state.lock().await;
         let all: Vec<_> = state.objects.values().cloned().collect();
@@ -121,7 +127,8 @@ impl World {
 
     /// Changes a label so that the informer sees the object no more.
     pub(crate) async fn hide(&self, name: &str) {
-        let state = self.state.lock().await;
+        let mut state = self.state.lock().await;
+        state.hidden.insert(name.to_owned());
         let lease = state.objects[name].clone();
         if let Some(script) = &state.script {
             script.delete(lease).await.expect("it runs");
@@ -130,7 +137,8 @@ impl World {
 
     /// Changes a label so that the informer sees the object again.
     pub(crate) async fn show(&self, name: &str) {
-        let state = self.state.lock().await;
+        let mut state = self.state.lock().await;
+        state.hidden.remove(name);
         let lease = state.objects[name].clone();
         if let Some(script) = &state.script {
             script.apply(lease).await.expect("it runs");
@@ -182,7 +190,7 @@ impl PatchClient<Lease> for World {
                 Fault::LosesReply(n) if n == number => fate = Err(false),
                 Fault::CrashAfter(n) if n == number => fate = Err(true),
                 Fault::Races(n, theirs) if n == number => state.race(name, theirs).await,
-                Fault::RacesAlways => {
+                Fault::RacesUntil(n) if number <= n => {
                     let theirs = format!("test.windlass.dev/x{number}");
                     state.race(name, &theirs).await;
                 }
@@ -233,15 +241,16 @@ impl State {
             lease.metadata.finalizers = None;
         }
         let name = lease.metadata.name.clone().expect("a name");
+        let script = (self.script.as_ref()).filter(|_| !self.hidden.contains(&name));
         if lease.metadata.deletion_timestamp.is_some() && lease.metadata.finalizers.is_none() {
             // Told as it was last stored.
             let last = self.objects.remove(&name);
-            if let (Some(script), Some(last)) = (&self.script, last) {
+            if let (Some(script), Some(last)) = (script, last) {
                 script.delete(last).await.expect("it runs");
             }
         } else {
             self.objects.insert(name, lease.clone());
-            if let Some(script) = &self.script {
+            if let Some(script) = script {
                 script.apply(lease.clone()).await.expect("it runs");
             }
         }

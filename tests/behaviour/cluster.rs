@@ -130,6 +130,18 @@ impl Cluster {
         self.aside.clone()
     }
 
+    /// A client that hands on each answer as it comes, where kube's own would try again.
+    pub(crate) async fn plain(&self) -> Client {
+        match &self.server {
+            Server::Embedded(_) => self.aside(),
+            Server::Real(real) => {
+                let mut config = real.config().await;
+                config.default_retry = false;
+                Client::try_from(config).expect("a client")
+            }
+        }
+    }
+
     pub(crate) fn line(&self) -> &Line {
         &self.line
     }

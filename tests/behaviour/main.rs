@@ -12,6 +12,7 @@ mod line;
 mod real;
 mod watched;
 
+mod api;
 mod controller;
 mod finalizer;
 mod history;

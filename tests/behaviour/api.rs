@@ -1,0 +1,13 @@
+//! The API as clients meet it on the wire, request by request, as `docs/apiserver.md` says.
+//!
+//! Each test names its row of that page's tables. They look past [`kube::Api`], which hides
+//! what an answer looks like.
+
+mod raw;
+
+mod deletions;
+mod lists;
+mod metadata;
+mod requests;
+mod watches;
+mod writes;

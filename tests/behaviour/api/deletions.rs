@@ -1,0 +1,119 @@
+//! Deletions: what they answer, what they ask for, and what they spare.
+
+use serde_json::json;
+
+use super::raw::{Raw, named, names, version};
+
+on_both_servers! {
+    /// docs/apiserver.md: row 88.
+    async fn what_is_gone_is_answered_with_a_status(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let path = format!("{}/a", raw.maps());
+        let answer = raw.delete(&path).await;
+        assert_eq!(answer.code, 200);
+        assert_eq!(answer.body, json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": { "name": "a", "kind": "configmaps", "uid": created["metadata"]["uid"] },
+        }));
+        raw.delete(&path).await.refused(404, "NotFound");
+    }
+
+    /// docs/apiserver.md: rows 88, 91.
+    async fn what_is_still_there_is_answered_with_itself(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let body = json!({ "metadata": { "name": "a", "finalizers": ["test.windlass.dev/a"] } });
+        raw.post(&raw.maps(), &body).await.ok();
+        let path = format!("{}/a", raw.maps());
+        let answer = raw.delete(&path).await;
+        assert_eq!(answer.code, 200);
+        let dying = answer.ok();
+        assert_eq!(dying["kind"], "ConfigMap");
+        assert!(dying["metadata"]["deletionTimestamp"].is_string());
+        assert_eq!(dying["metadata"]["deletionGracePeriodSeconds"], 0);
+        let again = raw.delete(&path).await.ok();
+        assert_eq!(again, dying, "an object dies once");
+        let message = raw.post(&raw.maps(), &named("a")).await.refused(409, "AlreadyExists");
+        assert_eq!(message, "object is being deleted: configmaps \"a\" already exists");
+        raw.merge(&path, &json!({ "metadata": { "finalizers": null } })).await.ok();
+        raw.get(&path).await.refused(404, "NotFound");
+    }
+
+    /// docs/apiserver.md: row 89.
+    async fn options_come_in_the_body_or_in_the_query(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for name in ["a", "b"] {
+            raw.post(&raw.maps(), &named(name)).await.ok();
+        }
+        let path = format!("{}/a", raw.maps());
+        let unknown = json!({ "propagationPolicy": "Sometime" });
+        raw.delete_so(&path, &unknown).await.refused(422, "Invalid");
+        raw.delete(&format!("{path}?propagationPolicy=Sometime")).await.refused(422, "Invalid");
+        let both = json!({ "propagationPolicy": "Background", "orphanDependents": true });
+        raw.delete_so(&path, &both).await.refused(422, "Invalid");
+        raw.get(&path).await.ok();
+        let background = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background" });
+        raw.delete_so(&path, &background).await.ok();
+        raw.delete(&format!("{}/b?propagationPolicy=Background", raw.maps())).await.ok();
+        assert_eq!(names(&raw.get(&raw.maps()).await.ok()), "");
+    }
+
+    /// docs/apiserver.md: row 90.
+    async fn a_deletion_may_say_what_it_means(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let first = raw.post(&raw.maps(), &named("a")).await.ok();
+        let path = format!("{}/a", raw.maps());
+        let uid = first["metadata"]["uid"].as_str().expect("a uid");
+        let other = json!({ "preconditions": { "uid": "other" } });
+        let message = raw.delete_so(&path, &other).await.refused(409, "Conflict");
+        assert_eq!(message, format!(
+            "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (other) \
+             does not match the UID in record ({uid}). The object might have been deleted and then \
+             recreated"
+        ));
+        let second = raw.merge(&path, &json!({ "data": { "k": "v" } })).await.ok();
+        let stale = json!({ "preconditions": { "resourceVersion": version(&first).to_string() } });
+        let message = raw.delete_so(&path, &stale).await.refused(409, "Conflict");
+        assert!(message.contains("the ResourceVersion in the precondition"), "{message}");
+        let meant = json!({ "preconditions": {
+            "uid": uid, "resourceVersion": version(&second).to_string(),
+        } });
+        raw.delete_so(&path, &meant).await.ok();
+    }
+
+    /// docs/apiserver.md: row 95.
+    async fn a_collection_goes_as_far_as_it_is_selected(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for (name, tier) in [("a", "x"), ("b", "x"), ("c", "y")] {
+            let body = json!({ "metadata": { "name": name, "labels": { "tier": tier } } });
+            raw.post(&raw.maps(), &body).await.ok();
+        }
+        let answer = raw.delete(&format!("{}?labelSelector=tier%3Dx", raw.maps())).await;
+        assert_eq!(answer.code, 200);
+        let gone = answer.ok();
+        assert_eq!((gone["kind"].as_str(), names(&gone).as_str()), (Some("ConfigMapList"), "a b"));
+        assert_eq!(names(&raw.get(&raw.maps()).await.ok()), "c");
+    }
+
+    /// docs/apiserver.md: rows 91, 95.
+    async fn a_collection_spares_what_has_a_finalizer_until_it_has_none(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let body = json!({ "metadata": { "name": "a", "finalizers": ["test.windlass.dev/a"] } });
+        raw.post(&raw.maps(), &body).await.ok();
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        raw.delete(&raw.maps()).await.ok();
+        let left = raw.get(&raw.maps()).await.ok();
+        assert_eq!(names(&left), "a");
+        assert!(left["items"][0]["metadata"]["deletionTimestamp"].is_string());
+    }
+
+    /// docs/apiserver.md: row 96.
+    async fn a_dry_deletion_deletes_nothing(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let path = format!("{}/a", raw.maps());
+        raw.delete(&format!("{path}?dryRun=All")).await.ok();
+        raw.delete_so(&path, &json!({ "dryRun": ["All"] })).await.ok();
+        assert_eq!(raw.get(&path).await.ok(), created);
+    }
+}

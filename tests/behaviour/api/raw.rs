@@ -1,0 +1,225 @@
+//! Requests and answers as they are on the wire.
+
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+
+/// Speaks to the server of one test without believing anything about kinds.
+pub(super) struct Raw {
+    client: Client,
+    namespace: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) code: u16,
+    pub(super) content_type: String,
+    pub(super) text: String,
+    /// The text as JSON; `null` if it is none.
+    pub(super) body: Value,
+}
+
+/// The events of a watch, as they come.
+pub(super) struct Events {
+    pub(super) content_type: String,
+    body: Body,
+    read: Vec<u8>,
+}
+
+/// An object of which only the name matters.
+pub(super) fn named(name: &str) -> Value {
+    json!({ "metadata": { "name": name } })
+}
+
+/// The resource version of an object or a list.
+#[track_caller]
+pub(super) fn version(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    let version = version.unwrap_or_else(|| panic!("no version: {object}"));
+    version.parse().expect("a number")
+}
+
+/// The names in a list, in their order.
+pub(super) fn names(list: &Value) -> String {
+    let items = list["items"].as_array().into_iter().flatten();
+    let names = items.filter_map(|item| item["metadata"]["name"].as_str());
+    names.collect::<Vec<_>>().join(" ")
+}
+
+// === impl Raw ===
+
+impl Raw {
+    pub(super) async fn new(cluster: &Cluster) -> Self {
+        Self {
+            client: cluster.plain().await,
+            namespace: cluster.namespace().to_owned(),
+        }
+    }
+
+    /// Where the config maps of the test's namespace are.
+    pub(super) fn maps(&self) -> String {
+        self.at("/api/v1", "configmaps")
+    }
+
+    /// Where a resource of a group and version is, in the test's namespace.
+    pub(super) fn at(&self, version: &str, resource: &str) -> String {
+        format!("{version}/namespaces/{}/{resource}", self.namespace)
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, &[], "").await
+    }
+
+    /// Reads, in the form that `accept` names.
+    pub(super) async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        self.ask(Method::GET, path, &[("accept", accept)], "").await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
+        let json = [("content-type", "application/json")];
+        self.ask(Method::POST, path, &json, &body.to_string()).await
+    }
+
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Answer {
+        let json = [("content-type", "application/json")];
+        self.ask(Method::PUT, path, &json, &body.to_string()).await
+    }
+
+    /// Sends a merge patch.
+    pub(super) async fn merge(&self, path: &str, patch: &Value) -> Answer {
+        self.patch(path, "merge", &patch.to_string()).await
+    }
+
+    /// Sends a patch of the kind `merge`, `json` or `strategic-merge`.
+    pub(super) async fn patch(&self, path: &str, kind: &str, patch: &str) -> Answer {
+        let content_type = format!("application/{kind}-patch+json");
+        let headers = [("content-type", content_type.as_str())];
+        self.ask(Method::PATCH, path, &headers, patch).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Answer {
+        self.ask(Method::DELETE, path, &[], "").await
+    }
+
+    /// Deletes, with options in the body.
+    pub(super) async fn delete_so(&self, path: &str, options: &Value) -> Answer {
+        let json = [("content-type", "application/json")];
+        let options = options.to_string();
+        self.ask(Method::DELETE, path, &json, &options).await
+    }
+
+    /// Sends a request as it is said.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body.as_bytes().to_vec()));
+        let response = self.client.send(request.expect("a request")).await;
+        let (parts, body) = response.expect("an answer").into_parts();
+        let bytes = body.collect().await.expect("a whole body").to_bytes();
+        Answer {
+            code: parts.status.as_u16(),
+            content_type: content_type(&parts.headers),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+        }
+    }
+
+    /// Starts a watch; `path` has its query.
+    pub(super) async fn watch(&self, path: &str) -> Events {
+        self.watch_as(path, "application/json").await
+    }
+
+    /// Starts a watch, in the form that `accept` names.
+    pub(super) async fn watch_as(&self, path: &str, accept: &str) -> Events {
+        let request = Request::get(path).header("accept", accept);
+        let request = request.body(Body::empty()).expect("a request");
+        let response = self.client.send(request).await.expect("an answer");
+        assert_eq!(response.status(), 200, "{path}");
+        Events {
+            content_type: content_type(response.headers()),
+            body: response.into_body(),
+            read: Vec::new(),
+        }
+    }
+}
+
+fn content_type(headers: &http::HeaderMap) -> String {
+    let header = headers
+        .get("content-type")
+        .map(|value| value.to_str().expect("text"));
+    header.unwrap_or_default().to_owned()
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// The body of an answer that is as it was hoped for.
+    #[track_caller]
+    pub(super) fn ok(self) -> Value {
+        assert!((200..300).contains(&self.code), "{self:?}");
+        self.body
+    }
+
+    /// The message of a refusal, which is a `Status` with this code and reason.
+    #[track_caller]
+    pub(super) fn refused(self, code: u16, reason: &str) -> String {
+        let is = (self.code, self.body["reason"].as_str().unwrap_or_default());
+        assert_eq!(is, (code, reason), "{}", self.text);
+        assert_eq!(self.body["kind"], "Status", "{}", self.text);
+        assert_eq!(self.body["status"], "Failure", "{}", self.text);
+        assert_eq!(self.body["code"], code, "{}", self.text);
+        self.body["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+// === impl Events ===
+
+impl Events {
+    /// The next event; nothing if the watch has ended.
+    pub(super) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("a line is JSON"));
+            }
+            let frame = self.body.frame().await?.expect("a watch ends cleanly");
+            if let Ok(bytes) = frame.into_data() {
+                self.read.extend_from_slice(&bytes);
+            }
+        }
+    }
+
+    /// The next event that there must be.
+    pub(super) async fn event(&mut self) -> Value {
+        self.next().await.expect("one more event")
+    }
+
+    /// The next event in short: `ADDED a`, `BOOKMARK`, `ERROR 410`, `end`.
+    pub(super) async fn told(&mut self) -> String {
+        let Some(event) = self.next().await else {
+            return "end".to_owned();
+        };
+        let kind = event["type"].as_str().expect("a type");
+        let object = &event["object"];
+        match kind {
+            "BOOKMARK" => kind.to_owned(),
+            "ERROR" => format!("{kind} {}", object["code"]),
+            _ => format!(
+                "{kind} {}",
+                object["metadata"]["name"].as_str().expect("a name")
+            ),
+        }
+    }
+}

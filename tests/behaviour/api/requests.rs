@@ -1,0 +1,166 @@
+//! Requests that nobody serves, bodies that do not fit, and how a refusal looks.
+
+use http::Method;
+use serde_json::json;
+
+use super::raw::{Raw, named};
+
+on_both_servers! {
+    /// docs/apiserver.md: row 5.
+    async fn what_nobody_serves_is_plain_text(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for path in ["/nowhere", "/apis/nobody.windlass.dev", "/apis/nobody.windlass.dev/v1/things"] {
+            let answer = raw.get(path).await;
+            assert_eq!((answer.code, answer.text.as_str()), (404, "404 page not found\n"), "{path}");
+            assert!(answer.content_type.starts_with("text/plain"), "{path}: {}", answer.content_type);
+        }
+    }
+
+    /// docs/apiserver.md: rows 1, 5.
+    async fn an_unknown_resource_of_a_known_version_is_not_found(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for path in [
+            "/api/v1/things".to_owned(),
+            raw.at("/api/v1", "nodes"),
+            "/api/v1/configmaps/a".to_owned(),
+        ] {
+            let message = raw.get(&path).await.refused(404, "NotFound");
+            assert_eq!(message, "the server could not find the requested resource", "{path}");
+        }
+    }
+
+    /// docs/apiserver.md: rows 3, 4.
+    async fn a_refusal_is_a_status_object(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let core = raw.get(&format!("{}/none", raw.maps())).await;
+        assert_eq!(core.body, json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "configmaps \"none\" not found", "reason": "NotFound", "code": 404,
+            "details": { "name": "none", "kind": "configmaps" },
+        }));
+        assert_eq!(core.content_type, "application/json");
+        let leases = raw.at("/apis/coordination.k8s.io/v1", "leases");
+        let grouped = raw.get(&format!("{leases}/none")).await;
+        assert_eq!(grouped.body["message"], "leases.coordination.k8s.io \"none\" not found");
+        assert_eq!(grouped.body["details"], json!({
+            "name": "none", "group": "coordination.k8s.io", "kind": "leases",
+        }));
+    }
+
+    /// docs/apiserver.md: rows 3, 6.
+    async fn a_conflict_names_the_resource_and_an_invalid_object_its_kind(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let twice = raw.post(&raw.maps(), &named("a")).await;
+        assert_eq!(twice.body["details"], json!({ "name": "a", "kind": "configmaps" }));
+        twice.refused(409, "AlreadyExists");
+        let body = json!({ "metadata": { "name": "b", "labels": { "a b": "c" } } });
+        let invalid = raw.post(&raw.maps(), &body).await;
+        assert_eq!(invalid.body["details"]["kind"], "ConfigMap");
+    }
+
+    /// docs/apiserver.md: row 8.
+    async fn an_invalid_object_is_told_its_fields(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let answer = raw.post(&raw.maps(), &named("Not_A_Name")).await;
+        let details = answer.body["details"].clone();
+        assert_eq!((&details["name"], &details["kind"]), (&json!("Not_A_Name"), &json!("ConfigMap")));
+        let cause = &details["causes"][0];
+        assert_eq!(cause["reason"], "FieldValueInvalid");
+        assert_eq!(cause["field"], "metadata.name");
+        let told = cause["message"].as_str().expect("a message").to_owned();
+        assert!(told.starts_with("Invalid value: \"Not_A_Name\": "), "{told}");
+        let message = answer.refused(422, "Invalid");
+        assert_eq!(message, format!("ConfigMap \"Not_A_Name\" is invalid: metadata.name: {told}"));
+    }
+
+    /// docs/apiserver.md: row 9.
+    async fn a_body_must_fit_its_url(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let maps = raw.maps();
+        raw.post(&maps, &named("a")).await.ok();
+        for body in [
+            json!({ "apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": { "name": "b" } }),
+            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "b" } }),
+            json!({ "metadata": { "name": "b", "labels": { "a": 1 } } }),
+            json!({ "metadata": { "name": "b" }, "data": { "port": 80 } }),
+            json!([]),
+        ] {
+            raw.post(&maps, &body).await.refused(400, "BadRequest");
+        }
+        let message = raw.put(&format!("{maps}/a"), &named("b")).await.refused(400, "BadRequest");
+        assert_eq!(message, "the name of the object (b) does not match the name on the URL (a)");
+        let json = [("content-type", "application/json")];
+        raw.ask(Method::POST, &maps, &json, "{").await.refused(400, "BadRequest");
+    }
+
+    /// docs/apiserver.md: row 29.
+    async fn the_namespace_is_that_of_the_url(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        assert_eq!(created["metadata"]["namespace"], cluster.namespace());
+        let other = json!({ "metadata": { "name": "b", "namespace": "other" } });
+        let message = raw.post(&raw.maps(), &other).await.refused(400, "BadRequest");
+        assert_eq!(
+            message,
+            "the namespace of the provided object does not match the namespace sent on the request"
+        );
+    }
+
+    /// docs/apiserver.md: row 10.
+    async fn a_verb_that_a_place_does_not_have_is_not_allowed(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.put(&raw.maps(), &named("a")).await.refused(405, "MethodNotAllowed");
+    }
+
+    /// docs/apiserver.md: row 11.
+    async fn a_form_that_nobody_reads_is_refused(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let text = [("content-type", "text/plain")];
+        let message = raw.ask(Method::POST, &raw.maps(), &text, "name: a").await
+            .refused(415, "UnsupportedMediaType");
+        let told = "the body of the request was in an unknown format - accepted media types include: ";
+        assert!(message.starts_with(told), "{message}");
+    }
+
+    /// docs/apiserver.md: row 11.
+    async fn a_form_that_nobody_writes_is_refused(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        // Who says so, and in which words, depends on how far the request came.
+        assert_eq!(raw.get_as(&raw.maps(), "text/html").await.code, 406);
+    }
+
+    /// docs/apiserver.md: row 128.
+    async fn the_first_form_that_both_know_is_taken(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for accept in ["text/html, application/json", "*/*", "application/json;q=0.5"] {
+            let answer = raw.get_as(&raw.maps(), accept).await;
+            assert_eq!((answer.code, answer.content_type.as_str()), (200, "application/json"), "{accept}");
+        }
+    }
+
+    /// docs/apiserver.md: row 12.
+    async fn a_body_that_is_too_large_is_refused(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let body = json!({ "metadata": { "name": "a" }, "data": { "a": "x".repeat(3 << 20) } });
+        let message = raw.post(&raw.maps(), &body).await.refused(413, "RequestEntityTooLarge");
+        assert_eq!(message, "Request entity too large: limit is 3145728");
+    }
+
+    /// docs/apiserver.md: row 22.
+    async fn a_body_may_be_yaml(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let yaml = [("content-type", "application/yaml")];
+        let answer = raw.ask(Method::POST, &raw.maps(), &yaml, "metadata:\n  name: a\n").await;
+        assert_eq!(answer.ok()["metadata"]["name"], "a");
+    }
+
+    /// docs/apiserver.md: row 2.
+    async fn a_watch_that_is_not_wanted_is_a_list(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for query in ["watch=false", "watch=0"] {
+            let list = raw.get(&format!("{}?{query}", raw.maps())).await.ok();
+            assert_eq!(list["kind"], "ConfigMapList", "{query}");
+        }
+    }
+}

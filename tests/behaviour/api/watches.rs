@@ -1,0 +1,226 @@
+//! Watches: where they begin, what they tell, and how they end.
+
+use serde_json::{Value, json};
+
+use super::raw::{Raw, named, version};
+
+const INITIAL: &str = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+
+on_both_servers! {
+    /// docs/apiserver.md: rows 55, 56, 65.
+    async fn a_watch_tells_what_comes_after_its_version(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let maps = raw.maps();
+        let path = format!("{maps}/a");
+        let from = version(&raw.post(&maps, &named("before")).await.ok());
+        let created = raw.post(&maps, &named("a")).await.ok();
+        let mut events = raw.watch(&format!("{maps}?watch=1&resourceVersion={from}")).await;
+        assert_eq!(events.content_type, "application/json");
+        let changed = raw.merge(&path, &json!({ "data": { "k": "v" } })).await.ok();
+        raw.delete(&path).await.ok();
+        assert_eq!(events.event().await, json!({ "type": "ADDED", "object": created }));
+        assert_eq!(events.event().await, json!({ "type": "MODIFIED", "object": changed }));
+
+        let mut deleted = events.event().await;
+        assert_eq!(deleted["type"], "DELETED");
+        let gone = version(&deleted["object"]);
+        assert!(gone > version(&changed), "the version is that of the deletion");
+        assert!(gone <= version(&raw.get(&maps).await.ok()));
+        deleted["object"]["metadata"]["resourceVersion"] = changed["metadata"]["resourceVersion"].clone();
+        assert_eq!(deleted["object"], changed, "otherwise it is the last state");
+    }
+
+    /// docs/apiserver.md: rows 16, 57.
+    async fn a_version_that_is_too_old_is_an_error_in_the_stream(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let from = version(&raw.post(&raw.maps(), &named("a")).await.ok());
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        cluster.forget_history().await;
+        let mut events = raw.watch(&format!("{}?watch=1&resourceVersion={from}", raw.maps())).await;
+        let error = events.event().await;
+        assert_eq!(error["type"], "ERROR");
+        assert_eq!(error["object"]["kind"], "Status");
+        assert_eq!((&error["object"]["code"], &error["object"]["reason"]), (&json!(410), &json!("Expired")));
+        assert_eq!(events.told().await, "end");
+    }
+
+    /// docs/apiserver.md: row 58.
+    async fn a_watch_without_a_version_begins_with_what_is_there(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        for (number, query) in ["watch=true", "watch=true&resourceVersion=0"].iter().enumerate() {
+            let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
+            let mut told = [events.told().await, events.told().await];
+            told.sort();
+            assert_eq!(told, ["ADDED a", "ADDED b"], "{query}");
+            let label = json!({ "metadata": { "labels": { "number": number.to_string() } } });
+            raw.merge(&format!("{}/a", raw.maps()), &label).await.ok();
+            assert_eq!(events.told().await, "MODIFIED a", "and goes on");
+        }
+    }
+
+    /// docs/apiserver.md: rows 56, 64.
+    async fn a_watch_from_the_future_is_silent_until_it_ends(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = format!("{}?watch=1&resourceVersion=1000000000000&timeoutSeconds=1", raw.maps());
+        let mut events = raw.watch(&path).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        assert_eq!(events.told().await, "end");
+    }
+
+    /// docs/apiserver.md: row 64.
+    async fn a_watch_ends_cleanly_when_its_time_is_up(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let mut events = raw.watch(&format!("{}?watch=1&timeoutSeconds=1", raw.maps())).await;
+        assert_eq!(events.told().await, "ADDED a");
+        assert_eq!(events.told().await, "end", "without an error, or a bookmark nobody asked for");
+    }
+
+    /// docs/apiserver.md: row 60.
+    async fn what_is_there_ends_with_a_bookmark(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let mut events = raw.watch(&format!("{}?{INITIAL}&allowWatchBookmarks=true", raw.maps())).await;
+        assert_eq!(events.told().await, "ADDED a");
+        let bookmark = events.event().await;
+        assert_eq!(bookmark["type"], "BOOKMARK");
+        let object = &bookmark["object"];
+        assert_eq!((&object["apiVersion"], &object["kind"]), (&json!("v1"), &json!("ConfigMap")));
+        assert_eq!(object["metadata"]["annotations"], json!({ "k8s.io/initial-events-end": "true" }));
+        assert_eq!(object["metadata"].get("name"), None);
+        assert!(version(object) >= version(&created));
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        let mut next = events.told().await;
+        while next == "BOOKMARK" {
+            next = events.told().await;
+        }
+        assert_eq!(next, "ADDED b");
+    }
+
+    /// docs/apiserver.md: rows 60, 63.
+    async fn who_allows_no_bookmarks_gets_none(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let mut events = raw.watch(&format!("{}?{INITIAL}", raw.maps())).await;
+        assert_eq!(events.told().await, "ADDED a");
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        assert_eq!(events.told().await, "ADDED b");
+    }
+
+    /// docs/apiserver.md: row 61.
+    async fn who_wants_nothing_of_what_is_there_gets_what_comes(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let query = "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+        let mut events = raw.watch(&format!("{}?{query}", raw.maps())).await;
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        assert_eq!(events.told().await, "ADDED b");
+    }
+
+    /// docs/apiserver.md: rows 43, 60.
+    async fn what_is_there_must_be_asked_for_in_full(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for query in [
+            "watch=true&sendInitialEvents=true",
+            "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
+            "watch=true&resourceVersionMatch=NotOlderThan",
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        ] {
+            raw.get(&format!("{}?{query}", raw.maps())).await.refused(422, "Invalid");
+        }
+    }
+
+    /// docs/apiserver.md: rows 45, 67.
+    async fn a_watch_that_cannot_begin_is_refused_before_it_does(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let pods = format!("{}?watch=1&timeoutSeconds=1", raw.at("/api/v1", "pods"));
+        for query in ["labelSelector=a+b", "fieldSelector=data.x%3D1"] {
+            raw.get(&format!("{pods}&{query}")).await.refused(400, "BadRequest");
+        }
+        // Where a list says 400.
+        let message = raw.get(&format!("{pods}&resourceVersion=x")).await.refused(500, "");
+        assert!(message.starts_with("resourceVersion: Invalid value: \"x\""), "{message}");
+    }
+
+    /// docs/apiserver.md: row 66.
+    async fn an_object_that_leaves_a_selection_is_shown_as_it_was(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let raw = Raw::new(&cluster).await;
+        let from = version(&raw.post(&raw.maps(), &named("a")).await.ok());
+        let path = format!("{}?watch=1&resourceVersion={from}&labelSelector=tier%3Dfront", raw.maps());
+        let mut events = raw.watch(&path).await;
+        let label = async |labels: Value| {
+            let patch = json!({ "metadata": { "labels": labels } });
+            raw.merge(&format!("{}/a", raw.maps()), &patch).await.ok()
+        };
+        label(json!({ "tier": "front" })).await;
+        assert_eq!(events.told().await, "ADDED a");
+        label(json!({ "other": "1" })).await;
+        assert_eq!(events.told().await, "MODIFIED a");
+        let out = label(json!({ "tier": "back" })).await;
+        let event = events.event().await;
+        assert_eq!(event["type"], "DELETED");
+        assert_eq!(event["object"]["metadata"]["labels"]["tier"], "front");
+        assert_eq!(version(&event["object"]), version(&out), "at the time of the change");
+        label(json!({ "other": "2" })).await;
+        label(json!({ "tier": "front" })).await;
+        assert_eq!(events.told().await, "ADDED a", "what is outside goes unseen");
+    }
+
+    /// docs/apiserver.md: row 70.
+    async fn one_object_is_watched_by_its_name(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        let path = format!("{}?watch=1&fieldSelector=metadata.name%3Da", raw.maps());
+        let mut events = raw.watch(&path).await;
+        assert_eq!(events.told().await, "ADDED a");
+        raw.delete(&format!("{}/b", raw.maps())).await.ok();
+        raw.delete(&format!("{}/a", raw.maps())).await.ok();
+        assert_eq!(events.told().await, "DELETED a");
+    }
+
+    /// docs/apiserver.md: row 52.
+    async fn metadata_is_watched_alone(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        let mut events = raw.watch_as(&format!("{}?watch=1", raw.maps()), accept).await;
+        assert_eq!(events.event().await, json!({ "type": "ADDED", "object": {
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": created["metadata"],
+        } }));
+    }
+
+    /// docs/apiserver.md: row 53.
+    async fn a_watched_table_has_its_header_once(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &named("a")).await.ok();
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let mut events = raw.watch_as(&format!("{}?watch=1", raw.maps()), accept).await;
+        let first = events.event().await;
+        assert_eq!(first["object"]["rows"][0]["cells"][0], "a");
+        assert!(first["object"]["columnDefinitions"].is_array());
+        raw.post(&raw.maps(), &named("b")).await.ok();
+        let second = events.event().await;
+        assert_eq!(second["object"]["rows"][0]["cells"][0], "b");
+        assert!(second["object"]["columnDefinitions"].is_null());
+    }
+
+    /// docs/apiserver.md: row 32.
+    async fn a_write_that_changes_nothing_is_no_event(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.maps(), &named("a")).await.ok();
+        let mut events = raw.watch(&format!("{}?watch=1", raw.maps())).await;
+        assert_eq!(events.told().await, "ADDED a");
+        let path = format!("{}/a", raw.maps());
+        assert_eq!(raw.put(&path, &created).await.ok(), created);
+        let nothing = json!({ "metadata": { "labels": {} } });
+        assert_eq!(version(&raw.merge(&path, &nothing).await.ok()), version(&created));
+        raw.delete(&path).await.ok();
+        assert_eq!(events.told().await, "DELETED a");
+    }
+}

@@ -6,6 +6,7 @@
 //! straight into the `K` that is kept, without the fields that nobody will read
 //! ([`Trim`]).
 
+mod event;
 mod identity;
 mod lines;
 mod page;
@@ -14,9 +15,13 @@ mod trim;
 use std::{fmt, marker::PhantomData};
 
 use kube::Resource;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, DeserializeSeed as _},
+};
 use serde_json::value::RawValue;
 
+use self::event::There;
 pub use self::{identity::Identity, trim::Trim};
 pub(crate) use self::{lines::Lines, page::Page, trim::Types};
 
@@ -137,6 +142,31 @@ where
             .and_then(|object: K| json_de.end().map(|()| object));
         // The way to the failure costs time on every field, so it is walked only after one.
         object.map_err(|error| self.explain(json, &error))
+    }
+
+    /// Reads the object of a watch line that says that it is there, in one go. None if the
+    /// line says something else, or is wrong in any way: then it is read step by step, which
+    /// finds out what.
+    pub(crate) fn there(&self, line: &[u8]) -> Option<K> {
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let there = There {
+            trim: &self.trim,
+            types: &self.types,
+            object: PhantomData,
+        };
+        let object = there.deserialize(&mut json).ok()?;
+        json.end().ok()?;
+        Self::named(object)
+    }
+
+    /// Reads an object that nobody knows yet, without a look at its identity. None if it is
+    /// wrong in any way, as above.
+    pub(crate) fn fresh(&self, json: &str) -> Option<K> {
+        self.object(json).ok().and_then(Self::named)
+    }
+
+    fn named(object: K) -> Option<K> {
+        object.meta().name.is_some().then_some(object)
     }
 
     /// Reads one page of a list.

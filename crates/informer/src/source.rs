@@ -141,6 +141,11 @@ impl<K: Resource> Changes<K> {
     pub fn has(&self, identity: &Identity) -> bool {
         self.store.has(identity)
     }
+
+    /// Whether the store holds nothing, so that everything is news.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
 }
 
 impl<K> fmt::Debug for Changes<K> {

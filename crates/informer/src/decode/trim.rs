@@ -237,6 +237,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Trimmed<'_, V> {
                     from: map,
                     fields,
                     value: Value::Parsed(None),
+                    kind: self.place.types.map(|types| &*types.kind),
                     missing: self
                         .place
                         .types
@@ -256,6 +257,9 @@ struct TrimmedMap<'t, A> {
     fields: &'t BTreeMap<String, Node>,
     value: Value<'t>,
     missing: Missing<'t>,
+
+    /// At the root only: the kind that it must be, if it says of which it is.
+    kind: Option<&'t str>,
 }
 
 /// What the value of the key just given is.
@@ -264,6 +268,8 @@ enum Value<'t> {
     Parsed(Option<&'t Node>),
     /// What was left out, filled in.
     Filled(&'t str),
+    /// What was parsed, and must be this.
+    Exactly(&'t str),
 }
 
 #[derive(Default)]
@@ -290,7 +296,10 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrimmedMap<'_, A> {
                 self.from.next_value::<IgnoredAny>()?;
                 continue;
             }
-            self.value = Value::Parsed(below);
+            self.value = match self.kind {
+                Some(kind) if key == "kind" => Value::Exactly(kind),
+                _ => Value::Parsed(below),
+            };
             return match key {
                 Cow::Borrowed(key) => seed.deserialize(BorrowedStrDeserializer::new(key)),
                 Cow::Owned(key) => seed.deserialize(StrDeserializer::new(&key)),
@@ -312,6 +321,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrimmedMap<'_, A> {
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         match self.value {
             Value::Filled(value) => seed.deserialize(StrDeserializer::new(value)),
+            Value::Exactly(kind) => {
+                let Key(found) = self.from.next_value()?;
+                if found != kind {
+                    return Err(A::Error::custom("an object of another kind"));
+                }
+                seed.deserialize(StrDeserializer::new(&found))
+            }
             Value::Parsed(None) => self.from.next_value_seed(seed),
             Value::Parsed(Some(node)) => self.from.next_value_seed(Trimmed {
                 from: seed,
@@ -331,7 +347,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Trimmed<'_, S> {
 }
 
 /// The key of a field, borrowed from the input where it holds no escape.
-struct Key<'de>(Cow<'de, str>);
+pub(super) struct Key<'de>(pub(super) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

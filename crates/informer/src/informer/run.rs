@@ -126,10 +126,11 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
             }
             Change::ListEnded { resource_version } => self.listed(resource_version).await,
             Change::Applied(object) => {
-                let key = ObjectKey::of(&*object);
                 shared.pulse.send_if_modified(|pulse| {
                     pulse.moved(object.meta().resource_version.as_deref());
-                    pulse.undecodable.remove(&key)
+                    // A key costs allocations, and hardly ever is anything aside.
+                    !pulse.undecodable.is_empty()
+                        && pulse.undecodable.remove(&ObjectKey::of(&*object))
                 });
                 let told = self.writer.apply(object);
                 self.tell_all(told).await

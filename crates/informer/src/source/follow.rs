@@ -26,6 +26,10 @@ pub(super) struct Follow<K: Resource> {
     aside: Aside<Instant>,
     rng: StdRng,
     changes: Changes<K>,
+
+    /// Whether a picture is being taken that may show what the store has already. Only then
+    /// is an identity worth reading before its object: everything else is news.
+    again: bool,
 }
 
 /// Why a step did not come to its end.
@@ -80,6 +84,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
             aside: Aside::new(),
             rng,
             changes,
+            again: false,
         }
     }
 
@@ -138,10 +143,15 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
             Decoder::<K>::page(&body).map_err(|error| self.requests.garbled(Verb::List, error))?;
         self.session.check(&page)?;
         if self.session.begins_picture() {
-            self.aside.clear();
-            self.changes.send(Change::ListStarted).await?;
+            self.begin_picture().await?;
         }
         for item in &page.items {
+            if !self.again
+                && let Some(object) = self.decoder.fresh(item.get())
+            {
+                self.apply(object).await?;
+                continue;
+            }
             let identity = self
                 .decoder
                 .identity(item.get())
@@ -164,9 +174,9 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
         *opened = Some(Instant::now());
         if matches!(ask, Ask::StreamedList) {
-            self.aside.clear();
-            self.changes.send(Change::ListStarted).await?;
+            self.begin_picture().await?;
         } else {
+            self.again = false;
             self.changes.send(Change::Connected).await?;
         }
         let mut body = answer.into_body();
@@ -203,7 +213,22 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         }
     }
 
+    async fn begin_picture(&mut self) -> Result<(), Stopped> {
+        self.aside.clear();
+        self.again = !self.changes.is_empty();
+        self.changes.send(Change::ListStarted).await
+    }
+
     async fn line(&mut self, line: &[u8]) -> Result<(), Break> {
+        if !self.again
+            && let Some(object) = self.decoder.there(line)
+        {
+            let object = self.apply(object).await?;
+            if let Some(version) = &object.meta().resource_version {
+                self.session.followed(version);
+            }
+            return Ok(());
+        }
         let Line { kind, object } =
             Decoder::<K>::line(line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
         let object = object.get();
@@ -259,6 +284,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
             .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
         if picture && ends {
             self.session.pictured(&version);
+            self.again = false;
             self.changes
                 .send(Change::ListEnded {
                     resource_version: Some(version),
@@ -272,6 +298,18 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         Ok(())
     }
 
+    /// Tells of an object that is there, and decodes.
+    async fn apply(&mut self, object: K) -> Result<Arc<K>, Stopped> {
+        if !self.aside.is_empty() {
+            self.aside.forget(&ObjectKey::of(&object));
+        }
+        let object = Arc::new(object);
+        self.changes
+            .send(Change::Applied(Arc::clone(&object)))
+            .await?;
+        Ok(object)
+    }
+
     /// Tells of an object that is there.
     async fn present(&mut self, identity: Identity, object: &str) -> Result<(), Break> {
         if self.changes.has(&identity) {
@@ -280,10 +318,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
             return Ok(());
         }
         match self.decoder.object(object) {
-            Ok(object) => {
-                self.aside.forget(&identity.key);
-                self.changes.send(Change::Applied(Arc::new(object))).await?;
-            }
+            Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
                 self.aside.put(identity.key.clone(), Instant::now());
                 self.changes

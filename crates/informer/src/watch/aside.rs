@@ -52,6 +52,11 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
         self.objects.insert(key, Look { due, failures });
     }
 
+    /// Whether nothing is aside.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     /// Forgets `key`: it decodes again, or is gone. Returns whether it was aside.
     pub(crate) fn forget(&mut self, key: &ObjectKey) -> bool {
         self.take(key).is_some()

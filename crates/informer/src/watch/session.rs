@@ -223,7 +223,10 @@ impl Session {
             .as_deref()
             .is_some_and(|complete| is_older(version, complete));
         if !back {
-            self.complete = Some(version.to_owned());
+            // In place: this is once per event.
+            let complete = self.complete.get_or_insert_default();
+            complete.clear();
+            complete.push_str(version);
             self.garbled = 0;
         }
     }

@@ -83,7 +83,9 @@ impl Job {
             }
         };
         // Whatever is made once by the first request is not the contender's.
-        _ = client.send(Request::get("/version").body(Body::empty())?).await;
+        _ = client
+            .send(Request::get("/version").body(Body::empty())?)
+            .await;
         sleep(QUIET).await;
         if self.contender == Contender::Floor {
             self.measure_floor::<T>(&client, meter).await
@@ -92,7 +94,11 @@ impl Job {
         }
     }
 
-    async fn measure_contender<K: Object>(&self, client: Client, meter: Option<Meter>) -> Result<Measured> {
+    async fn measure_contender<K: Object>(
+        &self,
+        client: Client,
+        meter: Option<Meter>,
+    ) -> Result<Measured> {
         let Self { task, count, .. } = *self;
         let mut measured = Measured::default();
         let timed = !matches!(task, Task::Sync | Task::Start | Task::Relist);
@@ -112,7 +118,8 @@ impl Job {
                 seen.want(0, count);
                 let sampler = meter.map(Sampler::start);
                 let begun = Moment::now(meter);
-                let (done, expired) = tokio::join!(following.relisted, post(&client, "/bench/expire"));
+                let (done, expired) =
+                    tokio::join!(following.relisted, post(&client, "/bench/expire"));
                 let () = done;
                 expired?;
                 begun.cost(count, &mut measured);
@@ -120,16 +127,23 @@ impl Job {
                 measured.set("calls", calls(&seen));
                 if let Some(sampler) = sampler {
                     let base = measured.get("settled_bytes").unwrap_or_default();
-                    measured.set("relist_peak_bytes", base + sampler.stop() / crate::measure::float(count as u64));
+                    measured.set(
+                        "relist_peak_bytes",
+                        base + sampler.stop() / crate::measure::float(count as u64),
+                    );
                 }
             }
-            Task::Stream { events, rate } | Task::Handle { events, rate } | Task::Isolation { events, rate } => {
+            Task::Stream { events, rate }
+            | Task::Handle { events, rate }
+            | Task::Isolation { events, rate } => {
                 let objects = events.min(count);
                 seen.want(update_version(count, events - objects), objects);
                 let begun = Moment::now(meter);
                 post(&client, &format!("/bench/go?events={events}&rate={rate}")).await?;
                 let patience = match (task, rate) {
-                    (Task::Isolation { .. }, rate) => Duration::from_secs(2 + events as u64 / rate.max(1)),
+                    (Task::Isolation { .. }, rate) => {
+                        Duration::from_secs(2 + events as u64 / rate.max(1))
+                    }
                     _ => Duration::from_secs(600),
                 };
                 let all = timeout(patience, seen.all()).await.is_ok();
@@ -138,7 +152,10 @@ impl Job {
                 }
                 begun.cost(events, &mut measured);
                 measured.set("calls", calls(&seen));
-                measured.set("delivered", crate::measure::float(seen.done(objects) as u64));
+                measured.set(
+                    "delivered",
+                    crate::measure::float(seen.done(objects) as u64),
+                );
                 seen.lateness(&mut measured).await;
             }
         }
@@ -148,19 +165,34 @@ impl Job {
     async fn follow<K: Object>(&self, client: Client, seen: &Arc<Seen>) -> Result<Following> {
         let listener = Some(Arc::clone(seen)).filter(|_| !matches!(self.task, Task::Sync));
         let broken = matches!(self.task, Task::Isolation { .. });
-        let controls = matches!(self.task, Task::Start | Task::Handle { .. } | Task::Isolation { .. });
+        let controls = matches!(
+            self.task,
+            Task::Start | Task::Handle { .. } | Task::Isolation { .. }
+        );
         let seen = Arc::clone(seen);
         let lists = self.lists;
         match (self.contender, controls) {
             (Contender::Windlass, false) => windlass::store::<K>(client, lists, listener).await,
-            (Contender::Windlass, true) => windlass::controller::<K>(client, lists, seen, broken).await,
+            (Contender::Windlass, true) => {
+                windlass::controller::<K>(client, lists, seen, broken).await
+            }
             (_, false) => runtime::store::<K>(client, lists, listener).await,
             (_, true) => runtime::controller::<K>(client, lists, seen, broken).await,
         }
     }
 
-    async fn measure_floor<T: Bare>(&self, client: &Client, meter: Option<Meter>) -> Result<Measured> {
-        let Self { task, kind, count, lists, .. } = *self;
+    async fn measure_floor<T: Bare>(
+        &self,
+        client: &Client,
+        meter: Option<Meter>,
+    ) -> Result<Measured> {
+        let Self {
+            task,
+            kind,
+            count,
+            lists,
+            ..
+        } = *self;
         let mut measured = Measured::default();
         let begun = Moment::now(meter);
         let mut kept = Kept::<T>::read(client, kind, lists, count).await?;
@@ -191,5 +223,9 @@ fn calls(seen: &Seen) -> f64 {
 
 async fn post(client: &Client, url: &str) -> Result<()> {
     let answer = client.send(Request::post(url).body(Body::empty())?).await?;
-    answer.status().is_success().then_some(()).ok_or_else(|| format!("{url}: {}", answer.status()).into())
+    answer
+        .status()
+        .is_success()
+        .then_some(())
+        .ok_or_else(|| format!("{url}: {}", answer.status()).into())
 }

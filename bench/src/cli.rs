@@ -78,7 +78,7 @@ fn compare(cli: &Cli) -> Result<()> {
     }
     println!("{} scenarios in {} s", outcomes.len(), progress.seconds());
     if !cli.quick && cli.only.is_none() {
-        Report::new(&outcomes).write()?;
+        Report::new(&outcomes, progress.seconds()).write()?;
     }
     Ok(())
 }

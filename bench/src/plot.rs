@@ -1,1 +1,109 @@
 //! Plots, as SVG.
+
+use std::fmt::Write as _;
+
+/// Bars in groups, each group to its own scale: what counts is how they compare.
+#[derive(Debug)]
+pub(crate) struct Bars {
+    pub(crate) title: String,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// The bars of one scenario: who, how much, and how that is written.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) bars: Vec<(&'static str, f64, String)>,
+}
+
+// === impl Bars ===
+
+impl Bars {
+    const WIDTH: f64 = 900.0;
+    const NAMES: f64 = 270.0;
+    const LONGEST: f64 = 500.0;
+    const BAR: f64 = 14.0;
+
+    pub(crate) fn svg(&self) -> String {
+        let mut body = String::new();
+        let mut y = 50.0;
+        for group in &self.groups {
+            text(&mut body, 10.0, y + Self::BAR - 3.0, "bold", &group.name);
+            let most = group
+                .bars
+                .iter()
+                .map(|(_, value, _)| *value)
+                .fold(0.0, f64::max);
+            for (who, value, written) in &group.bars {
+                let length = if most > 0.0 {
+                    value / most * Self::LONGEST
+                } else {
+                    0.0
+                };
+                let (x, height, fill) = (Self::NAMES, Self::BAR - 2.0, colour(who));
+                _ = writeln!(
+                    body,
+                    "<rect x=\"{x}\" y=\"{y:.0}\" width=\"{length:.1}\" height=\"{height}\" fill=\"{fill}\"/>"
+                );
+                let label = format!("{written} {who}");
+                text(
+                    &mut body,
+                    x + length + 6.0,
+                    y + Self::BAR - 4.0,
+                    "normal",
+                    &label,
+                );
+                y += Self::BAR;
+            }
+            y += 12.0;
+        }
+        let mut svg = String::new();
+        let width = Self::WIDTH;
+        _ = writeln!(
+            svg,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{y:.0}\" viewBox=\"0 0 {width} {y:.0}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>"
+        );
+        text(&mut svg, 10.0, 26.0, "bold", &self.title);
+        svg.push_str(&body);
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+fn text(to: &mut String, x: f64, y: f64, weight: &str, text: &str) {
+    _ = writeln!(
+        to,
+        "<text x=\"{x:.0}\" y=\"{y:.0}\" font-weight=\"{weight}\" fill=\"#222222\">{text}</text>"
+    );
+}
+
+fn colour(who: &str) -> &'static str {
+    match who {
+        "windlass" => "#1b6ca8",
+        "floor" => "#bbbbbb",
+        _ => "#d9822b",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bars, Group};
+
+    #[test]
+    fn the_longest_bar_of_a_group_is_as_long_as_any_other_groups() {
+        let group = |most: f64| Group {
+            name: "P1".to_owned(),
+            bars: vec![
+                ("windlass", most / 2.0, "1us".to_owned()),
+                ("floor", most, "2us".to_owned()),
+            ],
+        };
+        let bars = Bars {
+            title: "CPU".to_owned(),
+            groups: vec![group(2.0), group(2000.0)],
+        };
+        let svg = bars.svg();
+        assert_eq!(svg.matches("width=\"500.0\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("width=\"250.0\"").count(), 2, "{svg}");
+    }
+}

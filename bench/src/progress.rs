@@ -33,7 +33,12 @@ impl Progress {
             self.scenario += 1;
             scenario.clone_into(&mut self.last);
         }
-        let place = format!("[{}/{}] {:>3}s {scenario}", self.scenario, self.scenarios, self.seconds());
+        let place = format!(
+            "[{}/{}] {:>3}s {scenario}",
+            self.scenario,
+            self.scenarios,
+            self.seconds()
+        );
         if self.terminal {
             eprint!("\r\x1b[K{place}: {contender} {repeat}/{repeats}");
             _ = stderr().flush();

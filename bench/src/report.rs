@@ -1,8 +1,13 @@
 //! What is printed and kept.
 
+mod table;
+
+use std::{fs, path::Path, process::Command};
+
 use crate::{
     Result,
     contender::Contender,
+    plot::{Bars, Group},
     scenario::{Better, Number, Outcome},
 };
 
@@ -15,47 +20,156 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
 }
 
 fn line(outcome: &Outcome, number: Number) -> String {
-    let median = |contender| {
-        let spread = outcome.spread(contender, number.measure)?;
-        Some(spread.median)
+    let show = |contender| {
+        median(outcome, contender, number)
+            .map_or_else(|| "-".to_owned(), |median| number.unit.show(median))
     };
-    let show = |median: Option<f64>| median.map_or_else(|| "-".to_owned(), |median| number.unit.show(median));
-    let (windlass, peer) = (median(Contender::Windlass), median(Contender::Runtime));
     format!(
         "{}-{} windlass={} peer={} ratio={} floor={}",
         outcome.scenario.name,
         number.suffix,
-        show(windlass),
-        show(peer),
-        ratio(number.better, windlass, peer),
-        show(median(Contender::Floor)),
+        show(Contender::Windlass),
+        show(Contender::Runtime),
+        ratio(outcome, number),
+        show(Contender::Floor),
     )
 }
 
-pub(crate) fn ratio(better: Better, windlass: Option<f64>, peer: Option<f64>) -> String {
-    let ratio = match (better, windlass, peer) {
+fn median(outcome: &Outcome, contender: Contender, number: Number) -> Option<f64> {
+    let spread = outcome.spread(contender, number.measure)?;
+    Some(spread.median)
+}
+
+fn ratio(outcome: &Outcome, number: Number) -> String {
+    let windlass = median(outcome, Contender::Windlass, number);
+    let peer = median(outcome, Contender::Runtime, number);
+    let ratio = match (number.better, windlass, peer) {
         (Better::Less, Some(windlass), Some(peer)) if windlass > 0.0 => peer / windlass,
         (Better::More, Some(windlass), Some(peer)) if peer > 0.0 => windlass / peer,
         _ => return "-".to_owned(),
     };
-    format!("{ratio:.2}")
+    if ratio >= 100.0 {
+        format!("{ratio:.0}")
+    } else {
+        format!("{ratio:.2}")
+    }
 }
 
 /// The tables and plots of a whole run.
 #[derive(Debug)]
 pub(crate) struct Report<'o> {
     outcomes: &'o [Outcome],
+    seconds: u64,
 }
 
 // === impl Report ===
 
 impl<'o> Report<'o> {
-    pub(crate) fn new(outcomes: &'o [Outcome]) -> Self {
-        Self { outcomes }
+    /// The page, and the line after which the tables stand.
+    const PAGE: &'static str = "performance.md";
+    const MARK: &'static str = "<!-- Written by `cargo xtask bench`; what is above is not. -->";
+
+    pub(crate) fn new(outcomes: &'o [Outcome], seconds: u64) -> Self {
+        Self { outcomes, seconds }
     }
 
+    /// Writes the tables into the page, and the plots beside it.
     pub(crate) fn write(&self) -> Result<()> {
-        _ = self.outcomes;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let docs = root.join("docs");
+        let page = docs.join(Self::PAGE);
+        let text = fs::read_to_string(&page)?;
+        let (prose, _) = text
+            .split_once(Self::MARK)
+            .ok_or("docs/performance.md lost the mark after which its tables stand")?;
+        let text = format!("{prose}{}\n\n{}", Self::MARK, self.tables(&root));
+        fs::write(page, text)?;
+        let plots = docs.join("performance");
+        fs::create_dir_all(&plots)?;
+        fs::write(
+            plots.join("cpu.svg"),
+            self.plot("CPU per object or event", Number::CPU, "us"),
+        )?;
+        let settled = self.plot("Memory per object, settled", Number::SETTLED, "bytes");
+        fs::write(plots.join("memory.svg"), settled)?;
         Ok(())
     }
+
+    fn tables(&self, root: &Path) -> String {
+        let mut text = machine(root, self.seconds);
+        text.push_str("\n![CPU](performance/cpu.svg)\n\n![Memory](performance/memory.svg)\n\n");
+        text.push_str(table::HEAD);
+        for outcome in self.outcomes {
+            for number in &outcome.scenario.numbers {
+                text.push_str(&table::row(outcome, *number, &ratio(outcome, *number)));
+            }
+        }
+        text
+    }
+
+    fn plot(&self, title: &str, number: Number, unit: &str) -> String {
+        let groups = self.outcomes.iter().filter(|outcome| {
+            let mut numbers = outcome.scenario.numbers.iter();
+            numbers.any(|other| other.measure == number.measure)
+        });
+        let bars = Bars {
+            title: format!("{title} ({unit}, less is better)"),
+            groups: groups
+                .map(|outcome| Group {
+                    name: outcome.scenario.name.clone(),
+                    bars: Contender::ALL
+                        .into_iter()
+                        .filter_map(|contender| {
+                            let median = median(outcome, contender, number)?;
+                            Some((contender.name(), median, number.unit.show(median)))
+                        })
+                        .collect(),
+                })
+                .collect(),
+        };
+        bars.svg()
+    }
+}
+
+/// On what the numbers were taken.
+fn machine(root: &Path, seconds: u64) -> String {
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, name)| name)
+        .to_owned();
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown").to_owned();
+    let output = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program)
+            .args(arguments)
+            .current_dir(root)
+            .output();
+        output.map_or_else(
+            |_| "unknown".to_owned(),
+            |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        )
+    };
+    format!(
+        "Taken on {} in {seconds} s, on {cores} cores of {cpu} under {}, load {load} at the end \
+         (other work ran on them: compare within a row, not with another day), at commit {} with {}; \
+         kube {}, k8s-openapi {}.\n",
+        output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        output("uname", &["-sr"]),
+        output("git", &["rev-parse", "--short", "HEAD"]),
+        output("rustc", &["--version"]),
+        version(root, "kube"),
+        version(root, "k8s-openapi"),
+    )
+}
+
+/// The version of a dependency in `Cargo.lock`.
+fn version(root: &Path, package: &str) -> String {
+    let lock = fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();
+    let entry = format!("name = \"{package}\"\nversion = \"");
+    lock.split_once(&entry)
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or_else(|| "unknown".to_owned(), |(version, _)| version.to_owned())
 }

@@ -76,8 +76,7 @@ impl Number {
     pub(crate) const P99: Self = Self::timed("p99_us", "p99");
     pub(crate) const SETTLED: Self = Self::counted("settled_bytes", "settled", Unit::Bytes);
     pub(crate) const PEAK: Self = Self::counted("peak_bytes", "peak", Unit::Bytes);
-    pub(crate) const RELIST_PEAK: Self =
-        Self::counted("relist_peak_bytes", "peak", Unit::Bytes);
+    pub(crate) const RELIST_PEAK: Self = Self::counted("relist_peak_bytes", "peak", Unit::Bytes);
     pub(crate) const ALLOCATIONS: Self = Self::counted("allocations", "allocations", Unit::Count);
     pub(crate) const CALLS: Self = Self {
         counted: false,

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod repository;
 
 // One file per command.
+mod bench;
 mod kube_apiserver;
 mod rooms;
 mod rows;
@@ -43,6 +44,9 @@ enum Command {
     /// Builds the real kube-apiserver once, starts it, and prints its kubeconfig.
     KubeApiserver(kube_apiserver::KubeApiserver),
 
+    /// Measures Windlass side by side with its peers.
+    Bench(bench::Bench),
+
     /// Lists files by size and public items by crate.
     Rooms(rooms::Rooms),
 
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Rows(rows) => rows.run(),
         Command::KubeApiserver(server) => server.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Rooms(rooms) => rooms.run(),
         Command::Envtest(envtest) => envtest.run(),
     };

@@ -108,7 +108,12 @@ struct IdentityMeta {
 
 impl<T: Bare> Kept<T> {
     /// Reads everything there is, and opens a watch.
-    pub(crate) async fn read(client: &Client, kind: Kind, lists: Lists, count: usize) -> Result<Self> {
+    pub(crate) async fn read(
+        client: &Client,
+        kind: Kind,
+        lists: Lists,
+        count: usize,
+    ) -> Result<Self> {
         let path = kind.path();
         let mut objects = Vec::with_capacity(count);
         let version = match lists {
@@ -123,7 +128,9 @@ impl<T: Bare> Kept<T> {
                 "{path}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
             ),
         };
-        let watch = client.send(Request::get(watch).body(Body::empty())?).await?;
+        let watch = client
+            .send(Request::get(watch).body(Body::empty())?)
+            .await?;
         let mut kept = Self {
             objects,
             watch: watch.into_body(),

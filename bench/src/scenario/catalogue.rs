@@ -10,8 +10,14 @@ use crate::{
 /// All comparisons; small ones if `quick`.
 pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
     let size = |full, small| if quick { small } else { full };
-    let repeats = size(5, 3);
-    let cost = vec![Number::CPU, Number::WALL, Number::SETTLED, Number::PEAK, Number::ALLOCATIONS];
+    let repeats = size(5, 1);
+    let cost = vec![
+        Number::CPU,
+        Number::WALL,
+        Number::SETTLED,
+        Number::PEAK,
+        Number::ALLOCATIONS,
+    ];
     let base = |id: &str, kind: Kind, count: usize, task: Task| Scenario {
         name: format!("{id}-{}-{}", kind.name(), short(count)),
         served: Served::Load,
@@ -36,14 +42,19 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
     for kind in [Kind::Configmap, Kind::Pod] {
         let port = Scenario {
             served: Served::Embedded,
-            ..base("sync", kind, size(10_000, if kind == Kind::Pod { 2_000 } else { 10_000 }), Task::Sync)
+            ..base(
+                "sync",
+                kind,
+                size(10_000, if kind == Kind::Pod { 2_000 } else { 10_000 }),
+                Task::Sync,
+            )
         };
         if kind == Kind::Configmap {
             all.push(streamed(port.clone()));
             all.push(Scenario {
                 name: format!("{}-in-process", port.name),
                 served: Served::InProcess,
-                repeats: size(5, 1),
+                repeats: size(3, 1),
                 ..port.clone()
             });
         }
@@ -53,10 +64,11 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
     // P1: cold start.
     for (kind, count) in [
         (Kind::Configmap, size(100_000, 10_000)),
-        (Kind::Pod, size(100_000, few)),
+        (Kind::Pod, size(50_000, few)),
     ] {
         let start = Scenario {
             contenders: vec![Contender::Windlass, Contender::Runtime],
+            numbers: vec![Number::CPU, Number::WALL],
             repeats: size(3, 1),
             ..base("P1-handled", kind, count, Task::Start)
         };
@@ -64,21 +76,27 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
             repeats: size(3, 1),
             ..base("P1", kind, count, Task::Sync)
         };
-        all.extend([sync.clone(), streamed(sync), start]);
+        let stream = streamed(Scenario {
+            repeats: size(3, 1),
+            ..base("P1", kind, few, Task::Sync)
+        });
+        all.extend([sync, stream, start]);
     }
 
     // P3: a steady stream of updates.
     for kind in [Kind::Configmap, Kind::Pod] {
-        let events = size(100_000, few * 5);
+        let events = size(50_000, few * 5);
         let numbers = vec![Number::CPU, Number::WALL, Number::ALLOCATIONS];
         let stream = Task::Stream { events, rate: 0 };
         let handle = Task::Handle { events, rate: 0 };
         all.push(Scenario {
             numbers: numbers.clone(),
+            repeats: size(3, 1),
             ..base("P3-store", kind, few, stream)
         });
         all.push(Scenario {
             numbers,
+            repeats: size(3, 1),
             ..base("P3", kind, few, handle)
         });
     }
@@ -86,17 +104,26 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
     // P2: a relist of what did not change.
     for kind in [Kind::Configmap, Kind::Pod] {
         all.push(Scenario {
-            numbers: vec![Number::CPU, Number::SETTLED, Number::RELIST_PEAK, Number::CALLS],
+            numbers: vec![
+                Number::CPU,
+                Number::SETTLED,
+                Number::RELIST_PEAK,
+                Number::CALLS,
+            ],
+            repeats: size(3, 1),
             ..base("P2", kind, few, Task::Relist)
         });
     }
 
     // P4: latency.
-    let latency = Task::Handle { events: size(20_000, 3_000), rate: 1_000 };
+    let latency = Task::Handle {
+        events: size(10_000, 3_000),
+        rate: 1_000,
+    };
     all.push(Scenario {
         contenders: vec![Contender::Windlass, Contender::Runtime],
         numbers: vec![Number::P50, Number::P99, Number::CPU],
-        repeats: size(5, 1),
+        repeats: size(3, 1),
         ..base("P4", Kind::Pod, 1_000, latency)
     });
 

@@ -72,16 +72,20 @@ impl Runner {
         let Scenario { repeats, .. } = outcome.scenario;
         for counted in [false, true] {
             let wanted = outcome.scenario.numbers.iter();
-            let wanted: Vec<_> = wanted.filter(|number| number.counted == counted).copied().collect();
+            let wanted: Vec<_> = wanted
+                .filter(|number| number.counted == counted)
+                .copied()
+                .collect();
             if wanted.is_empty() {
                 continue;
             }
             // Counts hardly differ from run to run.
-            let repeats = if counted { repeats.min(2) } else { repeats };
+            let repeats = if counted { 1 } else { repeats };
             for repeat in 1..=repeats {
                 for contender in outcome.scenario.contenders.clone() {
                     progress.step(&outcome.scenario.name, contender.name(), repeat, repeats);
-                    let measured = self.child(&outcome.scenario, contender, embedded.as_ref(), counted)?;
+                    let measured =
+                        self.child(&outcome.scenario, contender, embedded.as_ref(), counted)?;
                     for number in &wanted {
                         if let Some(sample) = measured.get(number.measure) {
                             let samples = outcome.samples.entry((contender.name(), number.measure));
@@ -143,7 +147,14 @@ fn build_counted(timed: &Path) -> Result<()> {
     };
     let release = timed.components().any(|part| part.as_os_str() == "release");
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "-p", "windlass-bench", "--bin", "windlass-bench-counted"]);
+    build.args([
+        "build",
+        "--quiet",
+        "-p",
+        "windlass-bench",
+        "--bin",
+        "windlass-bench-counted",
+    ]);
     if release {
         build.arg("--release");
     }

@@ -35,7 +35,10 @@ enum Stage {
 // === impl Load ===
 
 impl Load {
-    pub(super) fn events(self: &Arc<Self>, initial: bool) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+    pub(super) fn events(
+        self: &Arc<Self>,
+        initial: bool,
+    ) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
         let orders = self.orders.subscribe();
         let opened = *orders.borrow();
         let watching = Watching {
@@ -95,7 +98,10 @@ impl Watching {
                     self.stage = match orders.updates {
                         Some(updates) => {
                             let ticks = (updates.rate > 0).then(|| {
-                                let mut ticks = interval(Duration::from_secs(1) / u32::try_from(updates.rate).unwrap_or(u32::MAX));
+                                let mut ticks = interval(
+                                    Duration::from_secs(1)
+                                        / u32::try_from(updates.rate).unwrap_or(u32::MAX),
+                                );
                                 ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
                                 ticks
                             });

@@ -19,10 +19,17 @@ impl Load {
     /// How many objects a page holds, if the client does not say.
     const PAGE: usize = 500;
 
-    pub(super) fn reply(self: &std::sync::Arc<Self>, request: &Request<Incoming>) -> Response<Body> {
+    pub(super) fn reply(
+        self: &std::sync::Arc<Self>,
+        request: &Request<Incoming>,
+    ) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
         let query: HashMap<_, _> = form_urlencoded::parse(query.as_bytes()).collect();
-        let number = |name: &str| query.get(name).and_then(|value| value.parse::<usize>().ok());
+        let number = |name: &str| {
+            query
+                .get(name)
+                .and_then(|value| value.parse::<usize>().ok())
+        };
         match request.uri().path() {
             "/bench/go" => {
                 self.orders.send_modify(|orders| {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::Play;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     /// [`Play`] asserts the contract at each step; here every step is possible.
     #[test]

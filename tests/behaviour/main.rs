@@ -17,5 +17,6 @@ mod controller;
 mod finalizer;
 mod history;
 mod objects;
+mod opinionated;
 mod picture;
 mod selector;

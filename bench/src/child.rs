@@ -26,6 +26,10 @@ use crate::{
 
 /// What a child does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::unsafe_derive_deserialize,
+    reason = "it is `tokio::join!` that is unsafe inside, and it has no part in what a job is"
+)]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
     pub(crate) task: Task,
@@ -74,13 +78,12 @@ impl Job {
     }
 
     async fn measure<K: Object, T: Bare>(self, meter: Option<Meter>) -> Result<Measured> {
-        let client = match &self.url {
-            Some(url) => Client::try_from(Config::new(url.parse()?))?,
-            None => {
-                let client = windlass_apiserver::ApiServer::new().client();
-                fill(&client, self.kind, self.count).await?;
-                client
-            }
+        let client = if let Some(url) = &self.url {
+            Client::try_from(Config::new(url.parse()?))?
+        } else {
+            let client = windlass_apiserver::ApiServer::new().client();
+            fill(&client, self.kind, self.count).await?;
+            client
         };
         // Whatever is made once by the first request is not the contender's.
         _ = client

@@ -36,12 +36,12 @@ pub(crate) async fn store<K: Object>(
     informer
         .until(|state| matches!(state, HealthState::Watching))
         .await;
-    let watched = informer.clone();
+    let again = informer.clone();
     Ok(Following {
         relisted: Box::pin(async move {
             let watches = |state: &HealthState| matches!(state, HealthState::Watching);
-            watched.until(|state| !watches(state)).await;
-            watched.until(watches).await;
+            again.until(|state| !watches(state)).await;
+            again.until(watches).await;
         }),
         _kept: Box::new(informer),
     })

@@ -15,9 +15,11 @@ mod name;
 mod plan;
 mod supplier;
 
-use self::plan::Plan;
 pub(crate) use self::plan::{Goal, Standing};
-use self::{client::ErasedClient, plan::Names};
+use self::{
+    client::ErasedClient,
+    plan::{Names, Plan},
+};
 pub use self::{
     client::PatchClient,
     error::FinalizerError,
@@ -95,6 +97,10 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// # Errors
     ///
     /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a supplier is a name or a closure, written where it is used"
+    )]
     pub fn of(
         client: impl PatchClient<K>,
         types: &K::DynamicType,

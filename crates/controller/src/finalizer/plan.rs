@@ -310,7 +310,7 @@ mod tests {
             finalizers: (!finalizers.is_empty()).then_some(finalizers),
             deletion_timestamp: words()
                 .any(|word| word == "!")
-                .then(|| Time(Timestamp::UNIX_EPOCH)),
+                .then_some(Time(Timestamp::UNIX_EPOCH)),
             ..ObjectMeta::default()
         }
     }

@@ -348,29 +348,30 @@ where
         } else {
             custody.fate(&last).await?
         };
-        let outcome = match fate {
-            Fate::Gone if progress == Some(Progress::Cleaned) => Outcome::done(),
-            Fate::Gone => self.clean(request, Arc::clone(&last), carried).await?,
-            Fate::Free => Outcome::done(),
-            Fate::Dying(live) | Fate::Left(live) if progress == Some(Progress::Cleaned) => {
+        if progress == Some(Progress::Cleaned) {
+            if let Fate::Dying(live) | Fate::Left(live) = fate {
                 custody.part(&live).await?;
-                Outcome::done()
             }
-            Fate::Dying(live) => self.depart(request, live, carried).await?,
-            Fate::Left(live) => match custody.leaving {
-                Leaving::Release => {
-                    custody.part(&live).await?;
-                    Outcome::done()
-                }
-                Leaving::CleanUp => self.depart(request, live, carried).await?,
-                Leaving::Report => {
-                    custody.report(&live);
-                    Outcome::done()
-                }
-            },
-        };
+            custody.take_progress(&last);
+            return Ok(Outcome::done());
+        }
+        // From here on nothing is remembered: a call that is made again finds out anew.
         custody.take_progress(&last);
-        Ok(outcome)
+        match (fate, custody.leaving) {
+            (Fate::Gone, _) => self.clean(request, last, carried).await,
+            (Fate::Dying(live), _) | (Fate::Left(live), Leaving::CleanUp) => {
+                self.depart(request, live, carried).await
+            }
+            (Fate::Left(live), Leaving::Release) => {
+                custody.part(&live).await?;
+                Ok(Outcome::done())
+            }
+            (Fate::Left(live), Leaving::Report) => {
+                custody.report(&live);
+                Ok(Outcome::done())
+            }
+            (Fate::Free, _) => Ok(Outcome::done()),
+        }
     }
 
     /// Cleans up after an object that is out of sight, and lets it go.

@@ -54,22 +54,21 @@ pub(super) fn duty(told: Told, sight: Sight, progress: Option<Progress>) -> Duty
             _ => Duty::Delete,
         };
     }
-    let held = match (sight.standing, progress) {
+    let shown = match (sight.standing, progress) {
         (Standing::Held { tidy: false }, _) | (_, Some(Progress::Added { .. })) => {
             return Duty::Hold;
         }
-        (Standing::Held { tidy: true }, _) => Some(Standing::Held { tidy: true }),
-        (standing, Some(Progress::Held { .. })) => Some(standing),
-        // It was released while it lived, as it had left the selector, and has come back.
-        (_, _) => None,
+        (Standing::Held { tidy: true }, _) => true,
+        // What we were told is older than what we did.
+        (_, Some(Progress::Held { .. })) => false,
+        _ => return Duty::Add,
     };
-    match (told, held) {
-        (_, None) => Duty::Add,
+    match told {
         // A call that is made again finds that another has done it.
-        (Told::Added, Some(Standing::Free | Standing::Guarded)) => Duty::Nothing,
-        (Told::Added | Told::Resynced, _) => Duty::Resume,
-        (Told::Updated { matters: true }, _) => Duty::Update,
-        (Told::Updated { matters: false }, _) => Duty::Nothing,
+        Told::Added if !shown => Duty::Nothing,
+        Told::Added | Told::Resynced => Duty::Resume,
+        Told::Updated { matters: true } => Duty::Update,
+        Told::Updated { matters: false } => Duty::Nothing,
     }
 }
 

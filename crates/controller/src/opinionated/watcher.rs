@@ -139,7 +139,7 @@ where
                 told = Told::Updated { matters: true };
                 old = Some(since);
             }
-            (Some(Behind::Resume), Told::Updated { .. }) => told = Told::Added,
+            (Some(Behind::Resume), Told::Updated { matters: false }) => told = Told::Resynced,
             _ => {}
         }
         let mut sight = custody.sight(&object);
@@ -245,21 +245,25 @@ where
             return Ok(());
         }
         let fate = custody.fate(&last).await?;
-        custody.take_progress(&last);
-        match fate {
-            Fate::Gone | Fate::Free => Ok(()),
-            Fate::Dying(live) | Fate::Left(live) if progress == Some(Progress::Cleaned) => {
-                Ok(custody.part(&live).await?)
+        if progress == Some(Progress::Cleaned) {
+            if let Fate::Dying(live) | Fate::Left(live) = fate {
+                custody.part(&live).await?;
             }
-            Fate::Dying(live) => self.depart(live).await,
-            Fate::Left(live) => match custody.leaving {
-                Leaving::Release => Ok(custody.part(&live).await?),
-                Leaving::CleanUp => self.depart(live).await,
-                Leaving::Report => {
-                    custody.report(&live);
-                    Ok(())
-                }
-            },
+            custody.take_progress(&last);
+            return Ok(());
+        }
+        // From here on nothing is remembered: a call that is made again finds out anew.
+        custody.take_progress(&last);
+        match (fate, custody.leaving) {
+            (Fate::Gone | Fate::Free, _) => Ok(()),
+            (Fate::Dying(live), _) | (Fate::Left(live), Leaving::CleanUp) => {
+                self.depart(live).await
+            }
+            (Fate::Left(live), Leaving::Release) => Ok(custody.part(&live).await?),
+            (Fate::Left(live), Leaving::Report) => {
+                custody.report(&live);
+                Ok(())
+            }
         }
     }
 

@@ -10,3 +10,4 @@ mod finalizers;
 mod leaving;
 mod reconciler;
 mod watcher;
+mod wrapped;

@@ -359,11 +359,11 @@ async fn an_update_that_failed_is_not_forgotten_for_an_echo() {
     let reconciler = move |request: Request<Lease>| {
         let (log, world) = (log.clone(), world.clone());
         async move {
-            let word = word(request.action());
-            if word == "created" {
+            let action = word(request.action());
+            if action == "created" {
                 world.update("web", 2).await;
             }
-            log.call(word, format_args!("{word} {}", show(request.object())))?;
+            log.call(action, format_args!("{action} {}", show(request.object())))?;
             Ok::<_, Refused>(Outcome::done())
         }
     };

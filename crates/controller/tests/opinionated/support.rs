@@ -160,10 +160,7 @@ impl Rig {
             async move { controller.run(stop).await }
         });
         self.world.tell(script).await;
-        Running {
-            stop,
-            task,
-        }
+        Running { stop, task }
     }
 
     /// What has been said since this was last asked, when all is quiet.

@@ -370,3 +370,26 @@ async fn a_watcher_in_a_watcher_is_a_watcher() {
     let rig = Rig::new();
     is_watcher(&OpinionatedWatcher::new(rig.finalizers(), rig.watcher()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_that_failed_is_made_again_by_the_watcher_itself() {
+    let rig = Rig::new();
+    let controller = (builder().retry_policy(windlass_controller::NeverRetry))
+        .build()
+        .expect("good settings");
+    let watcher = OpinionatedWatcher::new(rig.finalizers(), rig.log.watcher());
+    let added = controller.add_watcher("leases", watcher);
+    added.expect("added");
+    let running = rig.start(controller, Some(60)).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.log.fail("update");
+    // Its resync is an update from the object to itself.
+    pass(119).await;
+    assert_eq!(rig.said().await, "update web=1 web=1");
+    rig.world.label("web", "a").await;
+    assert_eq!(rig.said().await, "update web=1 web=1");
+    rig.world.label("web", "b").await;
+    assert_eq!(rig.said().await, "");
+    running.stop(&rig).await;
+}

@@ -375,9 +375,9 @@ async fn w27_to_wait_for_a_list_and_to_outlive_a_source_costs_nothing() {
     run.await.expect("no panic").expect("it ends well");
 }
 
-/// However long somebody else's call takes, one more worker is all that it costs.
+/// A backoff is not slept through in a worker: all that fail wait at once, beside the two.
 #[tokio::test(start_paused = true)]
-async fn w29_a_handler_that_waits_holds_its_own_object_and_nobody_elses() {
+async fn w29_a_call_that_waits_to_be_made_again_holds_no_worker_and_no_stop() {
     let workers = NonZeroUsize::new(2).expect("not zero");
     let mut rig = Rig::new(
         quiet()
@@ -388,7 +388,6 @@ async fn w29_a_handler_that_waits_holds_its_own_object_and_nobody_elses() {
     rig.reconcile(move |request: Request<ConfigMap>| {
         let log = log.clone();
         async move {
-            // A backoff is not slept through in a worker: all that fail are waiting at once.
             log.say(ask(&request));
             Err::<Outcome, _>(Refused("conflict"))
         }

@@ -8,6 +8,7 @@ mod rig;
 
 mod api;
 mod concurrency;
+mod finalizers;
 mod identity;
 mod memory;
 mod observability;

@@ -2,13 +2,13 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 use windlass::{
-    AlwaysDequeue, ExponentialBackoff, Failure, HandlerError, Informer, InformerController,
+    Action, AlwaysDequeue, ExponentialBackoff, Failure, HandlerError, Informer, InformerController,
     NeverDequeue, NeverRetry, OpinionatedRetryDequeuePolicy, Outcome, Request, RetryDequeuePolicy,
     RetryPolicy, State,
 };
@@ -117,15 +117,51 @@ async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends()
 }
 
 #[tokio::test(start_paused = true)]
-async fn w17_what_is_given_up_is_told_and_counted_and_comes_back_with_a_resync() {
+async fn w17_what_is_given_up_is_told_and_counted_and_can_be_made_again() {
     let told = Log::default();
     let hook = told.clone();
-    let mut rig = Rig::over(
+    let mut rig = Rig::new(
         quiet()
             .retry_policy(NeverRetry)
             .on_exhausted(move |report| hook.say(report)),
-        |source| Informer::builder(source).resync(secs(600)).build(),
     );
+    let (log, mended) = (rig.log.clone(), Arc::new(AtomicBool::new(false)));
+    let well = Arc::clone(&mended);
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        let well = well.load(Ordering::Relaxed);
+        async move {
+            if well {
+                return Ok(Outcome::done());
+            }
+            Err(Refused("no"))
+        }
+    });
+    rig.start().await;
+    rig.apply(config("web", 1)).await;
+    assert_eq!(rig.said().await, "created web=1");
+    let line = "reconciler 0 of configs shop/web on CREATE: the handler failed: no";
+    assert_eq!(told.take().await, line);
+    assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
+
+    let given_up = rig.controller.given_up();
+    let [call] = given_up.as_slice() else {
+        panic!("{given_up:?}");
+    };
+    assert_eq!((call.key.name(), call.action), ("web", Action::Created));
+    assert_eq!(call.error.to_string(), "the handler failed");
+    mended.store(true, Ordering::Relaxed);
+    assert!(rig.controller.redrive(call));
+    assert_eq!(rig.said().await, "created web=1");
+    assert!(rig.controller.given_up().is_empty());
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn w17_what_was_given_up_comes_back_with_a_resync() {
+    let mut rig = Rig::over(quiet().retry_policy(NeverRetry), |source| {
+        Informer::builder(source).resync(secs(600)).build()
+    });
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
         log.say(ask(&request));
@@ -134,9 +170,6 @@ async fn w17_what_is_given_up_is_told_and_counted_and_comes_back_with_a_resync()
     rig.start().await;
     rig.apply(config("web", 1)).await;
     assert_eq!(rig.said().await, "created web=1");
-    let line = "reconciler 0 of configs shop/web on CREATE: the handler failed: no";
-    assert_eq!(told.take().await, line);
-    assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
     pass(1200).await;
     assert!(rig.said().await.starts_with("resynced web=1"));
     rig.stop().await;

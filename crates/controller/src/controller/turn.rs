@@ -295,7 +295,7 @@ impl Turn<'_> {
                     origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
-                    self.give_up(dialled, owed);
+                    self.give_up(dialled, attempt, owed);
                     return None;
                 };
                 (Reason::Failed, delay, owed)
@@ -313,29 +313,36 @@ impl Turn<'_> {
             Retry::Policy => self.policy(&failed.error, attempt),
             Retry::After(delay) => self.policy(&failed.error, attempt).map(|_| delay),
         };
-        let report = ErrorReport {
+        let report = self.report(dialled, attempt, &failed.error, retry_in);
+        ask("on_error", || (settings.on_error)(&report));
+        retry_in
+    }
+
+    fn report<'a>(
+        &'a self,
+        dialled: &'a Dialled<'_>,
+        attempt: u32,
+        error: &'a HandlerError,
+        retry_in: Option<Duration>,
+    ) -> ErrorReport<'a> {
+        ErrorReport {
             kind: &self.name,
             key: dialled.key,
             handler: dialled.handler.id,
             role: dialled.handler.role,
             action: dialled.action,
             attempt,
-            error: &failed.error,
+            error,
             retry_in,
-        };
-        ask("on_error", || (settings.on_error)(&report));
-        if retry_in.is_none() {
-            self.metrics.given_up();
-            ask("on_exhausted", || (settings.on_exhausted)(&report));
         }
-        retry_in
     }
 
-    /// Keeps a call that was given up.
-    fn give_up(&self, dialled: &Dialled<'_>, call: Owed) {
+    /// Keeps a call that was given up, and tells of it.
+    fn give_up(&self, dialled: &Dialled<'_>, attempt: u32, call: Owed) {
         let Some(error) = call.error.clone() else {
             return;
         };
+        self.metrics.given_up();
         let told = GivenUp {
             kind: Arc::clone(&self.name),
             key: dialled.key.clone(),
@@ -343,7 +350,7 @@ impl Turn<'_> {
             role: dialled.handler.role,
             action: dialled.action,
             attempts: call.attempt,
-            error,
+            error: Arc::clone(&error),
             number: 0,
         };
         self.shared.shelve(Shelved {
@@ -355,6 +362,10 @@ impl Turn<'_> {
             uid: dialled.uid.clone(),
             call,
         });
+        // Whoever is told may look for it, and have it made again.
+        let report = self.report(dialled, attempt, &error, None);
+        let hook = &self.shared.settings.on_exhausted;
+        ask("on_exhausted", || hook(&report));
     }
 
     /// What the retry policy says; what the default says, if it panics.

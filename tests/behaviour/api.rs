@@ -4,10 +4,16 @@
 //! what an answer looks like.
 
 mod raw;
+mod widget;
 
+mod builtin;
+mod definitions;
 mod deletions;
+mod discovery;
 mod lists;
 mod metadata;
 mod requests;
+mod resources;
+mod schema;
 mod watches;
 mod writes;

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 /// Speaks to the server of one test without believing anything about kinds.
 pub(super) struct Raw {
     client: Client,
-    namespace: String,
+    pub(super) namespace: String,
 }
 
 /// What came back.
@@ -18,6 +18,7 @@ pub(super) struct Raw {
 pub(super) struct Answer {
     pub(super) code: u16,
     pub(super) content_type: String,
+    pub(super) warning: String,
     pub(super) text: String,
     /// The text as JSON; `null` if it is none.
     pub(super) body: Value,
@@ -112,6 +113,18 @@ impl Raw {
         self.ask(Method::DELETE, path, &json, &options).await
     }
 
+    /// Reads again and again until the answer is the wanted one: the real server learns of
+    /// new kinds by watching itself.
+    pub(super) async fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Value {
+        loop {
+            let answer = self.get(path).await;
+            if wanted(&answer) {
+                return answer.body;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Sends a request as it is said.
     pub(super) async fn ask(
         &self,
@@ -130,7 +143,8 @@ impl Raw {
         let bytes = body.collect().await.expect("a whole body").to_bytes();
         Answer {
             code: parts.status.as_u16(),
-            content_type: content_type(&parts.headers),
+            content_type: header(&parts.headers, "content-type"),
+            warning: header(&parts.headers, "warning"),
             text: String::from_utf8_lossy(&bytes).into_owned(),
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
         }
@@ -148,18 +162,16 @@ impl Raw {
         let response = self.client.send(request).await.expect("an answer");
         assert_eq!(response.status(), 200, "{path}");
         Events {
-            content_type: content_type(response.headers()),
+            content_type: header(response.headers(), "content-type"),
             body: response.into_body(),
             read: Vec::new(),
         }
     }
 }
 
-fn content_type(headers: &http::HeaderMap) -> String {
-    let header = headers
-        .get("content-type")
-        .map(|value| value.to_str().expect("text"));
-    header.unwrap_or_default().to_owned()
+fn header(headers: &http::HeaderMap, name: &str) -> String {
+    let value = headers.get(name).map(|value| value.to_str().expect("text"));
+    value.unwrap_or_default().to_owned()
 }
 
 // === impl Answer ===

@@ -1,0 +1,98 @@
+//! Namespaces and events, which have rules of their own.
+
+use serde_json::json;
+
+use super::raw::{Raw, named, names};
+
+on_both_servers! {
+    /// docs/apiserver.md: row 97.
+    async fn nothing_is_created_in_a_namespace_that_is_not_there(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let nowhere = "/api/v1/namespaces/nowhere/configmaps";
+        let answer = raw.post(nowhere, &named("a")).await;
+        assert_eq!(answer.body["details"], json!({ "name": "nowhere", "kind": "namespaces" }));
+        assert_eq!(answer.refused(404, "NotFound"), "namespaces \"nowhere\" not found");
+        assert_eq!(raw.get(nowhere).await.ok()["items"], json!([]), "but one may look");
+    }
+
+    /// docs/apiserver.md: rows 98, 99.
+    async fn nothing_is_created_in_a_namespace_that_goes(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let name = format!("{}-dying", raw.namespace);
+        let created = raw.post("/api/v1/namespaces", &named(&name)).await.ok();
+        assert_eq!(created["status"], json!({ "phase": "Active" }));
+        assert_eq!(created["spec"]["finalizers"], json!(["kubernetes"]));
+        let maps = format!("/api/v1/namespaces/{name}/configmaps");
+        let body = json!({ "metadata": { "name": "a", "finalizers": ["test.windlass.dev/a"] } });
+        raw.post(&maps, &body).await.ok();
+
+        raw.delete(&format!("/api/v1/namespaces/{name}")).await.ok();
+        let dying = raw.get(&format!("/api/v1/namespaces/{name}")).await.ok();
+        assert_eq!(dying["status"]["phase"], "Terminating");
+        let refused = raw.post(&maps, &named("b")).await;
+        let cause = &refused.body["details"]["causes"][0];
+        assert_eq!(cause["reason"], "NamespaceTerminating");
+        assert_eq!(refused.refused(403, "Forbidden"), format!(
+            "configmaps \"b\" is forbidden: unable to create new content in namespace {name} because \
+             it is being terminated"
+        ));
+        // What is there may change, and go.
+        raw.merge(&format!("{maps}/a"), &json!({ "data": { "k": "v" } })).await.ok();
+        raw.merge(&format!("{maps}/a"), &json!({ "metadata": { "finalizers": null } })).await.ok();
+    }
+
+    /// docs/apiserver.md: row 99.
+    async fn the_first_namespaces_stay(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        for name in ["default", "kube-system", "kube-public"] {
+            let message = raw.delete(&format!("/api/v1/namespaces/{name}")).await.refused(403, "Forbidden");
+            assert_eq!(message, format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"));
+        }
+    }
+
+    /// docs/apiserver.md: rows 50, 103.
+    async fn the_events_of_an_object_are_found_by_its_fields(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let events = raw.at("/api/v1", "events");
+        for (name, about) in [("e", "p"), ("f", "q")] {
+            raw.post(&events, &json!({
+                "metadata": { "name": name },
+                "involvedObject": {
+                    "kind": "Pod", "name": about, "namespace": raw.namespace, "uid": format!("uid-{about}"),
+                },
+                "reason": "Said", "message": "hello", "type": "Normal",
+                "source": { "component": "test" },
+            })).await.ok();
+        }
+        // As `kubectl describe` asks.
+        let selector = format!(
+            "involvedObject.name%3Dp,involvedObject.namespace%3D{},involvedObject.kind%3DPod,involvedObject.uid%3Duid-p",
+            raw.namespace
+        );
+        let list = raw.get(&format!("{events}?fieldSelector={selector}")).await.ok();
+        assert_eq!((list["kind"].as_str(), names(&list).as_str()), (Some("EventList"), "e"));
+        for (selector, found) in [
+            ("reason%3DSaid", "e f"),
+            ("reason!%3DSaid", ""),
+            ("type%3DNormal,involvedObject.name!%3Dp", "f"),
+            ("type%3DWarning", ""),
+        ] {
+            let list = raw.get(&format!("{events}?fieldSelector={selector}")).await.ok();
+            assert_eq!(names(&list), found, "{selector}");
+        }
+    }
+
+    /// docs/apiserver.md: row 103.
+    async fn an_event_is_in_both_groups(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let created = raw.post(&raw.at("/api/v1", "events"), &json!({
+            "metadata": { "name": "e" },
+            "involvedObject": { "kind": "Pod", "name": "p", "namespace": raw.namespace },
+            "reason": "Said", "message": "hello", "type": "Normal",
+        })).await.ok();
+        let event = raw.get(&raw.at("/apis/events.k8s.io/v1", "events/e")).await.ok();
+        assert_eq!((&event["apiVersion"], &event["kind"]), (&json!("events.k8s.io/v1"), &json!("Event")));
+        assert_eq!((&event["note"], &event["regarding"]["name"]), (&json!("hello"), &json!("p")));
+        assert_eq!(event["metadata"]["uid"], created["metadata"]["uid"]);
+    }
+}

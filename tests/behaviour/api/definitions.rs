@@ -1,0 +1,146 @@
+//! Definitions of kinds: how they come to be served, and how they go.
+
+use serde_json::{Value, json};
+
+use super::{
+    raw::{Raw, names},
+    widget::{DEFINITIONS, Widget},
+};
+
+on_both_servers! {
+    /// docs/apiserver.md: row 106.
+    async fn a_definition_is_accepted_and_then_established(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let created = raw.post(DEFINITIONS, &widget.definition(any())).await.ok();
+        let names = &created["spec"]["names"];
+        assert_eq!((&names["singular"], &names["listKind"]), (&json!("widget"), &json!("WidgetList")));
+        assert_eq!(created["spec"]["conversion"]["strategy"], "None");
+        assert_eq!(created["status"]["storedVersions"], json!(["v1"]));
+
+        let path = format!("{DEFINITIONS}?watch=1&fieldSelector=metadata.name%3D{}", widget.name());
+        let mut events = raw.watch(&path).await;
+        let status = loop {
+            let status = events.event().await["object"]["status"].clone();
+            if condition(&status, "Established") == "True InitialNamesAccepted" {
+                break status;
+            }
+        };
+        assert_eq!(condition(&status, "NamesAccepted"), "True NoConflicts");
+        let accepted = &status["acceptedNames"];
+        assert_eq!((&accepted["plural"], &accepted["kind"]), (&json!("widgets"), &json!("Widget")));
+    }
+
+    /// docs/apiserver.md: rows 5, 107.
+    async fn what_is_not_defined_is_not_served(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        assert_eq!(raw.get(&widget.all()).await.code, 404);
+        widget.define(&widget.definition(any())).await;
+        for path in [
+            raw.at(&format!("/apis/{}/v2", widget.group), "widgets"),
+            raw.at(&format!("/apis/{}/v1", widget.group), "gadgets"),
+            format!("{}/scale", widget.one("w")),
+        ] {
+            assert_eq!(raw.get(&path).await.code, 404, "{path}");
+        }
+        // It lives in namespaces.
+        let nowhere = format!("/apis/{}/v1/widgets", widget.group);
+        assert_eq!(raw.get(&nowhere).await.ok()["items"], json!([]));
+        assert_eq!(raw.post(&nowhere, &widget.object("w", &json!({}))).await.code, 404);
+    }
+
+    /// docs/apiserver.md: row 107.
+    async fn a_version_that_is_not_served_is_not_found(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(any());
+        let mut old = definition["spec"]["versions"][0].clone();
+        old["name"] = "v1alpha1".into();
+        old["storage"] = false.into();
+        old["served"] = false.into();
+        definition["spec"]["versions"].as_array_mut().expect("versions").push(old);
+        widget.define(&definition).await;
+        let path = raw.at(&format!("/apis/{}/v1alpha1", widget.group), "widgets");
+        assert_eq!(raw.get(&path).await.code, 404);
+    }
+
+    /// docs/apiserver.md: row 113.
+    async fn an_object_is_the_same_in_every_version(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(any());
+        let mut beta = definition["spec"]["versions"][0].clone();
+        beta["name"] = "v1beta1".into();
+        beta["storage"] = false.into();
+        definition["spec"]["versions"].as_array_mut().expect("versions").push(beta);
+        widget.define(&definition).await;
+        let created = widget.create("w", &json!({ "size": 1 })).await;
+        let path = raw.at(&format!("/apis/{}/v1beta1", widget.group), "widgets/w");
+        let mut read = raw.get(&path).await.ok();
+        assert_eq!(read["apiVersion"], format!("{}/v1beta1", widget.group));
+        read["apiVersion"] = created["apiVersion"].clone();
+        assert_eq!(read, created);
+    }
+
+    /// docs/apiserver.md: row 108.
+    async fn a_schema_must_be_structural(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        for (spec, told) in [
+            (json!({ "properties": {} }), "properties[spec].type: Required value: must not be empty for specified object fields"),
+            (json!({ "type": "object", "properties": { "a": {} } }), "properties[spec].properties[a].type: Required value: must not be empty for specified object fields"),
+            (json!({ "type": "array" }), "properties[spec].items: Required value: must be specified"),
+            (json!({ "type": "integer", "default": "x" }), "properties[spec].default: Invalid value: \"string\":  in body must be of type integer: \"string\""),
+            (json!({ "type": "thing" }), "properties[spec].type: Unsupported value: \"thing\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\""),
+        ] {
+            let message = raw.post(DEFINITIONS, &widget.definition(spec)).await.refused(422, "Invalid");
+            let about = format!("CustomResourceDefinition.apiextensions.k8s.io \"{}\" is invalid: ", widget.name());
+            assert!(message.starts_with(&about) && message.contains(told), "{message}");
+        }
+        let mut none = widget.definition(any());
+        none["spec"]["versions"][0].as_object_mut().expect("a version").remove("schema");
+        raw.post(DEFINITIONS, &none).await.refused(422, "Invalid");
+        assert_eq!(raw.get(&widget.own_path()).await.code, 404);
+    }
+
+    /// docs/apiserver.md: row 106.
+    async fn a_definition_is_named_after_what_it_defines(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut definition = widget.definition(any());
+        let other = format!("gadgets.{}", widget.group);
+        definition["metadata"]["name"] = other.into();
+        let message = raw.post(DEFINITIONS, &definition).await.refused(422, "Invalid");
+        assert!(message.contains("must be spec.names.plural+\".\"+spec.group"), "{message}");
+    }
+
+    /// docs/apiserver.md: row 114.
+    async fn the_objects_of_a_kind_go_with_its_definition(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, any()).await;
+        widget.create("a", &json!({})).await;
+        let mut events = raw.watch(&format!("{}?watch=1", widget.all())).await;
+        assert_eq!(events.told().await, "ADDED a");
+        raw.delete(&widget.own_path()).await.ok();
+        assert_eq!(events.told().await, "DELETED a");
+        raw.until(&widget.own_path(), |answer| answer.code == 404).await;
+        raw.until(&widget.all(), |answer| answer.code == 404).await;
+        widget.define(&widget.definition(any())).await;
+        assert_eq!(names(&raw.get(&widget.all()).await.ok()), "", "what is gone does not come back");
+    }
+}
+
+/// Takes anything.
+fn any() -> Value {
+    json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Status and reason of a condition.
+fn condition(status: &Value, name: &str) -> String {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut found = conditions.filter(|condition| condition["type"] == name);
+    found.next().map_or_else(String::new, |condition| {
+        format!("{} {}", condition["status"], condition["reason"]).replace('"', "")
+    })
+}

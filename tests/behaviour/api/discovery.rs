@@ -1,0 +1,108 @@
+//! How a client finds out what there is.
+
+use serde_json::{Value, json};
+
+use super::{raw::Raw, widget::Widget};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+on_both_servers! {
+    /// docs/apiserver.md: row 117.
+    async fn the_core_is_found_under_api(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let versions = raw.get("/api").await.ok();
+        assert_eq!((&versions["kind"], &versions["versions"]), (&json!("APIVersions"), &json!(["v1"])));
+        let list = raw.get("/api/v1").await.ok();
+        assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!("v1")));
+        let maps = resource(&list, "configmaps");
+        assert_eq!((&maps["kind"], &maps["singularName"], &maps["namespaced"], &maps["shortNames"]),
+            (&json!("ConfigMap"), &json!("configmap"), &json!(true), &json!(["cm"])));
+        assert_eq!(maps["verbs"], json!([
+            "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+        ]));
+        assert_eq!(resource(&list, "namespaces")["namespaced"], false);
+        assert_eq!(resource(&list, "pods/status")["kind"], "Pod");
+        assert_eq!(resource(&list, "pods")["categories"], json!(["all"]));
+    }
+
+    /// docs/apiserver.md: row 117.
+    async fn a_group_says_its_versions(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let groups = raw.get("/apis").await.ok();
+        assert_eq!(groups["kind"], "APIGroupList");
+        let version = json!({ "groupVersion": "coordination.k8s.io/v1", "version": "v1" });
+        let group = groups["groups"].as_array().expect("groups").iter()
+            .find(|group| group["name"] == "coordination.k8s.io").expect("it is served");
+        assert_eq!(group["preferredVersion"], version);
+        assert!(group["versions"].as_array().expect("versions").contains(&version));
+        let alone = raw.get("/apis/coordination.k8s.io").await.ok();
+        assert_eq!((&alone["kind"], &alone["preferredVersion"]), (&json!("APIGroup"), &version));
+        let list = raw.get("/apis/coordination.k8s.io/v1").await.ok();
+        assert_eq!(resource(&list, "leases")["kind"], "Lease");
+    }
+
+    /// docs/apiserver.md: rows 116, 117.
+    async fn a_defined_kind_is_found_like_any_other(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, json!({ "type": "object" })).await;
+        let list = raw.until(&format!("/apis/{}/v1", widget.group), |answer| answer.code == 200).await;
+        let found = resource(&list, "widgets");
+        for (member, value) in [
+            ("kind", json!("Widget")),
+            ("singularName", json!("widget")),
+            ("namespaced", json!(true)),
+            ("shortNames", json!(["wd"])),
+            ("categories", json!(["all"])),
+            ("verbs", json!(["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"])),
+        ] {
+            assert_eq!(found[member], value, "{member}");
+        }
+        assert_eq!(resource(&list, "widgets/status")["verbs"], json!(["get", "patch", "update"]));
+        let here = |answer: &super::raw::Answer| {
+            let groups = answer.body["groups"].as_array().into_iter().flatten();
+            groups.into_iter().any(|group| group["name"] == widget.group.as_str())
+        };
+        raw.until("/apis", here).await;
+    }
+
+    /// docs/apiserver.md: row 118.
+    async fn everything_is_found_at_once(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let answer = raw.get_as("/api", AGGREGATED).await;
+        for part in AGGREGATED.split(';') {
+            assert!(answer.content_type.contains(part), "{}", answer.content_type);
+        }
+        let list = answer.ok();
+        assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+        let resources = list["items"][0]["versions"][0]["resources"].as_array().expect("resources");
+        let maps = resources.iter().find(|found| found["resource"] == "configmaps").expect("served");
+        assert_eq!(maps["responseKind"]["kind"], "ConfigMap");
+        assert_eq!((&maps["scope"], &maps["shortNames"]), (&json!("Namespaced"), &json!(["cm"])));
+        // An older client asks for a version that is no more, and gets the plain document.
+        let old = AGGREGATED.replace("v=v2;", "v=v2beta1;");
+        let plain = raw.get_as("/api", &format!("{old},application/json")).await.ok();
+        assert_eq!(plain["kind"], "APIVersions");
+    }
+
+    /// docs/apiserver.md: rows 120, 121.
+    async fn the_server_says_its_version_and_that_it_is_well(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let version = raw.get("/version").await.ok();
+        assert_eq!(version["major"], "1");
+        assert!(version["gitVersion"].as_str().is_some_and(|version| version.starts_with("v1.")), "{version}");
+        for path in ["/healthz", "/livez", "/readyz"] {
+            let answer = raw.get(path).await;
+            assert_eq!((answer.code, answer.text.as_str()), (200, "ok"), "{path}");
+            assert!(answer.content_type.starts_with("text/plain"), "{path}");
+        }
+    }
+}
+
+/// One entry of an `APIResourceList`.
+#[track_caller]
+fn resource<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let mut resources = list["resources"].as_array().expect("resources").iter();
+    resources
+        .find(|resource| resource["name"] == name)
+        .expect("it is served")
+}

@@ -1,0 +1,196 @@
+//! What a schema does to an object: it refuses, fills in, and prunes.
+
+use serde_json::{Value, json};
+
+use super::{raw::Raw, widget::Widget};
+
+on_both_servers! {
+    /// docs/apiserver.md: rows 8, 108, 112.
+    async fn what_breaks_its_schema_is_told_where_and_why(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        for (spec, told) in [
+            (json!({}), "spec.size: Required value"),
+            (json!({ "size": "3" }), r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#),
+            (json!({ "size": 0 }), "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"),
+            (json!({ "size": 11 }), "spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10"),
+            (json!({ "size": 1, "colour": "blue" }), r#"spec.colour: Unsupported value: "blue": supported values: "grey", "red""#),
+            (json!({ "size": 1, "host": "No!" }), r#"spec.host: Invalid value: "No!": spec.host in body should match '^[a-z.]+$'"#),
+            (json!({ "size": 1, "host": "abcdefghi" }), "spec.host: Too long: may not be more than 8 bytes"),
+            (json!({ "size": 1, "since": "now" }), r#"spec.since: Invalid value: "now": spec.since in body must be of type date-time: "now""#),
+            (json!({ "size": 1, "limit": true }), r#"spec.limit: Invalid value: "boolean": spec.limit in body must be of type integer,string: "boolean""#),
+            (json!({ "size": 1, "tags": ["a", "b", "a"] }), r#"spec.tags[2]: Duplicate value: "a""#),
+            (json!({ "size": 1, "ports": [{ "name": "a" }, { "name": "b" }, { "name": "c" }] }), "spec.ports: Too many: 3: must have at most 2 items"),
+            (json!({ "size": 1, "ports": [{ "name": "a" }, { "name": "a", "port": 1 }] }), r#"spec.ports[1]: Duplicate value: {"name":"a"}"#),
+            (json!({ "size": 1, "ports": [{ "port": 1 }] }), "spec.ports[0].name: Required value"),
+        ] {
+            let message = raw.post(&widget.all(), &widget.object("w", &spec)).await.refused(422, "Invalid");
+            let about = format!("Widget.{} \"w\" is invalid: ", widget.group);
+            assert_eq!(message.strip_prefix(&about), Some(told), "{spec}: {message}");
+        }
+    }
+
+    /// docs/apiserver.md: rows 3, 8, 108.
+    async fn every_fault_is_a_cause_with_its_field(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        let object = widget.object("w", &json!({ "colour": "blue", "host": 3 }));
+        let answer = raw.post(&widget.all(), &object).await;
+        let details = &answer.body["details"];
+        assert_eq!((&details["kind"], &details["group"]), (&json!("Widget"), &json!(widget.group)));
+        let causes = details["causes"].as_array().expect("causes");
+        let mut causes: Vec<_> = causes.iter()
+            .map(|cause| format!("{} {}", cause["field"], cause["reason"]).replace('"', "")).collect();
+        causes.sort();
+        assert_eq!(causes, [
+            "spec.colour FieldValueNotSupported",
+            "spec.host FieldValueTypeInvalid",
+            "spec.size FieldValueRequired",
+        ]);
+        answer.refused(422, "Invalid");
+    }
+
+    /// docs/apiserver.md: row 108.
+    async fn an_update_must_fit_the_schema_too(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        let created = widget.create("w", &json!({ "size": 1 })).await;
+        let patch = json!({ "spec": { "size": 0 } });
+        raw.merge(&widget.one("w"), &patch).await.refused(422, "Invalid");
+        let mut whole = created.clone();
+        whole["spec"] = json!({});
+        raw.put(&widget.one("w"), &whole).await.refused(422, "Invalid");
+        let wrong = json!({ "status": { "ready": "yes" } });
+        raw.merge(&format!("{}/status", widget.one("w")), &wrong).await.refused(422, "Invalid");
+        assert_eq!(raw.get(&widget.one("w")).await.ok(), created);
+    }
+
+    /// docs/apiserver.md: row 111.
+    async fn what_the_schema_does_not_know_is_pruned(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        let mut object = widget.object("w", &json!({
+            "size": 1, "colour": "red", "unknown": 1,
+            "ports": [{ "name": "a", "port": 1, "speed": 3 }],
+            "free": { "any": { "thing": 1 }, "known": { "a": "b", "unknown": 1 } },
+        }));
+        object["top"] = 1.into();
+        object["metadata"]["unknown"] = 1.into();
+        let created = raw.post(&widget.all(), &object).await.ok();
+        let kept = json!({
+            "size": 1, "colour": "red",
+            "ports": [{ "name": "a", "port": 1 }],
+            "free": { "any": { "thing": 1 }, "known": { "a": "b" } },
+        });
+        assert_eq!(created["spec"], kept);
+        assert_eq!(created.get("top"), None);
+        assert_eq!(created["metadata"].get("unknown"), None);
+        let patch = json!({ "spec": { "later": 1 } });
+        let patched = raw.merge(&widget.one("w"), &patch).await.ok();
+        assert_eq!(patched["spec"], kept);
+        assert_eq!(patched["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+    }
+
+    /// docs/apiserver.md: row 111.
+    async fn what_is_missing_is_filled_in(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        let spec = json!({ "size": 1, "colour": null, "host": null, "ports": [{ "name": "a" }] });
+        let created = widget.create("w", &spec).await;
+        // `host` may not be null and has no default: it is as if it weren't said.
+        assert_eq!(created["spec"], json!({
+            "size": 1, "colour": "grey", "ports": [{ "name": "a", "port": 80 }],
+        }));
+        let patch = json!({ "spec": { "colour": "red" } });
+        raw.merge(&widget.one("w"), &patch).await.ok();
+        let patch = json!({ "spec": { "colour": null } });
+        let patched = raw.merge(&widget.one("w"), &patch).await.ok();
+        assert_eq!(patched["spec"]["colour"], "grey");
+    }
+
+    /// docs/apiserver.md: row 111.
+    async fn a_new_default_is_seen_in_what_was_stored_before(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let mut without = schema();
+        without["properties"]["colour"].as_object_mut().expect("a schema").remove("default");
+        widget.define(&widget.definition(without)).await;
+        let created = widget.create("w", &json!({ "size": 1 })).await;
+        assert_eq!(created["spec"], json!({ "size": 1 }));
+        let patch = json!([{
+            "op": "add",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour/default",
+            "value": "red",
+        }]);
+        raw.patch(&widget.own_path(), "json", &patch.to_string()).await.ok();
+        let seen = raw.until(&widget.one("w"), |answer| answer.body["spec"]["colour"] == "red").await;
+        assert_eq!(seen["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+    }
+
+    /// docs/apiserver.md: row 108.
+    async fn a_number_or_a_string_may_be_either(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        for (name, limit) in [("number", json!(80)), ("string", json!("80%"))] {
+            let created = widget.create(name, &json!({ "size": 1, "limit": limit })).await;
+            assert_eq!(created["spec"]["limit"], limit);
+        }
+    }
+
+    /// docs/apiserver.md: rows 108, 111.
+    async fn a_null_stays_where_it_may(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        let created = widget.create("w", &json!({ "size": 1, "note": null })).await;
+        assert_eq!(created["spec"]["note"], Value::Null);
+        assert!(created["spec"].as_object().expect("a spec").contains_key("note"));
+    }
+
+    /// docs/apiserver.md: rows 20, 82.
+    async fn who_asks_for_it_is_told_of_unknown_fields(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, schema()).await;
+        let object = widget.object("w", &json!({ "size": 1, "unknown": 1 }));
+        let strict = format!("{}?fieldValidation=Strict", widget.all());
+        let message = raw.post(&strict, &object).await.refused(400, "BadRequest");
+        assert!(message.ends_with("strict decoding error: unknown field \"spec.unknown\""), "{message}");
+        let ignored = raw.post(&format!("{}?fieldValidation=Ignore&dryRun=All", widget.all()), &object).await;
+        assert_eq!((ignored.code, ignored.warning.as_str()), (201, ""));
+        let warned = raw.post(&widget.all(), &object).await;
+        assert_eq!((warned.code, warned.warning.as_str()), (201, "299 - \"unknown field \\\"spec.unknown\\\"\""));
+    }
+}
+
+/// A schema with something of everything.
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["size"],
+        "properties": {
+            "size": { "type": "integer", "minimum": 1, "maximum": 10 },
+            "colour": { "type": "string", "enum": ["grey", "red"], "default": "grey" },
+            "host": { "type": "string", "pattern": "^[a-z.]+$", "maxLength": 8 },
+            "since": { "type": "string", "format": "date-time" },
+            "limit": { "x-kubernetes-int-or-string": true },
+            "note": { "type": "string", "nullable": true },
+            "tags": { "type": "array", "x-kubernetes-list-type": "set", "items": { "type": "string" } },
+            "ports": {
+                "type": "array", "maxItems": 2,
+                "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {
+                    "type": "object", "required": ["name"],
+                    "properties": {
+                        "name": { "type": "string" },
+                        "port": { "type": "integer", "default": 80 },
+                    },
+                },
+            },
+            "free": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "known": { "type": "object", "properties": { "a": { "type": "string" } } },
+                },
+            },
+        },
+    })
+}

@@ -183,9 +183,15 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         let mut lines = Lines::new(self.requests.patience.bytes);
         loop {
             let again = self.aside.next().map(|(due, key)| (due, key.clone()));
+            let patience = &self.requests.patience;
+            let limit = if self.session.is_following() {
+                patience.silence
+            } else {
+                patience.answer
+            };
             let chunk = tokio::select! {
                 biased;
-                chunk = self.requests.chunk(&mut body, Verb::Watch) => chunk?,
+                chunk = self.requests.chunk(&mut body, Verb::Watch, limit) => chunk?,
                 () = until(again.as_ref().map(|(due, _)| *due)) => {
                     if let Some((_, key)) = again {
                         self.look_again(key).await?;

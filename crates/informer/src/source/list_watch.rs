@@ -36,6 +36,7 @@ use crate::{Backoff, Trim, WatchError};
 /// | backoff | [`Backoff::CLIENT_GO`] |
 /// | length of a watch | 5 to 10 minutes, at random |
 /// | silence that breaks a watch | 3 minutes: the server sends a bookmark each minute |
+/// | silence that breaks a list | 30 seconds |
 /// | longest line of a watch, longest page of a list | 256 MiB |
 /// | fields dropped | `metadata.managedFields` |
 ///

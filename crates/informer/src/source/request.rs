@@ -33,10 +33,11 @@ pub(super) struct Requests<K: Resource> {
 /// How long to wait for what.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// The longest time from a request to the head of its answer.
-    pub(super) head: Duration,
+    /// The longest time without a byte while an answer is awaited: its head, a list, or what
+    /// is there at the beginning of a streamed list. A server that works on one keeps talking.
+    pub(super) answer: Duration,
 
-    /// The longest time without a byte.
+    /// The longest time without a byte while nothing need happen.
     pub(super) silence: Duration,
 
     /// The greatest number of bytes of one page, and of one line of a watch.
@@ -58,7 +59,7 @@ impl<K: Resource> Requests<K> {
             fields: None,
             page_size: super::ListWatch::<K>::DEFAULT_PAGE_SIZE.get(),
             patience: Patience {
-                head: Duration::from_secs(30),
+                answer: Duration::from_secs(30),
                 silence: super::ListWatch::<K>::DEFAULT_SILENCE,
                 bytes: super::ListWatch::<K>::DEFAULT_MAX_BYTES,
             },
@@ -139,7 +140,7 @@ impl<K: Resource> Requests<K> {
     ) -> Result<Bytes, WatchError> {
         let mut body = answer.into_body();
         let mut whole = Vec::new();
-        while let Some(chunk) = self.chunk(&mut body, verb).await? {
+        while let Some(chunk) = self.chunk(&mut body, verb, self.patience.answer).await? {
             if whole.len() + chunk.len() > self.patience.bytes {
                 return Err(WatchError::TooLong {
                     resource: Arc::clone(&self.resource),
@@ -152,7 +153,7 @@ impl<K: Resource> Requests<K> {
         Ok(Bytes::from(whole))
     }
 
-    /// The next piece of `body`; none at its end.
+    /// The next piece of `body`; none at its end. Nothing may come for `limit` at most.
     ///
     /// # Cancel safety
     ///
@@ -161,14 +162,15 @@ impl<K: Resource> Requests<K> {
         &self,
         body: &mut Body,
         verb: Verb,
+        limit: Duration,
     ) -> Result<Option<Bytes>, WatchError> {
         loop {
-            let frame = timeout(self.patience.silence, body.frame())
+            let frame = timeout(limit, body.frame())
                 .await
                 .map_err(|_| WatchError::Silent {
                     resource: Arc::clone(&self.resource),
                     verb,
-                    limit: self.patience.silence,
+                    limit,
                 })?;
             match frame {
                 None => return Ok(None),
@@ -224,12 +226,12 @@ impl<K: Resource> Requests<K> {
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body)
             .map_err(|error| self.connection(verb, kube::Error::HttpError(error)))?;
-        let answer = timeout(self.patience.head, self.client.send(request))
+        let answer = timeout(self.patience.answer, self.client.send(request))
             .await
             .map_err(|_| WatchError::Silent {
                 resource: Arc::clone(&self.resource),
                 verb,
-                limit: self.patience.head,
+                limit: self.patience.answer,
             })?
             .map_err(|error| self.connection(verb, error))?;
         if answer.status().is_success() {
@@ -246,7 +248,7 @@ impl<K: Resource> Requests<K> {
         let retry_after = retry_after(answer.headers());
         let mut body = answer.into_body();
         let mut text = Vec::new();
-        while let Ok(Some(chunk)) = self.chunk(&mut body, verb).await {
+        while let Ok(Some(chunk)) = self.chunk(&mut body, verb, self.patience.answer).await {
             text.extend_from_slice(&chunk);
             if text.len() > LONGEST {
                 break;

@@ -150,6 +150,11 @@ impl Session {
         matches!(self.phase, Phase::Picture(Paging::Fresh | Paging::OnePiece))
     }
 
+    /// Whether there is a whole picture, which is kept current.
+    pub(crate) fn is_following(&self) -> bool {
+        matches!(self.phase, Phase::Following)
+    }
+
     /// Looks at a page before its items are used.
     ///
     /// # Errors

@@ -269,6 +269,47 @@ impl Drop for Ended {
     }
 }
 
+#[test]
+fn watchers_and_reconcilers_shows_order_policies_and_what_is_scraped() {
+    let output = run("watchers_and_reconcilers", &[]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}\n{complaints}");
+    let mut rest = told.as_ref();
+    for expected in [
+        // Watchers in add order, then reconcilers in add order.
+        "clerk    books book, for Elm Street",
+        "camera   takes a picture of book",
+        "packer   wraps book",
+        "courier  brings book to Elm Street, at try 1",
+        // A retry of one's own, with the state of the try before.
+        "courier  piano: try 1: the van is too small",
+        "office   again in 150ms",
+        "courier  piano: try 2: the van is too small",
+        // A dequeue policy of one's own.
+        "office   keep the retry for piano: its address is the same",
+        "courier  brings piano to Hill Road, at try",
+        "office   drop the retry for harp: its address is another",
+        "courier  brings harp to Garden Row, at try 1",
+        // What is given up is told, and made again on request.
+        "office   given up: aquarium: reconciler 1 of parcels default/aquarium on CREATE",
+        "you      find default/aquarium among what was given up",
+        "courier  brings aquarium to Dry Dock, at try 2",
+        "courier  fetches book back",
+        // What was scraped.
+        "What Prometheus reads at http://127.0.0.1:",
+        "informer_events_total{controller=\"post\",event_type=\"CREATE\",kind=\"parcels\"} 4",
+        "retries_exhausted_total{controller=\"post\",kind=\"parcels\"} 1",
+        "pending_retries{controller=\"post\"} 0",
+        "all is well",
+    ] {
+        let (_, after) = rest
+            .split_once(expected)
+            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+        rest = after;
+    }
+}
+
 fn run(example: &str, arguments: &[&str]) -> Output {
     let output = Command::new(built(example)).args(arguments).output();
     output.expect("the example runs")

@@ -1,0 +1,58 @@
+//! What becomes of calls that fail: policies of our own, as closures.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass::{Action, AnyObject, Arrival, ErrorReport, HandlerError, PendingRetry};
+
+use crate::{
+    diary::{Diary, Who},
+    parcel,
+    staff::Trouble,
+};
+
+/// Trouble on the road is tried again soon, and a little later each time; what is forbidden is
+/// given up at once.
+pub(crate) fn retry(diary: &Diary) -> impl Fn(&HandlerError, u32) -> Option<Duration> + use<> {
+    let diary = diary.clone();
+    move |error, attempt| {
+        if let Some(Trouble::Forbidden) = error.downcast_ref() {
+            return None;
+        }
+        let delay = Duration::from_millis(150) * (attempt + 1);
+        diary.tell(Who::Office, format_args!("again in {delay:?}"));
+        (attempt < 50).then_some(delay)
+    }
+}
+
+/// A retry is kept while the address stays: a new note brings the parcel no further.
+pub(crate) fn dequeue(diary: &Diary) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool + use<> {
+    fn address(object: &dyn AnyObject) -> Option<&str> {
+        object.downcast_ref::<ConfigMap>().map(parcel::to)
+    }
+    let diary = diary.clone();
+    move |arrival, pending| {
+        let moved = address(arrival.object) != address(pending.object);
+        let drop = moved || arrival.action == Action::Deleted;
+        let name = arrival.key.name();
+        let (word, why) = if drop {
+            ("drop", "its address is another")
+        } else {
+            ("keep", "its address is the same")
+        };
+        diary.tell(
+            Who::Office,
+            format_args!("{word} the retry for {name}: {why}"),
+        );
+        drop
+    }
+}
+
+/// Is told what was given up.
+pub(crate) fn exhausted(diary: &Diary) -> impl Fn(&ErrorReport<'_>) + use<> {
+    let diary = diary.clone();
+    move |report| {
+        let name = report.key.name();
+        diary.tell(Who::Office, format_args!("given up: {name}: {report}"));
+    }
+}

@@ -12,7 +12,7 @@ on_both_servers! {
     async fn a_definition_is_accepted_and_then_established(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let created = raw.post(DEFINITIONS, &widget.definition(any())).await.ok();
+        let created = raw.post(DEFINITIONS, &widget.definition(&any())).await.ok();
         let names = &created["spec"]["names"];
         assert_eq!((&names["singular"], &names["listKind"]), (&json!("widget"), &json!("WidgetList")));
         assert_eq!(created["spec"]["conversion"]["strategy"], "None");
@@ -36,7 +36,7 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         assert_eq!(raw.get(&widget.all()).await.code, 404);
-        widget.define(&widget.definition(any())).await;
+        widget.define(&widget.definition(&any())).await;
         for path in [
             raw.at(&format!("/apis/{}/v2", widget.group), "widgets"),
             raw.at(&format!("/apis/{}/v1", widget.group), "gadgets"),
@@ -54,7 +54,7 @@ on_both_servers! {
     async fn a_version_that_is_not_served_is_not_found(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let mut definition = widget.definition(any());
+        let mut definition = widget.definition(&any());
         let mut old = definition["spec"]["versions"][0].clone();
         old["name"] = "v1alpha1".into();
         old["storage"] = false.into();
@@ -69,7 +69,7 @@ on_both_servers! {
     async fn an_object_is_the_same_in_every_version(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let mut definition = widget.definition(any());
+        let mut definition = widget.definition(&any());
         let mut beta = definition["spec"]["versions"][0].clone();
         beta["name"] = "v1beta1".into();
         beta["storage"] = false.into();
@@ -94,11 +94,11 @@ on_both_servers! {
             (json!({ "type": "integer", "default": "x" }), "properties[spec].default: Invalid value: \"string\":  in body must be of type integer: \"string\""),
             (json!({ "type": "thing" }), "properties[spec].type: Unsupported value: \"thing\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\""),
         ] {
-            let message = raw.post(DEFINITIONS, &widget.definition(spec)).await.refused(422, "Invalid");
+            let message = raw.post(DEFINITIONS, &widget.definition(&spec)).await.refused(422, "Invalid");
             let about = format!("CustomResourceDefinition.apiextensions.k8s.io \"{}\" is invalid: ", widget.name());
             assert!(message.starts_with(&about) && message.contains(told), "{message}");
         }
-        let mut none = widget.definition(any());
+        let mut none = widget.definition(&any());
         none["spec"]["versions"][0].as_object_mut().expect("a version").remove("schema");
         raw.post(DEFINITIONS, &none).await.refused(422, "Invalid");
         assert_eq!(raw.get(&widget.own_path()).await.code, 404);
@@ -108,7 +108,7 @@ on_both_servers! {
     async fn a_definition_is_named_after_what_it_defines(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let mut definition = widget.definition(any());
+        let mut definition = widget.definition(&any());
         let other = format!("gadgets.{}", widget.group);
         definition["metadata"]["name"] = other.into();
         let message = raw.post(DEFINITIONS, &definition).await.refused(422, "Invalid");
@@ -118,7 +118,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 114.
     async fn the_objects_of_a_kind_go_with_its_definition(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, any()).await;
+        let widget = Widget::served(&raw, &any()).await;
         widget.create("a", &json!({})).await;
         let mut events = raw.watch(&format!("{}?watch=1", widget.all())).await;
         assert_eq!(events.told().await, "ADDED a");
@@ -126,7 +126,7 @@ on_both_servers! {
         assert_eq!(events.told().await, "DELETED a");
         raw.until(&widget.own_path(), |answer| answer.code == 404).await;
         raw.until(&widget.all(), |answer| answer.code == 404).await;
-        widget.define(&widget.definition(any())).await;
+        widget.define(&widget.definition(&any())).await;
         assert_eq!(names(&raw.get(&widget.all()).await.ok()), "", "what is gone does not come back");
     }
 }

@@ -44,7 +44,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 116, 117.
     async fn a_defined_kind_is_found_like_any_other(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, json!({ "type": "object" })).await;
+        let widget = Widget::served(&raw, &json!({ "type": "object" })).await;
         let list = raw.until(&format!("/apis/{}/v1", widget.group), |answer| answer.code == 200).await;
         let found = resource(&list, "widgets");
         for (member, value) in [

@@ -95,8 +95,8 @@ on_both_servers! {
     async fn a_config_map_has_no_generation(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        let patch = json!({ "data": { "k": "v" } });
-        let changed = raw.merge(&format!("{}/a", raw.maps()), &patch).await.ok();
+        let change = json!({ "data": { "k": "v" } });
+        let changed = raw.merge(&format!("{}/a", raw.maps()), &change).await.ok();
         assert_eq!(changed["metadata"].get("generation"), None);
     }
 

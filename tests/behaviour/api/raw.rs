@@ -91,15 +91,15 @@ impl Raw {
     }
 
     /// Sends a merge patch.
-    pub(super) async fn merge(&self, path: &str, patch: &Value) -> Answer {
-        self.patch(path, "merge", &patch.to_string()).await
+    pub(super) async fn merge(&self, path: &str, change: &Value) -> Answer {
+        self.patch(path, "merge", &change.to_string()).await
     }
 
     /// Sends a patch of the kind `merge`, `json` or `strategic-merge`.
-    pub(super) async fn patch(&self, path: &str, kind: &str, patch: &str) -> Answer {
+    pub(super) async fn patch(&self, path: &str, kind: &str, change: &str) -> Answer {
         let content_type = format!("application/{kind}-patch+json");
         let headers = [("content-type", content_type.as_str())];
-        self.ask(Method::PATCH, path, &headers, patch).await
+        self.ask(Method::PATCH, path, &headers, change).await
     }
 
     pub(super) async fn delete(&self, path: &str) -> Answer {

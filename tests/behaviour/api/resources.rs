@@ -11,7 +11,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 74.
     async fn an_update_says_which_version_it_is_of(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, sized()).await;
+        let widget = Widget::served(&raw, &sized()).await;
         let created = widget.create("w", &json!({ "size": 1 })).await;
         let blind = widget.object("w", &json!({ "size": 2 }));
         let message = raw.put(&widget.one("w"), &blind).await.refused(422, "Invalid");
@@ -26,7 +26,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 11, 78.
     async fn there_is_no_strategic_patch_of_a_custom_resource(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, sized()).await;
+        let widget = Widget::served(&raw, &sized()).await;
         widget.create("w", &json!({ "size": 1 })).await;
         raw.patch(&widget.one("w"), "strategic-merge", "{}").await.refused(415, "UnsupportedMediaType");
     }
@@ -34,7 +34,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 3, 4, 6, 9.
     async fn a_refusal_names_the_group(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, sized()).await;
+        let widget = Widget::served(&raw, &sized()).await;
         let group = &widget.group;
         let none = raw.get(&widget.one("w")).await;
         assert_eq!(none.body["details"], json!({ "name": "w", "group": group, "kind": "widgets" }));
@@ -51,7 +51,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 31, 76.
     async fn status_and_spec_are_two_places(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, sized()).await;
+        let widget = Widget::served(&raw, &sized()).await;
         let mut object = widget.object("w", &json!({ "size": 1 }));
         object["status"] = json!({ "ready": true });
         object["metadata"]["generation"] = 7.into();
@@ -84,7 +84,7 @@ on_both_servers! {
     async fn without_a_place_of_its_own_a_status_is_part_of_the_object(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let mut definition = widget.definition(sized());
+        let mut definition = widget.definition(&sized());
         definition["spec"]["versions"][0].as_object_mut().expect("a version").remove("subresources");
         widget.define(&definition).await;
         let mut object = widget.object("w", &json!({ "size": 1 }));
@@ -100,7 +100,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 31, 91, 92.
     async fn to_die_is_a_new_generation(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, sized()).await;
+        let widget = Widget::served(&raw, &sized()).await;
         let mut object = widget.object("w", &json!({ "size": 1 }));
         object["metadata"]["finalizers"] = json!(["test.windlass.dev/a"]);
         raw.post(&widget.all(), &object).await.ok();
@@ -118,7 +118,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 51.
     async fn the_items_of_a_list_say_what_they_are(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, sized()).await;
+        let widget = Widget::served(&raw, &sized()).await;
         let empty = raw.get(&widget.all()).await.ok();
         assert_eq!((&empty["kind"], &empty["items"]), (&json!("WidgetList"), &json!([])));
         let created = widget.create("w", &json!({ "size": 1 })).await;
@@ -130,7 +130,7 @@ on_both_servers! {
     async fn fields_that_the_definition_names_select(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let mut definition = widget.definition(sized());
+        let mut definition = widget.definition(&sized());
         definition["spec"]["versions"][0]["selectableFields"] = json!([{ "jsonPath": ".spec.colour" }]);
         widget.define(&definition).await;
         widget.create("g", &json!({ "size": 1, "colour": "green" })).await;
@@ -148,7 +148,7 @@ on_both_servers! {
     async fn a_table_has_the_columns_of_the_definition(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
-        let mut definition = widget.definition(sized());
+        let mut definition = widget.definition(&sized());
         definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
             { "name": "Size", "type": "integer", "jsonPath": ".spec.size" },
             { "name": "Colour", "type": "string", "jsonPath": ".spec.colour", "priority": 1 },

@@ -8,7 +8,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 8, 108, 112.
     async fn what_breaks_its_schema_is_told_where_and_why(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         for (spec, told) in [
             (json!({}), "spec.size: Required value"),
             (json!({ "size": "3" }), r#"spec.size: Invalid value: "string": spec.size in body must be of type integer: "string""#),
@@ -33,7 +33,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 3, 8, 108.
     async fn every_fault_is_a_cause_with_its_field(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         let object = widget.object("w", &json!({ "colour": "blue", "host": 3 }));
         let answer = raw.post(&widget.all(), &object).await;
         let details = &answer.body["details"];
@@ -53,10 +53,10 @@ on_both_servers! {
     /// docs/apiserver.md: row 108.
     async fn an_update_must_fit_the_schema_too(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         let created = widget.create("w", &json!({ "size": 1 })).await;
-        let patch = json!({ "spec": { "size": 0 } });
-        raw.merge(&widget.one("w"), &patch).await.refused(422, "Invalid");
+        let change = json!({ "spec": { "size": 0 } });
+        raw.merge(&widget.one("w"), &change).await.refused(422, "Invalid");
         let mut whole = created.clone();
         whole["spec"] = json!({});
         raw.put(&widget.one("w"), &whole).await.refused(422, "Invalid");
@@ -68,7 +68,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 111.
     async fn what_the_schema_does_not_know_is_pruned(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         let mut object = widget.object("w", &json!({
             "size": 1, "colour": "red", "unknown": 1,
             "ports": [{ "name": "a", "port": 1, "speed": 3 }],
@@ -85,8 +85,8 @@ on_both_servers! {
         assert_eq!(created["spec"], kept);
         assert_eq!(created.get("top"), None);
         assert_eq!(created["metadata"].get("unknown"), None);
-        let patch = json!({ "spec": { "later": 1 } });
-        let patched = raw.merge(&widget.one("w"), &patch).await.ok();
+        let change = json!({ "spec": { "later": 1 } });
+        let patched = raw.merge(&widget.one("w"), &change).await.ok();
         assert_eq!(patched["spec"], kept);
         assert_eq!(patched["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
     }
@@ -94,17 +94,17 @@ on_both_servers! {
     /// docs/apiserver.md: row 111.
     async fn what_is_missing_is_filled_in(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         let spec = json!({ "size": 1, "colour": null, "host": null, "ports": [{ "name": "a" }] });
         let created = widget.create("w", &spec).await;
         // `host` may not be null and has no default: it is as if it weren't said.
         assert_eq!(created["spec"], json!({
             "size": 1, "colour": "grey", "ports": [{ "name": "a", "port": 80 }],
         }));
-        let patch = json!({ "spec": { "colour": "red" } });
-        raw.merge(&widget.one("w"), &patch).await.ok();
-        let patch = json!({ "spec": { "colour": null } });
-        let patched = raw.merge(&widget.one("w"), &patch).await.ok();
+        let change = json!({ "spec": { "colour": "red" } });
+        raw.merge(&widget.one("w"), &change).await.ok();
+        let change = json!({ "spec": { "colour": null } });
+        let patched = raw.merge(&widget.one("w"), &change).await.ok();
         assert_eq!(patched["spec"]["colour"], "grey");
     }
 
@@ -114,15 +114,15 @@ on_both_servers! {
         let widget = Widget::new(&raw);
         let mut without = schema();
         without["properties"]["colour"].as_object_mut().expect("a schema").remove("default");
-        widget.define(&widget.definition(without)).await;
+        widget.define(&widget.definition(&without)).await;
         let created = widget.create("w", &json!({ "size": 1 })).await;
         assert_eq!(created["spec"], json!({ "size": 1 }));
-        let patch = json!([{
+        let change = json!([{
             "op": "add",
             "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour/default",
             "value": "red",
         }]);
-        raw.patch(&widget.own_path(), "json", &patch.to_string()).await.ok();
+        raw.patch(&widget.own_path(), "json", &change.to_string()).await.ok();
         let seen = raw.until(&widget.one("w"), |answer| answer.body["spec"]["colour"] == "red").await;
         assert_eq!(seen["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
     }
@@ -130,7 +130,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 108.
     async fn a_number_or_a_string_may_be_either(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         for (name, limit) in [("number", json!(80)), ("string", json!("80%"))] {
             let created = widget.create(name, &json!({ "size": 1, "limit": limit })).await;
             assert_eq!(created["spec"]["limit"], limit);
@@ -140,7 +140,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 108, 111.
     async fn a_null_stays_where_it_may(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         let created = widget.create("w", &json!({ "size": 1, "note": null })).await;
         assert_eq!(created["spec"]["note"], Value::Null);
         assert!(created["spec"].as_object().expect("a spec").contains_key("note"));
@@ -149,7 +149,7 @@ on_both_servers! {
     /// docs/apiserver.md: rows 20, 82.
     async fn who_asks_for_it_is_told_of_unknown_fields(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        let widget = Widget::served(&raw, schema()).await;
+        let widget = Widget::served(&raw, &schema()).await;
         let object = widget.object("w", &json!({ "size": 1, "unknown": 1 }));
         let strict = format!("{}?fieldValidation=Strict", widget.all());
         let message = raw.post(&strict, &object).await.refused(400, "BadRequest");

@@ -153,8 +153,8 @@ on_both_servers! {
         let path = format!("{}?watch=1&resourceVersion={from}&labelSelector=tier%3Dfront", raw.maps());
         let mut events = raw.watch(&path).await;
         let label = async |labels: Value| {
-            let patch = json!({ "metadata": { "labels": labels } });
-            raw.merge(&format!("{}/a", raw.maps()), &patch).await.ok()
+            let change = json!({ "metadata": { "labels": labels } });
+            raw.merge(&format!("{}/a", raw.maps()), &change).await.ok()
         };
         label(json!({ "tier": "front" })).await;
         assert_eq!(events.told().await, "ADDED a");

@@ -19,14 +19,14 @@ impl<'a> Widget<'a> {
     }
 
     /// Defines the kind, with this schema of its `spec`, and waits until it is served.
-    pub(super) async fn served(raw: &'a Raw, spec: Value) -> Self {
+    pub(super) async fn served(raw: &'a Raw, spec: &Value) -> Self {
         let widget = Self::new(raw);
         widget.define(&widget.definition(spec)).await;
         widget
     }
 
     /// A definition with one version, and with a status of its own.
-    pub(super) fn definition(&self, spec: Value) -> Value {
+    pub(super) fn definition(&self, spec: &Value) -> Value {
         json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",

@@ -69,8 +69,8 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let path = format!("{}/a", raw.maps());
-        for patch in ["{", "{}", r#"{"op":"remove"}"#, "3"] {
-            raw.patch(&path, "json", patch).await.refused(400, "BadRequest");
+        for change in ["{", "{}", r#"{"op":"remove"}"#, "3"] {
+            raw.patch(&path, "json", change).await.refused(400, "BadRequest");
         }
         let missing = r#"[{"op":"remove","path":"/data/none"}]"#;
         raw.patch(&path, "json", missing).await.refused(422, "Invalid");
@@ -81,13 +81,13 @@ on_both_servers! {
     async fn a_json_patch_is_done_in_its_order(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
-        let patch = r#"[
+        let change = r#"[
             {"op":"add","path":"/data","value":{"a":"1"}},
             {"op":"test","path":"/data/a","value":"1"},
             {"op":"copy","from":"/data/a","path":"/data/c"},
             {"op":"move","from":"/data/a","path":"/data/b"}
         ]"#;
-        let patched = raw.patch(&format!("{}/a", raw.maps()), "json", patch).await.ok();
+        let patched = raw.patch(&format!("{}/a", raw.maps()), "json", change).await.ok();
         assert_eq!(patched["data"], json!({ "b": "1", "c": "1" }));
     }
 
@@ -96,12 +96,12 @@ on_both_servers! {
         let raw = Raw::new(&cluster).await;
         let body = json!({ "metadata": { "name": "a", "labels": { "x": "y" } }, "data": { "a": "1", "b": "2" } });
         raw.post(&raw.maps(), &body).await.ok();
-        let patch = json!({ "metadata": { "labels": null }, "data": { "a": null, "c": "3" } });
-        let patched = raw.merge(&format!("{}/a", raw.maps()), &patch).await.ok();
+        let change = json!({ "metadata": { "labels": null }, "data": { "a": null, "c": "3" } });
+        let patched = raw.merge(&format!("{}/a", raw.maps()), &change).await.ok();
         assert_eq!(patched["data"], json!({ "b": "2", "c": "3" }));
         assert_eq!(patched["metadata"].get("labels"), None);
-        for patch in ["{", "[]"] {
-            raw.patch(&format!("{}/a", raw.maps()), "merge", patch).await.refused(400, "BadRequest");
+        for change in ["{", "[]"] {
+            raw.patch(&format!("{}/a", raw.maps()), "merge", change).await.refused(400, "BadRequest");
         }
     }
 
@@ -126,9 +126,9 @@ on_both_servers! {
         raw.post(&services, &json!({ "metadata": { "name": "s" }, "spec": { "ports": [
             { "name": "a", "port": 80 }, { "name": "b", "port": 81 },
         ] } })).await.ok();
-        let patch = json!({ "spec": { "ports": [{ "port": 81, "name": "c" }, { "port": 80, "$patch": "delete" }] } });
+        let change = json!({ "spec": { "ports": [{ "port": 81, "name": "c" }, { "port": 80, "$patch": "delete" }] } });
         let path = format!("{services}/s");
-        let patched = raw.patch(&path, "strategic-merge", &patch.to_string()).await.ok();
+        let patched = raw.patch(&path, "strategic-merge", &change.to_string()).await.ok();
         let ports = patched["spec"]["ports"].as_array().expect("ports");
         assert_eq!(ports.len(), 1, "{ports:?}");
         assert_eq!((&ports[0]["name"], &ports[0]["port"]), (&json!("c"), &json!(81)));

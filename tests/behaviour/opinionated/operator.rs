@@ -77,12 +77,11 @@ impl Log {
             object.name_any(),
             value(object)
         );
-        self.lines.send_modify(|lines| lines.push(line));
         let fewer = |left: u32| left.checked_sub(1);
-        match self
-            .failing
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
-        {
+        // Before anybody can hear of the call: whoever does may ask the next ones to fail.
+        let fails = (self.failing).fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer);
+        self.lines.send_modify(|lines| lines.push(line));
+        match fails {
             Ok(_) => Err(NotYet),
             Err(_) => Ok(()),
         }

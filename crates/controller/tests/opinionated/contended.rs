@@ -92,3 +92,22 @@ async fn a_recreated_object_is_not_taken_for_its_predecessor() {
     );
     running.stop(&rig).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_recreated_object_with_the_same_finalizers_is_another_all_the_same() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.plan(Fault::RebornAlike(2)).await;
+    rig.world.create("web", 1).await;
+    // The second was never added, whatever it carries.
+    assert_eq!(
+        rig.said().await,
+        "web [wip], add web=1, add web=1, web [own]"
+    );
+    rig.world.plan(Fault::RebornAlike(4)).await;
+    rig.world.delete("web").await;
+    // The first was cleaned up after; the finalizer of the second stays.
+    assert_eq!(rig.said().await, "delete web=1, sync web=1");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    running.stop(&rig).await;
+}

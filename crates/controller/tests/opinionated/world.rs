@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     Races(u32, &'static str),
     /// Before it, the object is deleted for good, and another of its name is made.
     Reborn(u32),
+    /// The same, and the other has the same finalizers.
+    RebornAlike(u32),
     /// Before each up to this one, somebody puts a finalizer of theirs.
     RacesUntil(u32),
     /// It is refused by somebody who always will: 422.
@@ -194,12 +196,8 @@ impl PatchClient<Lease> for World {
                     let theirs = format!("test.windlass.dev/x{number}");
                     state.race(name, &theirs).await;
                 }
-                Fault::Reborn(n) if n == number => {
-                    let mut lease = state.objects[name].clone();
-                    lease.metadata.uid = Some("uid-reborn".to_owned());
-                    lease.metadata.finalizers = None;
-                    state.write(lease).await;
-                }
+                Fault::Reborn(n) if n == number => state.reborn(name, false).await,
+                Fault::RebornAlike(n) if n == number => state.reborn(name, true).await,
                 _ => {}
             }
         }
@@ -255,6 +253,16 @@ impl State {
             }
         }
         lease
+    }
+
+    async fn reborn(&mut self, name: &str, alike: bool) {
+        let mut lease = self.objects[name].clone();
+        lease.metadata.uid = Some(format!("uid-reborn-{}", self.version));
+        lease.metadata.deletion_timestamp = None;
+        if !alike {
+            lease.metadata.finalizers = None;
+        }
+        self.write(lease).await;
     }
 
     async fn race(&mut self, name: &str, theirs: &str) {

@@ -10,6 +10,7 @@ use super::{
 on_both_servers! {
     /// docs/apiserver.md: row 106.
     async fn a_definition_is_accepted_and_then_established(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::new(&raw);
         let created = raw.post(DEFINITIONS, &widget.definition(&any())).await.ok();
@@ -117,6 +118,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 114.
     async fn the_objects_of_a_kind_go_with_its_definition(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &any()).await;
         widget.create("a", &json!({})).await;

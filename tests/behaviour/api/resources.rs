@@ -99,6 +99,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 31, 91, 92.
     async fn to_die_is_a_new_generation(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &sized()).await;
         let mut object = widget.object("w", &json!({ "size": 1 }));

@@ -47,6 +47,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 58.
     async fn a_watch_without_a_version_begins_with_what_is_there(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         raw.post(&raw.maps(), &named("b")).await.ok();
@@ -63,6 +64,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 56, 64.
     async fn a_watch_from_the_future_is_silent_until_it_ends(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let path = format!("{}?watch=1&resourceVersion=1000000000000&timeoutSeconds=1", raw.maps());
         let mut events = raw.watch(&path).await;
@@ -72,6 +74,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 64.
     async fn a_watch_ends_cleanly_when_its_time_is_up(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?watch=1&timeoutSeconds=1", raw.maps())).await;
@@ -81,6 +84,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 60.
     async fn what_is_there_ends_with_a_bookmark(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?{INITIAL}&allowWatchBookmarks=true", raw.maps())).await;
@@ -102,6 +106,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: rows 60, 63.
     async fn who_allows_no_bookmarks_gets_none(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?{INITIAL}", raw.maps())).await;
@@ -112,6 +117,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 61.
     async fn who_wants_nothing_of_what_is_there_gets_what_comes(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let query = "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
@@ -172,6 +178,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 70.
     async fn one_object_is_watched_by_its_name(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         raw.post(&raw.maps(), &named("b")).await.ok();
@@ -185,6 +192,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 52.
     async fn metadata_is_watched_alone(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
@@ -197,6 +205,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 53.
     async fn a_watched_table_has_its_header_once(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         raw.post(&raw.maps(), &named("a")).await.ok();
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -212,6 +221,7 @@ on_both_servers! {
 
     /// docs/apiserver.md: row 32.
     async fn a_write_that_changes_nothing_is_no_event(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let raw = Raw::new(&cluster).await;
         let created = raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?watch=1", raw.maps())).await;

@@ -26,7 +26,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Config, CustomResourceExt as _, Resource, ResourceExt as _,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
-    config::Kubeconfig,
+    config::{KubeConfigOptions, Kubeconfig},
     runtime::wait::{await_condition, conditions},
 };
 use serde_json::json;
@@ -233,8 +233,8 @@ fn watcher(life: &Arc<Life>) -> SimpleWatcher<Website> {
         let life = Arc::clone(life);
         move |site: &Website| {
             let version = site.resource_version().unwrap_or_default();
-            let line = format!("{:<5} {what} (version {version})", site.name_any());
-            life.tell(Who::Watcher, line);
+            let news = format!("{:<5} {what} (version {version})", site.name_any());
+            life.tell(Who::Watcher, news);
         }
     };
     let (added, updated, deleted) = (tell("is added"), tell("is updated"), tell("is gone"));
@@ -265,8 +265,8 @@ fn report(life: &Arc<Life>) -> impl Fn(&ErrorReport<'_>) + Send + Sync + use<> {
         let error = std::error::Error::source(report.error)
             .map_or_else(|| report.error.to_string(), ToString::to_string);
         let name = report.key.name();
-        let line = format!("{name:<5} failed {calls}x: {error}; {next}");
-        life.tell(Who::Retry, line);
+        let news = format!("{name:<5} failed {calls}x: {error}; {next}");
+        life.tell(Who::Retry, news);
     }
 }
 
@@ -328,7 +328,8 @@ impl Server {
     async fn start(arguments: &Arguments, life: &Life) -> Result<Self, Error> {
         if let Some(path) = &arguments.kubeconfig {
             let kubeconfig = Kubeconfig::read_from(path)?;
-            let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+            let config =
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
             life.tell(Who::Server, format!("is {}", config.cluster_url));
             return Ok(Self {
                 client: Client::try_from(config)?,

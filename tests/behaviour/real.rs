@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    path::PathBuf,
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Mutex, OnceLock},
 };
@@ -34,13 +34,13 @@ impl RealServer {
         SHARED
             .get_or_init(|| {
                 let binary = std::env::var_os("WINDLASS_KUBE_APISERVER")?;
-                Some(Self::start(binary.into()))
+                Some(Self::start(Path::new(&binary)))
             })
             .as_ref()
     }
 
-    fn start(binary: PathBuf) -> Self {
-        let mut child = Command::new(&binary)
+    fn start(binary: &Path) -> Self {
+        let mut child = Command::new(binary)
             // Without its watch cache, history expires when the test says so, and nobody's
             // connection breaks.
             .arg("--watch-cache=false")

@@ -101,7 +101,7 @@ on_both_servers! {
         let mut watched = Watched::start(quick(cluster.api::<Gizmo>().await));
         assert_eq!(watched.first_list().await, ["added a", "added c"]);
         let bad = ObjectKey::new("bad").within(cluster.namespace());
-        assert_eq!(watched.informer.health().undecodable, [bad.clone()]);
+        assert_eq!(watched.informer.health().undecodable, std::slice::from_ref(&bad));
         assert!(!watched.informer.health().is_well());
         let problems = watched.problems.lock().expect("nobody panics here").join("\n");
         assert!(problems.contains("gizmos.test.windlass.dev"), "{problems}");

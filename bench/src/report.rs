@@ -157,7 +157,7 @@ fn machine(root: &Path, seconds: u64) -> String {
          (other work ran on them: compare within a row, not with another day), at commit {} with {}; \
          kube {}, k8s-openapi {}.\n",
         output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
-        output("uname", &["-sr"]),
+        output("uname", &["-s"]),
         output("git", &["rev-parse", "--short", "HEAD"]),
         output("rustc", &["--version"]),
         version(root, "kube"),

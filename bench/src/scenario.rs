@@ -114,6 +114,7 @@ impl Number {
 impl Unit {
     pub(crate) fn show(self, number: f64) -> String {
         match self {
+            Self::Microseconds if number >= 1e6 => format!("{:.2}s", number / 1e6),
             Self::Microseconds if number >= 1000.0 => format!("{:.2}ms", number / 1000.0),
             Self::Microseconds if number >= 100.0 => format!("{number:.0}us"),
             Self::Microseconds => format!("{number:.1}us"),

@@ -19,7 +19,7 @@ pub(crate) struct Seen {
     done: Vec<AtomicBool>,
     left: AtomicUsize,
     all: Notify,
-    lateness: Option<Mutex<Vec<u32>>>,
+    lateness: Option<Mutex<Vec<u64>>>,
 }
 
 // === impl Seen ===
@@ -55,8 +55,7 @@ impl Seen {
             if sent > 0
                 && let Ok(mut lateness) = lateness.try_lock()
             {
-                let late = monotonic().saturating_sub(sent);
-                lateness.push(u32::try_from(late).unwrap_or(u32::MAX));
+                lateness.push(monotonic().saturating_sub(sent));
             }
         }
         let fresh = version >= wanted
@@ -105,7 +104,7 @@ impl Seen {
         let last = lateness.len().saturating_sub(1);
         for (name, thousandths) in [("p50_us", 500), ("p99_us", 990)] {
             if let Some(late) = lateness.get(last * thousandths / 1000) {
-                measured.set(name, float(u64::from(*late)) / 1e3);
+                measured.set(name, float(*late) / 1e3);
             }
         }
     }

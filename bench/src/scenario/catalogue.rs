@@ -137,7 +137,7 @@ impl Size {
 
     /// P7: one watch that is broken, beside one that is not.
     fn broken_watch(self) -> Scenario {
-        let events = self.pick(2_000, 500);
+        let events = self.pick(2_000, 300);
         let task = Task::Isolation { events, rate: 100 };
         Scenario {
             contenders: vec![Contender::Windlass, Contender::Runtime],

@@ -19,6 +19,7 @@ use crate::{
 on_both_servers! {
     /// Rows: BO-03
     async fn a_first_list_is_streamed_where_the_server_can(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         for name in ["a", "b"] {
             others.create(&PostParams::default(), &config(name, "1")).await.expect("new");
@@ -36,6 +37,7 @@ on_both_servers! {
 
     /// Rows: BO-03
     async fn a_list_of_a_thousand_objects_comes_in_pages(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         stream::iter(0..1000)
             .map(Ok::<_, kube::Error>)

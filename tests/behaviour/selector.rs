@@ -13,6 +13,7 @@ use crate::{
 on_both_servers! {
     /// Rows: GA-42
     async fn an_object_enters_and_leaves_with_its_labels(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<ConfigMap>();
         let web = labelled(config("web", "1"), "app", "web");
         let db = labelled(config("db", "1"), "app", "db");
@@ -64,6 +65,7 @@ on_both_servers! {
     }
 
     async fn an_object_enters_and_leaves_with_its_fields(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
         let others = cluster.api_aside::<Pod>();
         let pod = serde_json::from_value(json!({
             "metadata": { "name": "web" },

@@ -461,8 +461,8 @@ impl Wire {
     async fn told(&mut self, count: usize) -> Vec<String> {
         let mut told = Vec::new();
         while told.len() < count {
-            let event = self.events.next().await.expect("the informer runs");
-            told.push(match event {
+            let event = within_a_day(self.events.next()).await;
+            told.push(match event.expect("the informer runs") {
                 Event::Added(object) => format!("added {}", object.name_any()),
                 Event::Updated { new, .. } => format!("updated {}", new.name_any()),
                 Event::Deleted {
@@ -479,7 +479,7 @@ impl Wire {
 
     /// Waits until so many requests were sent.
     async fn requests(&self, count: usize) {
-        self.server.received(count).await;
+        within_a_day(self.server.received(count)).await;
     }
 
     /// The path and query of a request.
@@ -492,6 +492,14 @@ impl Wire {
         let requests = self.server.requests();
         requests.windows(2).map(|two| two[1].0 - two[0].0).collect()
     }
+}
+
+/// Time is paused, and so a day is nothing; but a test that waits for what never comes must
+/// end.
+async fn within_a_day<T>(waiting: impl Future<Output = T>) -> T {
+    let day = Duration::from_secs(24 * 3600);
+    let waited = tokio::time::timeout(day, waiting).await;
+    waited.expect("what the test waits for does not come")
 }
 
 fn object(name: &str, version: usize, value: &str) -> String {

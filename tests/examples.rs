@@ -1,7 +1,7 @@
 //! The examples, run as a reader runs them.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::mpsc,
@@ -151,9 +151,10 @@ fn kubectl_gets_in_where_quickstart_serves() {
         .spawn()
         .map(Ended)
         .expect("quickstart runs");
-    let told = BufReader::new(served.0.stdout.take().expect("piped"));
+    // Read until the end of the test: it goes on telling.
+    let mut told = BufReader::new(served.0.stdout.take().expect("piped"));
     let mut kubeconfig = None;
-    for line in told.lines() {
+    for line in told.by_ref().lines() {
         let line = line.expect("text");
         if let Some((_, path)) = line.split_once("export KUBECONFIG=") {
             kubeconfig = Some(path.to_owned());
@@ -190,7 +191,7 @@ fn kubectl_gets_in_where_quickstart_serves() {
     );
     assert!(says("get configmap shop -o yaml").contains("<h1>Buy</h1>"));
 
-    let mut watch = kubectl("get websites -w -o name --output-watch-events")
+    let mut watch = kubectl("get websites -w --output-watch-events")
         .stdout(Stdio::piped())
         .spawn()
         .map(Ended)

@@ -1,10 +1,6 @@
 //! What is printed, and what the story waits for.
 
-use std::{
-    fmt::Display,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt::Display, time::Duration};
 
 use tokio::{
     sync::watch,
@@ -17,8 +13,7 @@ use crate::Error;
 #[derive(Clone)]
 pub(crate) struct Diary {
     began: Instant,
-    lines: Arc<Mutex<Vec<String>>>,
-    written: watch::Sender<usize>,
+    lines: watch::Sender<Vec<String>>,
 }
 
 /// Who did something.
@@ -47,8 +42,7 @@ impl Diary {
     pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
-            lines: Arc::default(),
-            written: watch::Sender::new(0),
+            lines: watch::Sender::default(),
         }
     }
 
@@ -65,18 +59,13 @@ impl Diary {
     }
 
     fn write(&self, line: String) {
-        let mut lines = self.lines.lock().expect("nobody panics while it writes");
-        lines.push(line);
-        self.written.send_replace(lines.len());
+        self.lines.send_modify(|lines| lines.push(line));
     }
 
     /// Waits until a line contains `text`.
     pub(crate) async fn until(&self, text: &str) -> Result<(), Error> {
-        let mut written = self.written.subscribe();
-        let told = written.wait_for(|_| {
-            let lines = self.lines.lock().expect("nobody panics while it writes");
-            lines.iter().any(|line| line.contains(text))
-        });
+        let mut lines = self.lines.subscribe();
+        let told = lines.wait_for(|lines| lines.iter().any(|line| line.contains(text)));
         match timeout(Self::PATIENCE, told).await {
             Ok(told) => told.map(|_| ()).map_err(Into::into),
             Err(_) => Err(format!("waited in vain for {text:?}").into()),

@@ -6,6 +6,7 @@
 //! [`Finalizers`](crate::Finalizers).
 
 // What is to be done.
+mod carried;
 mod change;
 mod ledger;
 mod rule;

@@ -6,6 +6,7 @@ use kube::Resource;
 use serde::Serialize;
 
 use super::{
+    carried::{Carried, carry, carry_on},
     change,
     custody::{Custody, Fate},
     leaving::Leaving,
@@ -87,18 +88,6 @@ pub enum DeleteOrder {
     /// object, so that an operator that stops, crashes or gives up retrying between the removal
     /// and the end of that call never cleans up.
     AfterRemoval,
-}
-
-/// What a call leaves for the next call of the same request, of ours and of those to whom it
-/// was passed on.
-#[derive(Clone, Debug)]
-struct Carried {
-    /// What the request was passed on as.
-    passed_as: Action,
-    /// Their state.
-    state: Option<State>,
-    /// What they said, if the call has succeeded and only the finalizer is owed.
-    owed: Option<Outcome>,
 }
 
 // === impl OpinionatedReconciler ===
@@ -392,29 +381,6 @@ where
 /// Whether `request` is of an update that finds nothing of ours.
 fn told_missing<K>(request: &Request<K>, standing: Standing) -> bool {
     request.action() == Action::Updated && standing == Standing::Free
-}
-
-/// The failure as it goes to the engine, with what the next call of this request needs.
-fn carry(failure: Failure, passed_as: Action, state: Option<State>) -> Failure {
-    failure.state_as(|left| {
-        State::new(Carried {
-            passed_as,
-            state: left.or(state),
-            owed: None,
-        })
-    })
-}
-
-/// The outcome as it goes to the engine, with what the next call of this request needs.
-fn carry_on(outcome: Outcome, passed_as: Action, state: Option<State>) -> Outcome {
-    match outcome.delay() {
-        None => outcome,
-        Some(delay) => Outcome::requeue_after(delay).state(State::new(Carried {
-            passed_as,
-            state,
-            owed: None,
-        })),
-    }
 }
 
 impl<K, R> Reconciler<K> for OpinionatedReconciler<K, R>

@@ -20,7 +20,7 @@
 //!
 //! # Not supported
 //!
-//! - Finalizers and the wrappers that manage them.
+//! - Calling the handlers of one kind because an object of another has changed.
 //! - Telling a handler that is added while the controller runs what happened before.
 
 #![cfg_attr(

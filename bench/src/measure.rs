@@ -120,6 +120,8 @@ impl Sampler {
                 let mut peak = 0;
                 while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
                     peak = peak.max((meter.live)());
+                    // Often enough to see a page of a list, which lives for milliseconds, and
+                    // seldom enough not to be what is measured.
                     std::thread::sleep(Duration::from_micros(100));
                 }
                 peak

@@ -214,6 +214,7 @@ impl<'a> Servers<'a> {
                     let log = fs::read_to_string(self.folder.join("kube-apiserver.log"))?;
                     return Err(format!("kube-apiserver does not start:\n{log}").into());
                 }
+                // A program of others that starts: there is nothing to be told by, so it is asked.
                 std::thread::sleep(std::time::Duration::from_millis(200));
             }
         }

@@ -3,27 +3,37 @@
 //! An object is read in two steps. Its [`Identity`] comes first, and is cheap: with it the
 //! watch knows whom a line concerns even when the rest does not decode, and a relist
 //! recognises what it has already. The object itself follows only where somebody needs it,
-//! straight into the `K` that is kept, without the fields that nobody will read
+//! straight into the [`Form`] that is kept, without the fields that nobody will read
 //! ([`Trim`]).
 
-mod event;
-mod identity;
+// Where things end, without a look at what they mean.
+mod fields;
+mod nesting;
+
+// What comes over the wire.
+mod line;
 mod lines;
 mod page;
+
+// Whom it concerns, and what is kept of it.
+mod form;
+mod identity;
 mod trim;
 
-use std::{fmt, marker::PhantomData};
+use std::fmt;
 
-use kube::Resource;
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, DeserializeSeed as _},
+use kube::{Resource, api::ObjectMeta};
+use serde::de::DeserializeOwned;
+
+use self::fields::Fields;
+pub use self::{form::Form, identity::Identity, trim::Trim};
+pub(crate) use self::{
+    line::Line,
+    lines::{LineTooLong, Lines},
+    page::{Page, PageError, PageMeta},
+    trim::Types,
 };
-use serde_json::value::RawValue;
-
-use self::event::There;
-pub use self::{identity::Identity, trim::Trim};
-pub(crate) use self::{lines::Lines, page::Page, trim::Types};
+use crate::packed::Recent;
 
 /// Why bytes are not the object they should be.
 ///
@@ -60,22 +70,13 @@ pub enum DecodeError {
     },
 }
 
-/// Reads identities, objects, pages and watch lines of one kind.
-pub(crate) struct Decoder<K> {
+/// Reads the objects of one kind. A [`ListWatch`](crate::ListWatch) has one.
+pub struct Decoder<K> {
     types: Types,
     trim: Trim,
-    kind: PhantomData<fn() -> K>,
-}
 
-/// One line of a watch, its object not yet decoded.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Line<'a> {
-    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
-    #[serde(rename = "type", borrow)]
-    pub(crate) kind: std::borrow::Cow<'a, str>,
-
-    #[serde(borrow)]
-    pub(crate) object: &'a RawValue,
+    /// What was decoded of packed objects not long ago.
+    pub(crate) recent: Recent<K>,
 }
 
 // === impl DecodeError ===
@@ -124,66 +125,52 @@ where
         Self {
             types,
             trim,
-            kind: PhantomData,
+            recent: Recent::default(),
         }
     }
 
     /// Reads whom `json` concerns, and refuses an object of another kind.
-    pub(crate) fn identity(&self, json: &str) -> Result<Identity, DecodeError> {
+    pub(crate) fn identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
         Identity::read(json, &self.types.kind)
     }
 
     /// Reads the whole object.
-    pub(crate) fn object(&self, json: &str) -> Result<K, DecodeError> {
-        let mut json_de = serde_json::Deserializer::from_str(json);
+    pub(crate) fn object(&self, json: &[u8]) -> Result<K, DecodeError> {
+        let text = utf8(json)?;
+        let mut from = serde_json::Deserializer::from_str(text);
         let object = self
             .trim
-            .decode(&mut json_de, &self.types)
-            .and_then(|object: K| json_de.end().map(|()| object));
+            .decode(&mut from, text, &self.types)
+            .and_then(|object: K| from.end().map(|()| object));
         // The way to the failure costs time on every field, so it is walked only after one.
-        object.map_err(|error| self.explain(json, &error))
+        object.map_err(|error| self.explain(text, &error))
     }
 
-    /// Reads the object of a watch line that says that it is there, in one go. None if the
-    /// line says something else, or is wrong in any way: then it is read step by step, which
-    /// finds out what.
-    pub(crate) fn there(&self, line: &[u8]) -> Option<K> {
-        let mut json = serde_json::Deserializer::from_slice(line);
-        let there = There {
-            trim: &self.trim,
-            types: &self.types,
-            object: PhantomData,
-        };
-        let object = there.deserialize(&mut json).ok()?;
-        json.end().ok()?;
-        Self::named(object)
+    /// The object as it stands, without the fields that are dropped.
+    pub(crate) fn pruned(&self, json: &[u8]) -> Result<Box<str>, DecodeError> {
+        self.trim.prune(utf8(json)?)
     }
 
-    /// Reads an object that nobody knows yet, without a look at its identity. None if it is
-    /// wrong in any way, as above.
-    pub(crate) fn fresh(&self, json: &str) -> Option<K> {
-        self.object(json).ok().and_then(Self::named)
-    }
-
-    fn named(object: K) -> Option<K> {
-        object.meta().name.is_some().then_some(object)
-    }
-
-    /// Reads one page of a list.
-    pub(crate) fn page(body: &[u8]) -> Result<Page<'_>, DecodeError> {
-        serde_json::from_slice(body).map_err(|error| DecodeError::at("list", &error))
-    }
-
-    /// Reads one line of a watch.
-    pub(crate) fn line(line: &[u8]) -> Result<Line<'_>, DecodeError> {
-        serde_json::from_slice(line).map_err(|error| DecodeError::at("event", &error))
+    /// The metadata alone, of an object that may not decode.
+    pub(crate) fn metadata(&self, json: &str) -> Option<ObjectMeta> {
+        let mut fields = Fields::of(json.as_bytes());
+        if !fields.enter() {
+            return None;
+        }
+        while let Some(name) = fields.next().ok()? {
+            let value = fields.value().ok()?;
+            if name == "metadata" {
+                return serde_json::from_slice(value).ok();
+            }
+        }
+        None
     }
 
     fn explain(&self, json: &str, error: &serde_json::Error) -> DecodeError {
         let mut track = serde_path_to_error::Track::new();
-        let mut json = serde_json::Deserializer::from_str(json);
-        let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
-        let again: Result<K, _> = self.trim.decode(tracked, &self.types);
+        let mut from = serde_json::Deserializer::from_str(json);
+        let tracked = serde_path_to_error::Deserializer::new(&mut from, &mut track);
+        let again: Result<K, _> = self.trim.decode(tracked, json, &self.types);
         match again {
             Ok(_) => DecodeError::at("object", error),
             Err(error) => DecodeError::at(&track.path().to_string(), &error),
@@ -199,6 +186,14 @@ impl<K> fmt::Debug for Decoder<K> {
     }
 }
 
+fn utf8(json: &[u8]) -> Result<&str, DecodeError> {
+    std::str::from_utf8(json).map_err(|error| {
+        let mut fields = Fields::of(&json[..error.valid_up_to()]);
+        fields.skip_to_end();
+        fields.malformed()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -210,13 +205,15 @@ mod tests {
     fn a_failure_names_the_place_and_never_the_value() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
         let json = r#"{"metadata":{"name":"a","uid":"u"},"data":{"password":["hunter2"]}}"#;
-        let error = decoder.object(json).expect_err("a list is not a string");
+        let error = decoder
+            .object(json.as_bytes())
+            .expect_err("a list is not a string");
         assert_eq!(
             error.to_string(),
             "data.password: invalid type, expected a string"
         );
         let json = r#"{"metadata":{"name":"a"},"immutable":"hunter2"}"#;
-        let error = decoder.object(json).expect_err("not a boolean");
+        let error = decoder.object(json.as_bytes()).expect_err("not a boolean");
         assert_eq!(
             error.to_string(),
             "immutable: invalid type, expected a boolean"
@@ -227,7 +224,7 @@ mod tests {
     fn an_object_of_another_kind_is_refused_by_its_identity() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
         let error = decoder
-            .identity(r#"{"kind":"Secret","metadata":{"name":"a"}}"#)
+            .identity(br#"{"kind":"Secret","metadata":{"name":"a"}}"#)
             .expect_err("a secret is no config map");
         assert!(error.to_string().contains("Secret"), "{error}");
     }
@@ -236,13 +233,21 @@ mod tests {
     fn metadata_alone_is_a_kind_of_its_own() {
         let decoder = Decoder::<PartialObjectMeta<Pod>>::new(&(), Trim::default());
         let json = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
-        decoder.identity(json).expect("the kind that was asked for");
-        assert_eq!(decoder.object(json).expect("decodes").name_any(), "a");
+        decoder
+            .identity(json.as_bytes())
+            .expect("the kind that was asked for");
+        assert_eq!(
+            decoder.object(json.as_bytes()).expect("decodes").name_any(),
+            "a"
+        );
     }
 
     #[test]
-    fn a_line_that_is_no_json_says_so() {
-        let error = Decoder::<ConfigMap>::line(b"<html>").expect_err("not JSON");
-        assert_eq!(error.to_string(), "not valid JSON at line 1, column 1");
+    fn what_is_no_text_says_where() {
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
+        let error = decoder
+            .object(b"{\"metadata\":{\"name\":\"\xff\"}}")
+            .expect_err("no UTF-8");
+        assert_eq!(error.to_string(), "not valid JSON at line 1, column 22");
     }
 }

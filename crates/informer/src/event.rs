@@ -2,9 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kube::Resource;
-
-use crate::ObjectKey;
+use crate::{ObjectKey, Stored};
 
 /// What happened to one object, or to the whole picture.
 ///
@@ -114,7 +112,7 @@ impl<K: ?Sized> Clone for Event<K> {
 }
 
 /// Shows what happened to whom, and never the object's content, which may be secret.
-impl<K: Resource> fmt::Debug for Event<K> {
+impl<K: Stored> fmt::Debug for Event<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.object() {
             Some(object) => write!(f, "{} {}", self.action(), ObjectKey::of(&**object)),

@@ -12,7 +12,6 @@ use std::{
     },
 };
 
-use kube::Resource;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::builder::InformerBuilder;
 use self::{builder::Settings, run::ErasedSource};
 use crate::{
-    Health, InformerMetrics, Source, Store, Subscription, WatchError,
+    Health, InformerMetrics, Source, Store, Stored, Subscription, WatchError,
     health::{HealthState, Pulse},
     metrics::Instruments,
     subscription::Subscribers,
@@ -64,7 +63,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub struct Informer<K: Resource> {
+pub struct Informer<K: Stored> {
     shared: Arc<Shared<K>>,
 }
 
@@ -93,7 +92,7 @@ pub enum InformerError {
     },
 }
 
-struct Shared<K: Resource> {
+struct Shared<K: Stored> {
     id: InformerId,
     resource: Arc<str>,
     store: Store<K>,
@@ -108,7 +107,7 @@ struct Shared<K: Resource> {
 
 // === impl Informer ===
 
-impl<K: Resource + Send + Sync + 'static> Informer<K> {
+impl<K: Stored> Informer<K> {
     /// Creates an informer with its defaults; [`builder`](Self::builder) sets more.
     pub fn new(source: impl Source<K>) -> Self {
         Self::builder(source).build()
@@ -213,7 +212,7 @@ impl<K: Resource + Send + Sync + 'static> Informer<K> {
     }
 }
 
-impl<K: Resource> Clone for Informer<K> {
+impl<K: Stored> Clone for Informer<K> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -221,7 +220,7 @@ impl<K: Resource> Clone for Informer<K> {
     }
 }
 
-impl<K: Resource> fmt::Debug for Informer<K> {
+impl<K: Stored> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Informer")
             .field("id", &self.shared.id)

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kube::Resource;
+use crate::Stored;
 
 /// The namespace and the name of an object, unique among the objects of a kind that live
 /// at the same time.
@@ -60,12 +60,8 @@ impl ObjectKey {
     }
 
     /// The key of `object`; an object without a name has the empty name.
-    pub fn of<K: Resource>(object: &K) -> Self {
-        let meta = object.meta();
-        Self {
-            namespace: meta.namespace.as_deref().map(Arc::from),
-            name: Arc::from(meta.name.as_deref().unwrap_or_default()),
-        }
+    pub fn of<K: Stored>(object: &K) -> Self {
+        object.key()
     }
 
     /// The namespace, unless the kind has none.
@@ -94,8 +90,8 @@ impl fmt::Display for ObjectKey {
 
 impl Uid {
     /// The uid of `object`, if the API server has given it one.
-    pub fn of<K: Resource>(object: &K) -> Option<Self> {
-        object.meta().uid.as_deref().map(Self::from)
+    pub fn of<K: Stored>(object: &K) -> Option<Self> {
+        object.uid().map(Self::from)
     }
 
     /// The uid as text.

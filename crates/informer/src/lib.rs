@@ -7,10 +7,11 @@
 //! # Not supported
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
-//! - Stores other than typed ones: an object is kept decoded, less what [`Trim`] drops.
 
-// What an object is called, everywhere.
+// What an object is called, everywhere, and in which forms it is kept.
 mod key;
+mod packed;
+mod stored;
 
 // 1. Where changes come from.
 mod source;
@@ -40,15 +41,17 @@ mod trace;
 #[cfg(feature = "kube-runtime")]
 pub use crate::source::WatcherStream;
 pub use crate::{
-    decode::{DecodeError, Identity, Trim},
+    decode::{DecodeError, Decoder, Form, Identity, Trim},
     event::Event,
     health::{Health, HealthState},
     informer::{Informer, InformerBuilder, InformerError, InformerId},
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,
+    packed::Packed,
     problem::Problem,
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
+    stored::Stored,
     subscription::{Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

@@ -14,7 +14,6 @@ mod scripted;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use kube::Resource;
 use tokio::sync::mpsc;
 
 #[cfg(feature = "kube-runtime")]
@@ -23,7 +22,7 @@ pub use self::{
     list_watch::{InvalidListWatch, ListWatch},
     scripted::{Script, Scripted},
 };
-use crate::{DecodeError, Identity, Store, WatchError};
+use crate::{DecodeError, Identity, Store, Stored, WatchError};
 
 /// Tells what happens to the objects of a kind.
 ///
@@ -35,7 +34,7 @@ use crate::{DecodeError, Identity, Store, WatchError};
 /// - What heals by itself is told as [`Interrupted`](Change::Interrupted) and retried by the
 ///   source, after a wait. Only what no waiting mends is returned as an error.
 /// - It may be dropped at any `await`.
-pub trait Source<K: Resource>: Send + 'static {
+pub trait Source<K: Stored>: Send + 'static {
     /// What it is a source of, for people: `websites.example.io`.
     fn resource(&self) -> String;
 
@@ -117,7 +116,7 @@ pub struct Stopped;
 
 // === impl Changes ===
 
-impl<K: Resource> Changes<K> {
+impl<K: Stored> Changes<K> {
     pub(crate) fn new(sender: mpsc::Sender<Change<K>>, store: Store<K>) -> Self {
         Self { sender, store }
     }
@@ -157,7 +156,7 @@ impl<K> fmt::Debug for Changes<K> {
 // === impl Change ===
 
 /// Shows what happened to whom, and never the object's content, which may be secret.
-impl<K: Resource> fmt::Debug for Change<K> {
+impl<K: Stored> fmt::Debug for Change<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ListStarted => f.write_str("ListStarted"),

@@ -6,14 +6,13 @@ mod writer;
 use std::{collections::HashSet, fmt, hash::Hash, sync::Arc};
 
 use dashmap::DashMap;
-use kube::Resource;
 
 pub use self::index::{Index, UndeclaredIndex};
 pub(crate) use self::{
     index::{Indexed, Table},
     writer::Writer,
 };
-use crate::{Identity, ObjectKey};
+use crate::{Identity, ObjectKey, Stored};
 
 /// The objects of a kind as they were last seen.
 ///
@@ -135,7 +134,7 @@ impl<K> Store<K> {
     }
 }
 
-impl<K: Resource> Store<K> {
+impl<K: Stored> Store<K> {
     /// Whether the object of `identity` is here in exactly that state.
     pub(crate) fn has(&self, identity: &Identity) -> bool {
         let Some(version) = identity.resource_version.as_deref() else {
@@ -145,9 +144,8 @@ impl<K: Resource> Store<K> {
             .objects
             .get(&identity.key)
             .is_some_and(|entry| {
-                let meta = entry.object.meta();
-                meta.resource_version.as_deref() == Some(version)
-                    && meta.uid.as_deref() == identity.uid.as_ref().map(crate::Uid::as_str)
+                entry.object.resource_version() == Some(version)
+                    && entry.object.uid() == identity.uid.as_ref().map(crate::Uid::as_str)
             })
     }
 }

@@ -12,12 +12,11 @@ use std::{
 };
 
 use futures::{Stream, future};
-use kube::Resource;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tracing::Span;
 
-use crate::Event;
+use crate::{Event, Stored};
 
 /// The events of one informer, for one handler.
 ///
@@ -137,7 +136,7 @@ impl<K> Clone for Told<K> {
     }
 }
 
-impl<K: Resource> fmt::Debug for Told<K> {
+impl<K: Stored> fmt::Debug for Told<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Told")
             .field("event", &self.event)

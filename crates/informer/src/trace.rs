@@ -4,10 +4,9 @@
 //! to see is [`Span::none`]: it costs a look at a flag, and what its fields would be is not
 //! worked out.
 
-use kube::Resource;
 use tracing::{Span, field::Empty, info_span};
 
-use crate::{Event, ObjectKey, watch::Ask};
+use crate::{Event, ObjectKey, Stored, watch::Ask};
 
 /// The life of one informer.
 pub(crate) fn informer(resource: &str) -> Span {
@@ -49,12 +48,11 @@ pub(crate) fn ended(request: &Span, outcome: &str) {
 }
 
 /// One event being told to all subscribers: the root of the trace of whatever comes of it.
-pub(crate) fn event<K: Resource>(resource: &str, event: &Event<K>) -> Span {
+pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     let Some(object) = event.object() else {
         return Span::none();
     };
-    let meta = object.meta();
-    let (uid, resource_version) = (meta.uid.as_deref(), meta.resource_version.as_deref());
+    let (uid, resource_version) = (object.uid(), object.resource_version());
     match event {
         Event::Added(_) => info_span!(
             parent: None,

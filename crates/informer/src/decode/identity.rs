@@ -1,13 +1,8 @@
 //! Whom a piece of JSON concerns, read without reading the rest. *(pure)*
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserializer as _,
-    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor},
-};
-
-use super::{DecodeError, trim::Key};
+use super::{DecodeError, fields::Fields};
 use crate::{ObjectKey, Uid};
 
 /// Who an object is, and how new this state of it is.
@@ -42,8 +37,8 @@ struct Meta<'a> {
 impl Identity {
     /// Reads the identity of the object in `json`, which must be of kind `kind` if it says
     /// of which it is; objects in lists of built-in kinds don't.
-    pub(super) fn read(json: &str, kind: &str) -> Result<Self, DecodeError> {
-        let head = Head::read(json).map_err(|error| DecodeError::at("metadata", &error))?;
+    pub(super) fn read(json: &[u8], kind: &str) -> Result<Self, DecodeError> {
+        let head = Head::read(json)?;
         if let Some(found) = head.kind
             && found != kind
         {
@@ -54,10 +49,7 @@ impl Identity {
         }
         let meta = head.metadata.unwrap_or_default();
         let Some(name) = meta.name else {
-            return Err(DecodeError::Shape {
-                path: "metadata.name".to_owned(),
-                expected: "missing field `name`".to_owned(),
-            });
+            return Err(missing("metadata.name", "name"));
         };
         let key = ObjectKey::new(&*name);
         Ok(Self {
@@ -76,84 +68,65 @@ impl Identity {
 impl<'a> Head<'a> {
     /// Reads as far as the metadata, and in it no further than what is asked for; in what the
     /// API server writes that is before the managed fields.
-    fn read(json: &'a str) -> Result<Self, serde_json::Error> {
+    fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
         let mut head = Self::default();
-        match serde_json::Deserializer::from_str(json).deserialize_map(&mut head) {
-            // Leaving a map before its end is an error to the parser, and is what we want.
-            _ if head.metadata.as_ref().is_some_and(Meta::is_whole) => Ok(head),
-            Ok(()) if head.metadata.is_none() => Err(Error::missing_field("metadata")),
-            Ok(()) => Ok(head),
-            Err(error) => Err(error),
+        let mut fields = Fields::of(json);
+        if !fields.enter() {
+            return Err(fields.malformed());
         }
-    }
-}
-
-impl<'a> Visitor<'a> for &mut Head<'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Key(key)) = map.next_key()? {
-            match &*key {
-                "kind" => self.kind = map.next_value::<Option<Key<'a>>>()?.map(|Key(kind)| kind),
-                "metadata" => map.next_value_seed(self.metadata.insert(Meta::default()))?,
-                _ => _ = map.next_value::<IgnoredAny>()?,
+        while let Some(name) = fields.next()? {
+            match &*name {
+                "kind" => head.kind = fields.text("kind")?,
+                "metadata" if fields.enter() => {
+                    let metadata = head.metadata.insert(Meta::default());
+                    metadata.read(&mut fields)?;
+                    if metadata.is_whole() {
+                        break;
+                    }
+                }
+                _ => _ = fields.value()?,
             }
         }
-        Ok(())
+        if head.metadata.is_none() {
+            return Err(missing("metadata", "metadata"));
+        }
+        Ok(head)
     }
 }
 
 // === impl Meta ===
 
-impl Meta<'_> {
-    fn is_whole(&self) -> bool {
-        [
-            &self.name,
-            &self.namespace,
-            &self.uid,
-            &self.resource_version,
-        ]
-        .into_iter()
-        .all(Option::is_some)
-    }
-}
-
-impl<'a> DeserializeSeed<'a> for &mut Meta<'a> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'a>>(self, from: D) -> Result<(), D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
-impl<'a> Visitor<'a> for &mut Meta<'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("metadata")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+impl<'a> Meta<'a> {
+    /// Reads on until nothing is missing any more, or there is no more.
+    fn read(&mut self, fields: &mut Fields<'a>) -> Result<(), DecodeError> {
         while !self.is_whole()
-            && let Some(Key(key)) = map.next_key()?
+            && let Some(name) = fields.next()?
         {
-            let field = match &*key {
-                "name" => &mut self.name,
-                "namespace" => &mut self.namespace,
-                "uid" => &mut self.uid,
-                "resourceVersion" => &mut self.resource_version,
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
+            match &*name {
+                "name" => self.name = fields.text("metadata.name")?,
+                "namespace" => self.namespace = fields.text("metadata.namespace")?,
+                "uid" => self.uid = fields.text("metadata.uid")?,
+                "resourceVersion" => {
+                    self.resource_version = fields.text("metadata.resourceVersion")?;
                 }
-            };
-            *field = map.next_value::<Option<Key<'a>>>()?.map(|Key(value)| value);
+                _ => _ = fields.value()?,
+            }
         }
         Ok(())
+    }
+
+    const fn is_whole(&self) -> bool {
+        self.name.is_some()
+            && self.namespace.is_some()
+            && self.uid.is_some()
+            && self.resource_version.is_some()
+    }
+}
+
+fn missing(path: &str, field: &str) -> DecodeError {
+    DecodeError::Shape {
+        path: path.to_owned(),
+        expected: format!("missing field `{field}`"),
     }
 }
 
@@ -176,13 +149,13 @@ mod tests {
 
     #[test]
     fn an_object_without_metadata_is_none() {
-        let error = Identity::read(r#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
+        let error = Identity::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
         assert!(error.to_string().contains("metadata"), "{error}");
     }
 
     #[track_caller]
     fn check(json: &str) {
-        let identity = Identity::read(json, "Pod").expect(json);
+        let identity = Identity::read(json.as_bytes(), "Pod").expect(json);
         assert_eq!(identity.key.to_string(), "shop/web", "{json}");
         assert_eq!(
             identity.uid.as_ref().map(crate::Uid::as_str),

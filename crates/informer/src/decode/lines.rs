@@ -1,6 +1,7 @@
 //! Lines cut out of chunks, however the chunks were cut. *(pure)*
 
 use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
 
 /// Splits a body that arrives in chunks into lines.
 ///
@@ -45,7 +46,7 @@ impl Lines {
         debug_assert!(self.chunk.is_empty(), "lines of the last chunk were left");
         if self.rest.is_empty() {
             self.chunk = chunk;
-        } else if let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
+        } else if let Some(end) = memchr(b'\n', &chunk) {
             self.rest.extend_from_slice(&chunk[..=end]);
             let head = self.rest.split().freeze();
             // Two pieces only where a line spans chunks: the spanning line is handed out
@@ -76,7 +77,7 @@ impl Lines {
             if self.chunk.is_empty() {
                 return None;
             }
-            let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') else {
+            let Some(end) = memchr(b'\n', &self.chunk) else {
                 self.rest.extend_from_slice(&self.chunk);
                 self.chunk = Bytes::new();
                 if self.rest.len() > self.longest {

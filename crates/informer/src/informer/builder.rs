@@ -2,13 +2,12 @@
 
 use std::{fmt, hash::Hash, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use kube::Resource;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{Informer, InformerId, Shared, run::ErasedSource};
 use crate::{
-    Index, Problem, Source, Store,
+    Index, Problem, Source, Store, Stored,
     health::Pulse,
     metrics::Instruments,
     problem::{ErrorHandler, log},
@@ -18,7 +17,7 @@ use crate::{
 
 /// An informer in the making.
 #[must_use = "nothing is made before `build`"]
-pub struct InformerBuilder<K: Resource> {
+pub struct InformerBuilder<K: Stored> {
     resource: Arc<str>,
     source: Box<dyn ErasedSource<K>>,
     indexes: Vec<Box<dyn Indexed<K>>>,
@@ -34,7 +33,7 @@ pub(super) struct Settings {
 
 // === impl InformerBuilder ===
 
-impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
+impl<K: Stored> InformerBuilder<K> {
     /// Enough that a handler which keeps up never makes the watch wait.
     pub const DEFAULT_BUFFER: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
@@ -98,7 +97,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
     }
 }
 
-impl<K: Resource> fmt::Debug for InformerBuilder<K> {
+impl<K: Stored> fmt::Debug for InformerBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerBuilder")
             .field("resource", &self.resource)

@@ -2,7 +2,6 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use kube::Resource;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -12,7 +11,7 @@ use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::Round};
 use crate::{
-    Event, ObjectKey, Problem, Source, WatchError,
+    Event, ObjectKey, Problem, Source, Stored, WatchError,
     health::HealthState,
     source::{Change, Changes},
     store::Writer,
@@ -21,7 +20,7 @@ use crate::{
 };
 
 /// A [`Source`] of whatever type.
-pub(super) trait ErasedSource<K: Resource>: Send {
+pub(super) trait ErasedSource<K: Stored>: Send {
     fn run(
         self: Box<Self>,
         changes: Changes<K>,
@@ -34,7 +33,7 @@ pub(super) trait ErasedSource<K: Resource>: Send {
 /// so this only saves turns.
 const AHEAD: usize = 64;
 
-struct Run<'i, K: Resource> {
+struct Run<'i, K: Stored> {
     shared: &'i Shared<K>,
     writer: Writer<K>,
     stop: CancellationToken,
@@ -43,15 +42,15 @@ struct Run<'i, K: Resource> {
 /// The informer is to stop.
 struct Stop;
 
-pub(super) async fn run<K: Resource + Send + Sync + 'static>(
+pub(super) async fn run<K: Stored>(
     shared: &Shared<K>,
     source: Box<dyn ErasedSource<K>>,
     stop: CancellationToken,
 ) -> Result<(), InformerError> {
     /// Whoever waits must learn of the end, however it comes.
-    struct Ended<'i, K: Resource>(&'i Shared<K>);
+    struct Ended<'i, K: Stored>(&'i Shared<K>);
 
-    impl<K: Resource> Drop for Ended<'_, K> {
+    impl<K: Stored> Drop for Ended<'_, K> {
         fn drop(&mut self) {
             self.0.subscribers.close();
             self.0
@@ -77,7 +76,7 @@ pub(super) async fn run<K: Resource + Send + Sync + 'static>(
 
 // === impl Run ===
 
-impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
+impl<K: Stored> Run<'_, K> {
     async fn follow(mut self, source: Box<dyn ErasedSource<K>>) -> Result<(), WatchError> {
         self.shared
             .pulse
@@ -127,7 +126,7 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
             Change::ListEnded { resource_version } => self.listed(resource_version).await,
             Change::Applied(object) => {
                 shared.pulse.send_if_modified(|pulse| {
-                    pulse.moved(object.meta().resource_version.as_deref());
+                    pulse.moved(object.resource_version());
                     // A key costs allocations, and hardly ever is anything aside.
                     !pulse.undecodable.is_empty()
                         && pulse.undecodable.remove(&ObjectKey::of(&*object))
@@ -274,7 +273,7 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
     }
 }
 
-impl<K: Resource, S: Source<K>> ErasedSource<K> for S {
+impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
     fn run(
         self: Box<Self>,
         changes: Changes<K>,

@@ -12,20 +12,20 @@ use tracing::Instrument as _;
 
 use super::{Change, Changes, ListWatch, Stopped, request::Requests};
 use crate::{
-    DecodeError, Identity, ObjectKey, Verb, WatchError,
-    decode::{Decoder, Line, Lines},
+    DecodeError, Form, Identity, ObjectKey, Verb, WatchError,
+    decode::{Decoder, Line, LineTooLong, Lines, Page, PageError, PageMeta},
     trace,
     watch::{Answer, Aside, Ask, Session},
 };
 
 /// A [`ListWatch`] that runs.
-pub(super) struct Follow<K: Resource> {
+pub(super) struct Follow<K: Resource, O> {
     requests: Requests<K>,
-    decoder: Decoder<K>,
+    decoder: Arc<Decoder<K>>,
     session: Session,
     aside: Aside<Instant>,
     rng: StdRng,
-    changes: Changes<K>,
+    changes: Changes<O>,
 
     /// Whether a picture is being taken that may show what the store has already. Only then
     /// is an identity worth reading before its object: everything else is news.
@@ -64,21 +64,26 @@ impl Break {
 
 // === impl Follow ===
 
-impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
+impl<K, O> Follow<K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: Form<K>,
+{
     /// What client-go uses: long enough to cost nothing, short enough that the watches of
     /// one API server that came back spread over the others again.
     const LASTS: std::ops::Range<u64> = 300..600;
 
-    pub(super) fn new(source: ListWatch<K>, changes: Changes<K>) -> Self {
+    pub(super) fn new(source: ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
             requests,
             backoff,
             streamed_lists,
             trim,
             rng,
+            form: _,
         } = source;
         Self {
-            decoder: Decoder::new(requests.types(), trim),
+            decoder: Arc::new(Decoder::new(requests.types(), trim)),
             session: Session::new(Arc::clone(&requests.resource), backoff, streamed_lists),
             requests,
             aside: Aside::new(),
@@ -136,29 +141,34 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         Ok(())
     }
 
+    /// Reads one page of a list, object by object as they arrive.
     async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
         let answer = self.requests.ask(ask, Duration::ZERO).await?;
-        let body = self.requests.whole(answer, Verb::List).await?;
-        let page =
-            Decoder::<K>::page(&body).map_err(|error| self.requests.garbled(Verb::List, error))?;
-        self.session.check(&page)?;
-        if self.session.begins_picture() {
-            self.begin_picture().await?;
-        }
-        for item in &page.items {
-            if !self.again
-                && let Some(object) = self.decoder.fresh(item.get())
-            {
-                self.apply(object).await?;
-                continue;
+        let patience = self.requests.patience;
+        let mut body = answer.into_body();
+        let mut page = Page::new(patience.bytes);
+        let mut begun = false;
+        while let Some(chunk) = self
+            .requests
+            .chunk(&mut body, Verb::List, patience.answer)
+            .await?
+        {
+            page.push(chunk);
+            while let Some(item) = page.next().map_err(|error| self.unreadable(error))? {
+                if !begun && let Some(metadata) = page.metadata() {
+                    self.begin_page(metadata).await?;
+                    begun = true;
+                }
+                self.item(&item).await?;
             }
-            let identity = self
-                .decoder
-                .identity(item.get())
-                .map_err(|error| self.requests.garbled(Verb::List, error))?;
-            self.present(identity, item.get()).await?;
         }
-        if let Some(version) = self.session.paged(&page) {
+        let metadata = page
+            .end()
+            .map_err(|error| self.requests.garbled(Verb::List, error))?;
+        if !begun {
+            self.begin_page(&metadata).await?;
+        }
+        if let Some(version) = self.session.paged(&metadata) {
             self.changes
                 .send(Change::ListEnded {
                     resource_version: Some(version),
@@ -166,6 +176,36 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Looks at what a page says about the list, before any of its items is used.
+    async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
+        self.session.check(metadata)?;
+        if self.session.begins_picture() {
+            self.begin_picture().await?;
+        }
+        Ok(())
+    }
+
+    async fn item(&mut self, item: &[u8]) -> Result<(), Break> {
+        if !self.again
+            && let Ok(object) = O::read(&self.decoder, item)
+        {
+            self.apply(object).await?;
+            return Ok(());
+        }
+        let identity = self
+            .decoder
+            .identity(item)
+            .map_err(|error| self.requests.garbled(Verb::List, error))?;
+        self.present(identity, item).await
+    }
+
+    fn unreadable(&self, error: PageError) -> WatchError {
+        match error {
+            PageError::Garbled(error) => self.requests.garbled(Verb::List, error),
+            PageError::TooLong { limit } => self.requests.too_long(Verb::List, limit),
+        }
     }
 
     /// Follows one watch to its end. `opened` becomes when it was opened.
@@ -202,18 +242,11 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
             // Half a line at the end is dropped: whatever it was comes again after the
             // place that we resume from.
             let Some(chunk) = chunk else { return Ok(()) };
-            let too_long = |_| WatchError::TooLong {
-                resource: Arc::clone(&self.requests.resource),
-                verb: Verb::Watch,
-                limit: self.requests.patience.bytes,
-            };
+            let too_long = |error: LineTooLong| self.requests.too_long(Verb::Watch, error.limit);
             lines.push(chunk).map_err(too_long)?;
             while let Some(line) = lines.next() {
-                let line: Bytes = line.map_err(|error| WatchError::TooLong {
-                    resource: Arc::clone(&self.requests.resource),
-                    verb: Verb::Watch,
-                    limit: error.limit,
-                })?;
+                let line: Bytes =
+                    line.map_err(|error| self.requests.too_long(Verb::Watch, error.limit))?;
                 self.line(&line).await?;
             }
         }
@@ -227,17 +260,17 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
 
     async fn line(&mut self, line: &[u8]) -> Result<(), Break> {
         if !self.again
-            && let Some(object) = self.decoder.there(line)
+            && let Some(object) = Line::there(line)
+            && let Ok(object) = O::read(&self.decoder, object)
         {
             let object = self.apply(object).await?;
-            if let Some(version) = &object.meta().resource_version {
+            if let Some(version) = object.resource_version() {
                 self.session.followed(version);
             }
             return Ok(());
         }
         let Line { kind, object } =
-            Decoder::<K>::line(line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
-        let object = object.get();
+            Line::read(line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
         match &*kind {
             "ADDED" | "MODIFIED" => {
                 let identity = self.identity(object)?;
@@ -249,7 +282,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
                 let identity = self.identity(object)?;
                 let version = identity.resource_version.clone();
                 self.aside.forget(&identity.key);
-                let last = self.decoder.object(object).ok().map(Arc::new);
+                let last = O::read(&self.decoder, object).ok().map(Arc::new);
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;
@@ -257,7 +290,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
             }
             "BOOKMARK" => self.bookmark(object).await?,
             "ERROR" => {
-                let answer = Answer::read(500, object.as_bytes(), None);
+                let answer = Answer::read(500, object, None);
                 return Err(
                     WatchError::answered(&self.requests.resource, Verb::Watch, answer).into(),
                 );
@@ -275,8 +308,8 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         Ok(())
     }
 
-    async fn bookmark(&mut self, object: &str) -> Result<(), Break> {
-        let Ok(bookmark) = serde_json::from_str::<Bookmark>(object) else {
+    async fn bookmark(&mut self, object: &[u8]) -> Result<(), Break> {
+        let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
             return Ok(());
         };
         let version = bookmark.metadata.resource_version;
@@ -305,7 +338,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
     }
 
     /// Tells of an object that is there, and decodes.
-    async fn apply(&mut self, object: K) -> Result<Arc<K>, Stopped> {
+    async fn apply(&mut self, object: O) -> Result<Arc<O>, Stopped> {
         if !self.aside.is_empty() {
             self.aside.forget(&ObjectKey::of(&object));
         }
@@ -317,13 +350,13 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
     }
 
     /// Tells of an object that is there.
-    async fn present(&mut self, identity: Identity, object: &str) -> Result<(), Break> {
+    async fn present(&mut self, identity: Identity, object: &[u8]) -> Result<(), Break> {
         if self.changes.has(&identity) {
             self.aside.forget(&identity.key);
             self.changes.send(Change::Unchanged(identity)).await?;
             return Ok(());
         }
-        match self.decoder.object(object) {
+        match O::read(&self.decoder, object) {
             Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
                 self.aside.put(identity.key.clone(), Instant::now());
@@ -341,13 +374,10 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         self.aside.put(key.clone(), Instant::now());
         match self.requests.object(&key).await {
             Ok(Some(body)) => {
-                let Ok(object) = std::str::from_utf8(&body) else {
-                    return Ok(());
-                };
-                if let Ok(identity) = self.decoder.identity(object)
-                    && self.decoder.object(object).is_ok()
+                if let Ok(identity) = self.decoder.identity(&body)
+                    && O::read(&self.decoder, &body).is_ok()
                 {
-                    self.present(identity, object).await?;
+                    self.present(identity, &body).await?;
                 }
             }
             // The watch will tell, or has told.
@@ -359,7 +389,7 @@ impl<K: Resource + DeserializeOwned + 'static> Follow<K> {
         Ok(())
     }
 
-    fn identity(&self, object: &str) -> Result<Identity, Break> {
+    fn identity(&self, object: &[u8]) -> Result<Identity, Break> {
         self.decoder
             .identity(object)
             .map_err(|error| self.requests.garbled(Verb::Watch, error).into())

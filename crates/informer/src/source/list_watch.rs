@@ -1,8 +1,8 @@
 //! List and watch through an API server.
 
-use std::{fmt, num::NonZeroU32, time::Duration};
+use std::{fmt, marker::PhantomData, num::NonZeroU32, time::Duration};
 
-use kube::{Api, Resource};
+use kube::{Api, Resource, api::PartialObjectMeta};
 use rand::{SeedableRng as _, rngs::StdRng};
 use serde::de::DeserializeOwned;
 
@@ -11,7 +11,7 @@ use super::{
     follow::Follow,
     request::{Requests, resource_name},
 };
-use crate::{Backoff, Trim, WatchError};
+use crate::{Backoff, Form, Packed, Trim, WatchError};
 
 /// Lists and watches the objects of a kind through an API server.
 ///
@@ -37,7 +37,8 @@ use crate::{Backoff, Trim, WatchError};
 /// | length of a watch | 5 to 10 minutes, at random |
 /// | silence that breaks a watch | 3 minutes: the server sends a bookmark each minute |
 /// | silence that breaks a list | 30 seconds |
-/// | longest line of a watch, longest page of a list | 256 MiB |
+/// | longest line of a watch, longest object of a list | 256 MiB |
+/// | form in which an object is kept | decoded; [`packed`](Self::packed) keeps JSON |
 /// | fields dropped | `metadata.managedFields` |
 ///
 /// # Example
@@ -57,12 +58,13 @@ use crate::{Backoff, Trim, WatchError};
 /// # }
 /// ```
 #[must_use = "a source does nothing until an informer runs it"]
-pub struct ListWatch<K: Resource> {
+pub struct ListWatch<K: Resource, O = K> {
     pub(super) requests: Requests<K>,
     pub(super) backoff: Backoff,
     pub(super) streamed_lists: bool,
     pub(super) trim: Trim,
     pub(super) rng: StdRng,
+    pub(super) form: PhantomData<fn() -> O>,
 }
 
 /// Why a list and watch cannot be as it was asked for.
@@ -84,16 +86,6 @@ pub enum InvalidListWatch {
 // === impl ListWatch ===
 
 impl<K: Resource> ListWatch<K> {
-    /// What client-go and kubectl use.
-    pub const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
-
-    /// Three bookmarks, which the API server sends once a minute.
-    pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
-
-    /// A page of 500 objects at the size limit of etcd is larger; one of real objects is
-    /// not.
-    pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
-
     /// Lists and watches what `api` reaches: all namespaces, or one.
     ///
     /// A kind that is known only at run time comes with its type: `ListWatch::new((api,
@@ -102,6 +94,75 @@ impl<K: Resource> ListWatch<K> {
         api.into()
     }
 
+    /// What client-go and kubectl use.
+    pub const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
+
+    /// Three bookmarks, which the API server sends once a minute.
+    pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
+
+    /// More than a hundred times what etcd takes for one object; what is longer is none.
+    pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
+
+    /// Keeps only the metadata of each object, and asks the server for no more: a few hundred
+    /// bytes instead of many thousand, where names, labels and owners are enough.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::{Api, Client, ResourceExt as _};
+    /// use windlass_informer::{Informer, ListWatch};
+    ///
+    /// # fn secrets(client: Client) {
+    /// let secrets = ListWatch::new(Api::<Secret>::all(client)).metadata();
+    /// let secrets = Informer::new(secrets.packed());
+    /// for secret in secrets.store().list() {
+    ///     println!("{}: {} bytes are kept", secret.key(), secret.json().len());
+    /// }
+    /// # }
+    /// # use windlass_informer::Stored as _;
+    /// ```
+    pub fn metadata(self) -> ListWatch<PartialObjectMeta<K>> {
+        let Self {
+            requests,
+            backoff,
+            streamed_lists,
+            trim,
+            rng,
+            form: PhantomData,
+        } = self;
+        ListWatch {
+            requests: requests.about(),
+            backoff,
+            streamed_lists,
+            trim,
+            rng,
+            form: PhantomData,
+        }
+    }
+
+    /// Keeps the JSON of each object, which is decoded when somebody looks: see [`Packed`].
+    pub fn packed(self) -> ListWatch<K, Packed<K>> {
+        let Self {
+            requests,
+            backoff,
+            streamed_lists,
+            trim,
+            rng,
+            form: PhantomData,
+        } = self;
+        ListWatch {
+            requests,
+            backoff,
+            streamed_lists,
+            trim,
+            rng,
+            form: PhantomData,
+        }
+    }
+}
+
+impl<K: Resource, O> ListWatch<K, O> {
     /// Only objects with these labels: `app=web,tier in (front, back),!legacy`.
     ///
     /// An object that ceases to match is told as deleted.
@@ -163,7 +224,8 @@ impl<K: Resource> ListWatch<K> {
         self
     }
 
-    /// The greatest number of bytes of one page of a list, and of one line of a watch.
+    /// The greatest number of bytes of one object of a list, and of one line of a watch. A list
+    /// is read object by object, so it may be of any length.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.requests.patience.bytes = bytes;
         self
@@ -200,11 +262,12 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
             streamed_lists: true,
             trim: Trim::default(),
             rng: StdRng::from_os_rng(),
+            form: PhantomData,
         }
     }
 }
 
-impl<K: Resource> fmt::Debug for ListWatch<K> {
+impl<K: Resource, O> fmt::Debug for ListWatch<K, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListWatch")
             .field("requests", &self.requests)
@@ -214,15 +277,16 @@ impl<K: Resource> fmt::Debug for ListWatch<K> {
     }
 }
 
-impl<K> Source<K> for ListWatch<K>
+impl<K, O> Source<O> for ListWatch<K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: Form<K>,
 {
     fn resource(&self) -> String {
         self.requests.resource.to_string()
     }
 
-    async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
+    async fn run(self, changes: Changes<O>) -> Result<(), WatchError> {
         Follow::new(self, changes).run().await
     }
 }
@@ -237,7 +301,7 @@ where
     }
 
     async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
-        ListWatch::new(self).run(changes).await
+        ListWatch::<K>::new(self).run(changes).await
     }
 }
 
@@ -250,7 +314,7 @@ where
     }
 
     async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
-        ListWatch::new(self).run(changes).await
+        ListWatch::<K>::new(self).run(changes).await
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Patience {
     /// The longest time without a byte while nothing need happen.
     pub(super) silence: Duration,
 
-    /// The greatest number of bytes of one page, and of one line of a watch.
+    /// The greatest number of bytes of one object of a list, and of one line of a watch.
     pub(super) bytes: usize,
 }
 
@@ -63,6 +63,35 @@ impl<K: Resource> Requests<K> {
                 silence: super::ListWatch::<K>::DEFAULT_SILENCE,
                 bytes: super::ListWatch::<K>::DEFAULT_MAX_BYTES,
             },
+        }
+    }
+
+    /// The same requests, about objects of another form: theirs is the same resource.
+    pub(super) fn about<T>(self) -> Requests<T>
+    where
+        T: Resource<DynamicType = K::DynamicType>,
+    {
+        let Self {
+            client,
+            blank,
+            url,
+            types,
+            resource,
+            labels,
+            fields,
+            page_size,
+            patience,
+        } = self;
+        Requests {
+            client,
+            blank,
+            url,
+            types,
+            resource,
+            labels,
+            fields,
+            page_size,
+            patience,
         }
     }
 
@@ -142,11 +171,7 @@ impl<K: Resource> Requests<K> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk(&mut body, verb, self.patience.answer).await? {
             if whole.len() + chunk.len() > self.patience.bytes {
-                return Err(WatchError::TooLong {
-                    resource: Arc::clone(&self.resource),
-                    verb,
-                    limit: self.patience.bytes,
-                });
+                return Err(self.too_long(verb, self.patience.bytes));
             }
             whole.extend_from_slice(&chunk);
         }
@@ -182,6 +207,14 @@ impl<K: Resource> Requests<K> {
                 }
                 Some(Err(error)) => return Err(self.connection(verb, error)),
             }
+        }
+    }
+
+    pub(super) fn too_long(&self, verb: Verb, limit: usize) -> WatchError {
+        WatchError::TooLong {
+            resource: Arc::clone(&self.resource),
+            verb,
+            limit,
         }
     }
 

@@ -2,11 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use kube::Resource;
 use tokio::sync::mpsc;
 
 use super::{Change, Changes, Source, Stopped};
-use crate::{Identity, ObjectKey, Uid, WatchError};
+use crate::{Identity, ObjectKey, Stored, Uid, WatchError};
 
 /// A source that tells what its [`Script`] says: for tests of handlers, without a server.
 ///
@@ -54,7 +53,7 @@ pub struct Script<K> {
 
 // === impl Scripted ===
 
-impl<K: Resource> Scripted<K> {
+impl<K: Stored> Scripted<K> {
     /// Creates a source and its script.
     #[must_use]
     pub fn new() -> (Script<K>, Self) {
@@ -65,7 +64,7 @@ impl<K: Resource> Scripted<K> {
 
 impl<K> Source<K> for Scripted<K>
 where
-    K: Resource + Send + Sync + 'static,
+    K: Stored,
 {
     fn resource(&self) -> String {
         "scripted".to_owned()
@@ -89,7 +88,7 @@ impl<K> fmt::Debug for Scripted<K> {
 
 // === impl Script ===
 
-impl<K: Resource> Script<K> {
+impl<K: Stored> Script<K> {
     /// Tells a whole picture: these objects and no others.
     ///
     /// # Errors
@@ -124,7 +123,7 @@ impl<K: Resource> Script<K> {
         let identity = Identity {
             key: ObjectKey::of(&object),
             uid: Uid::of(&object),
-            resource_version: object.meta().resource_version.clone(),
+            resource_version: object.resource_version().map(str::to_owned),
         };
         let last = Some(Arc::new(object));
         self.change(Change::Deleted { identity, last }).await

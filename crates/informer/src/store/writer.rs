@@ -7,10 +7,9 @@
 use std::sync::Arc;
 
 use dashmap::mapref::entry::Entry as Slot;
-use kube::Resource;
 
 use super::{Entry, Store};
-use crate::{Event, Identity, ObjectKey, Uid, watch::is_older};
+use crate::{Event, Identity, ObjectKey, Stored, Uid, watch::is_older};
 
 /// Writes a store, and says what each change means to whoever watches it.
 pub(crate) struct Writer<K> {
@@ -25,7 +24,7 @@ pub(crate) type Told<K> = std::iter::Flatten<std::array::IntoIter<Option<Event<K
 
 // === impl Writer ===
 
-impl<K: Resource + 'static> Writer<K> {
+impl<K: Stored> Writer<K> {
     pub(crate) fn new(store: Store<K>) -> Self {
         Self { store, epoch: 0 }
     }
@@ -136,19 +135,15 @@ fn told<K>(first: Option<Event<K>>, second: Option<Event<K>>) -> Told<K> {
 }
 
 /// Whether `new` tells nothing that `old` does not: the same state, or one from before it.
-fn is_known<K: Resource>(new: &K, old: &K) -> bool {
-    let versions = new
-        .meta()
-        .resource_version
-        .as_deref()
-        .zip(old.meta().resource_version.as_deref());
+fn is_known<K: Stored>(new: &K, old: &K) -> bool {
+    let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
         (new_version == old_version && is_same_life(new, old)) || is_older(new_version, old_version)
     })
 }
 
-fn is_same_life<K: Resource>(a: &K, b: &K) -> bool {
-    match (&a.meta().uid, &b.meta().uid) {
+fn is_same_life<K: Stored>(a: &K, b: &K) -> bool {
+    match (a.uid(), b.uid()) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     }

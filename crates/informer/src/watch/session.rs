@@ -20,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 use rand::Rng;
 
 use super::{Backoff, Verb, WatchError, is_older};
-use crate::decode::Page;
+use crate::decode::PageMeta;
 
 /// What to send next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,13 +161,13 @@ impl Session {
     ///
     /// [`WatchError::Inconsistent`] if it has no version, another version than the page
     /// before it, or one from before what was seen already.
-    pub(crate) fn check(&mut self, page: &Page<'_>) -> Result<(), WatchError> {
+    pub(crate) fn check(&mut self, page: &PageMeta) -> Result<(), WatchError> {
         let inconsistent = |why: String| WatchError::Inconsistent {
             resource: Arc::clone(&self.resource),
             verb: Verb::List,
             why,
         };
-        let version = match page.metadata.resource_version.as_deref() {
+        let version = match page.resource_version.as_deref() {
             Some(version) if !version.is_empty() => version,
             _ => return Err(inconsistent("it has no resourceVersion".to_owned())),
         };
@@ -194,9 +194,9 @@ impl Session {
 
     /// A page that was checked has been used. Returns the version of the whole list if it
     /// was the last.
-    pub(crate) fn paged(&mut self, page: &Page<'_>) -> Option<String> {
-        let version = page.metadata.resource_version.clone()?;
-        if let Some(token) = page.metadata.next() {
+    pub(crate) fn paged(&mut self, page: &PageMeta) -> Option<String> {
+        let version = page.resource_version.clone()?;
+        if let Some(token) = page.next() {
             self.phase = Phase::Picture(Paging::Within {
                 token: token.to_owned(),
                 version,
@@ -337,7 +337,7 @@ mod tests {
 
     use rand::{SeedableRng as _, rngs::StdRng};
 
-    use super::{Ask, Session};
+    use super::{Ask, PageMeta, Session};
     use crate::watch::{Answer, Backoff, Verb, WatchError};
 
     #[test]
@@ -490,10 +490,10 @@ mod tests {
                 }
                 ["page", version, ref token @ ..] => {
                     let token = token.first().unwrap_or(&"");
-                    let page = format!(
-                        r#"{{"metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":null}}"#
-                    );
-                    let page = serde_json::from_str(&page).expect("a page");
+                    let page = PageMeta {
+                        resource_version: Some((*version).to_owned()),
+                        continue_token: Some((*token).to_owned()),
+                    };
                     match session.check(&page) {
                         Ok(()) => _ = session.paged(&page),
                         Err(error) => _ = session.broke(&error, Duration::ZERO, &mut rng),

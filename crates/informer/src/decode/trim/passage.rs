@@ -1,6 +1,11 @@
 //! What stands between a deserializer and a type, and lets some fields not pass. *(pure)*
+//!
+//! It also tells each list how many elements will come, so that the list takes no more room
+//! than it needs: serde's lists otherwise grow by doubling, and a container of a Pod is two
+//! kilobytes. For that it must know where in the JSON a list begins. The deserializer does not
+//! say; but the name of a field is borrowed from the JSON, and its value begins behind it.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, cell::Cell, collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -11,13 +16,25 @@ use serde::{
 };
 
 use super::{Node, Types};
+use crate::decode::nesting;
 
 /// Where in the object we are.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'t> {
-    pub(super) node: &'t Node,
+    /// What is dropped below.
+    node: Option<&'t Node>,
+
     /// At the root only: what to fill in.
-    pub(super) types: Option<&'t Types>,
+    types: Option<&'t Types>,
+
+    /// All of the JSON.
+    json: &'t str,
+
+    /// Where the value begins, or the white space and the colon before it, if that is known.
+    begins: Option<usize>,
+
+    /// For a name: where to note its end.
+    noted: Option<&'t Cell<Option<usize>>>,
 }
 
 /// Anything of serde's that is passed through, with the place it stands at.
@@ -33,6 +50,50 @@ macro_rules! forward {
         }
     )*};
 }
+
+// === impl Place ===
+
+impl<'t> Place<'t> {
+    pub(super) const fn root(json: &'t str, node: &'t Node, types: &'t Types) -> Self {
+        Self {
+            node: Some(node),
+            types: Some(types),
+            json,
+            begins: Some(0),
+            noted: None,
+        }
+    }
+
+    /// A place further in, of which nothing is known.
+    const fn within(self) -> Self {
+        Self {
+            node: None,
+            types: None,
+            begins: None,
+            noted: None,
+            ..self
+        }
+    }
+
+    /// Where `text` ends, if it is a piece of the JSON.
+    fn end_of(&self, text: &str) -> Option<usize> {
+        let start = text
+            .as_ptr()
+            .addr()
+            .checked_sub(self.json.as_ptr().addr())?;
+        let end = start + text.len();
+        (end < self.json.len()).then_some(end)
+    }
+
+    /// How many elements the list that begins here has.
+    fn elements(&self) -> Option<usize> {
+        let value = self.json.as_bytes().get(self.begins?..)?;
+        let list = value.iter().position(|byte| *byte == b'[')?;
+        nesting::elements(&value[list..])
+    }
+}
+
+// === impl Trimmed ===
 
 /// Every method is forwarded: a type asks for what it wants, and `Option<ObjectMeta>` asks
 /// for an option before it asks for a struct.
@@ -79,8 +140,15 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Trimmed<'_, V> {
         visit_bool(bool); visit_i8(i8); visit_i16(i16); visit_i32(i32); visit_i64(i64);
         visit_i128(i128); visit_u8(u8); visit_u16(u16); visit_u32(u32); visit_u64(u64);
         visit_u128(u128); visit_f32(f32); visit_f64(f64); visit_char(char); visit_str(&str);
-        visit_borrowed_str(&'de str); visit_string(String); visit_bytes(&[u8]);
+        visit_string(String); visit_bytes(&[u8]);
         visit_borrowed_bytes(&'de [u8]); visit_byte_buf(Vec<u8>);
+    }
+
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<V::Value, E> {
+        if let Some(noted) = self.place.noted {
+            noted.set(self.place.end_of(value));
+        }
+        self.from.visit_borrowed_str(value)
     }
 
     fn visit_none<E: Error>(self) -> Result<V::Value, E> {
@@ -102,7 +170,10 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Trimmed<'_, V> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<V::Value, A::Error> {
-        self.from.visit_seq(seq)
+        self.from.visit_seq(TrimmedSeq {
+            from: seq,
+            place: self.place,
+        })
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
@@ -110,31 +181,62 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Trimmed<'_, V> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        match self.place.node {
-            Node::Kept(fields) if !fields.is_empty() || self.place.types.is_some() => {
-                self.from.visit_map(TrimmedMap {
-                    from: map,
-                    fields,
-                    value: Value::Parsed(None),
-                    kind: self.place.types.map(|types| &*types.kind),
-                    missing: self
-                        .place
-                        .types
-                        .map_or(Missing::default(), |types| Missing {
-                            api_version: Some(&types.api_version),
-                            kind: Some(&types.kind),
-                        }),
-                })
-            }
-            _ => self.from.visit_map(map),
-        }
+        let types = self.place.types;
+        let fields = match self.place.node {
+            Some(Node::Kept(fields)) if !fields.is_empty() => Some(fields),
+            _ => None,
+        };
+        self.from.visit_map(TrimmedMap {
+            from: map,
+            place: self.place.within(),
+            fields,
+            value: Value::Parsed(None),
+            begins: Cell::new(None),
+            kind: types.map(|types| &*types.kind),
+            missing: types.map_or(Missing::default(), |types| Missing {
+                api_version: Some(&types.api_version),
+                kind: Some(&types.kind),
+            }),
+        })
+    }
+}
+
+struct TrimmedSeq<'t, A> {
+    from: A,
+    place: Place<'t>,
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for TrimmedSeq<'_, A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        self.from.next_element_seed(Trimmed {
+            from: seed,
+            place: self.place.within(),
+        })
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.from.size_hint().or_else(|| self.place.elements())
     }
 }
 
 struct TrimmedMap<'t, A> {
     from: A,
-    fields: &'t BTreeMap<String, Node>,
+
+    /// What is known of every place in it.
+    place: Place<'t>,
+
+    /// What is dropped in it, if anything is.
+    fields: Option<&'t BTreeMap<String, Node>>,
+
     value: Value<'t>,
+
+    /// Where the value begins.
+    begins: Cell<Option<usize>>,
     missing: Missing<'t>,
 
     /// At the root only: the kind that it must be, if it says of which it is.
@@ -164,13 +266,25 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrimmedMap<'_, A> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
+        // An escaped name is no piece of the JSON.
+        self.begins.set(None);
+        if self.fields.is_none() && self.kind.is_none() {
+            // Whatever the names are, numbers too.
+            return self.from.next_key_seed(Trimmed {
+                from: seed,
+                place: Place {
+                    noted: Some(&self.begins),
+                    ..self.place
+                },
+            });
+        }
         while let Some(Key(key)) = self.from.next_key()? {
             match &*key {
                 "apiVersion" => self.missing.api_version = None,
                 "kind" => self.missing.kind = None,
                 _ => {}
             }
-            let below = self.fields.get(&*key);
+            let below = self.fields.and_then(|fields| fields.get(&*key));
             if matches!(below, Some(Node::Dropped)) {
                 self.from.next_value::<IgnoredAny>()?;
                 continue;
@@ -179,6 +293,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrimmedMap<'_, A> {
                 Some(kind) if key == "kind" => Value::Exactly(kind),
                 _ => Value::Parsed(below),
             };
+            self.begins.set(self.place.end_of(&key));
             return match key {
                 Cow::Borrowed(key) => seed.deserialize(BorrowedStrDeserializer::new(key)),
                 Cow::Owned(key) => seed.deserialize(StrDeserializer::new(&key)),
@@ -207,10 +322,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for TrimmedMap<'_, A> {
                 }
                 seed.deserialize(StrDeserializer::new(&found))
             }
-            Value::Parsed(None) => self.from.next_value_seed(seed),
-            Value::Parsed(Some(node)) => self.from.next_value_seed(Trimmed {
+            Value::Parsed(node) => self.from.next_value_seed(Trimmed {
                 from: seed,
-                place: Place { node, types: None },
+                place: Place {
+                    node,
+                    begins: self.begins.get(),
+                    ..self.place
+                },
             }),
         }
     }
@@ -226,7 +344,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Trimmed<'_, S> {
 }
 
 /// The key of a field, borrowed from the input where it holds no escape.
-pub(in crate::decode) struct Key<'de>(pub(in crate::decode) Cow<'de, str>);
+struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,0 +1,234 @@
+//! The fields of an object, one after the other, their values as they stand. *(pure)*
+
+use std::borrow::Cow;
+
+use memchr::{memchr_iter, memchr2, memrchr};
+
+use super::{DecodeError, nesting::Nesting};
+
+/// Walks through JSON from field to field, and into a field only where it is told to.
+///
+/// Looks at no more than it must to know where a value ends, so what it walks past need not be
+/// valid; whoever decodes that finds out.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    json: &'a [u8],
+    at: usize,
+}
+
+// === impl Fields ===
+
+impl<'a> Fields<'a> {
+    pub(super) const fn of(json: &'a [u8]) -> Self {
+        Self { json, at: 0 }
+    }
+
+    /// Where the walk has come to.
+    pub(super) const fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Steps into the object that comes next. False, and stays before it, if something else
+    /// does.
+    pub(super) fn enter(&mut self) -> bool {
+        let object = self.peek() == Some(b'{');
+        self.at += usize::from(object);
+        object
+    }
+
+    /// Steps into the list that comes next. False, and stays before it, if something else does.
+    pub(super) fn enter_list(&mut self) -> bool {
+        let list = self.peek() == Some(b'[');
+        self.at += usize::from(list);
+        list
+    }
+
+    /// The name of the next field of the object that it is in; none behind the last, and then
+    /// it is behind the object.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::Syntax`] where there is neither a name nor an end.
+    pub(super) fn next(&mut self) -> Result<Option<Cow<'a, str>>, DecodeError> {
+        self.comma();
+        match self.peek() {
+            Some(b'}') => {
+                self.at += 1;
+                Ok(None)
+            }
+            Some(b'"') => {
+                let name = text(self.string()?).ok_or_else(|| self.malformed())?;
+                if self.peek() != Some(b':') {
+                    return Err(self.malformed());
+                }
+                self.at += 1;
+                Ok(Some(name))
+            }
+            _ => Err(self.malformed()),
+        }
+    }
+
+    /// The value that comes next, as it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::Syntax`] if it has no end.
+    pub(super) fn value(&mut self) -> Result<&'a [u8], DecodeError> {
+        let first = self.peek();
+        let rest = &self.json[self.at..];
+        let length = match first {
+            Some(b'"') => return self.string(),
+            Some(b'{' | b'[') => Nesting::default().end(rest),
+            _ => rest
+                .iter()
+                .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))
+                .filter(|length| *length > 0),
+        };
+        let length = length.ok_or_else(|| self.malformed())?;
+        Ok(self.take(length))
+    }
+
+    /// The next value as text, borrowed where it holds no escape; none if it is `null`.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it is anything else; `path` says where.
+    pub(super) fn text(&mut self, path: &str) -> Result<Option<Cow<'a, str>>, DecodeError> {
+        match self.value()? {
+            b"null" => Ok(None),
+            value => text(value).map(Some).ok_or_else(|| DecodeError::Shape {
+                path: path.to_owned(),
+                expected: "invalid type, expected a string".to_owned(),
+            }),
+        }
+    }
+
+    /// Steps over the comma that comes next, if one does.
+    pub(super) fn comma(&mut self) {
+        if self.peek() == Some(b',') {
+            self.at += 1;
+        }
+    }
+
+    /// Whether nothing is left but white space.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.peek().is_none()
+    }
+
+    /// Says where the end is, in an error.
+    pub(super) const fn skip_to_end(&mut self) {
+        self.at = self.json.len();
+    }
+
+    pub(super) fn malformed(&self) -> DecodeError {
+        let before = &self.json[..self.at];
+        let newline = memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+        DecodeError::Syntax {
+            line: memchr_iter(b'\n', before).count() + 1,
+            column: before.len() - newline + 1,
+        }
+    }
+
+    /// The next byte that is not white space.
+    fn peek(&mut self) -> Option<u8> {
+        let rest = &self.json[self.at..];
+        let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        self.at += rest
+            .iter()
+            .position(|byte| !space(byte))
+            .unwrap_or(rest.len());
+        self.json.get(self.at).copied()
+    }
+
+    /// The string that begins here, with its quotes.
+    fn string(&mut self) -> Result<&'a [u8], DecodeError> {
+        let bytes = &self.json[self.at..];
+        let mut end = 1;
+        loop {
+            let found = bytes.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest));
+            end += found.ok_or_else(|| self.malformed())?;
+            if bytes[end] == b'"' {
+                return Ok(self.take(end + 1));
+            }
+            end += 2;
+        }
+    }
+
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let value = &self.json[self.at..self.at + length];
+        self.at += length;
+        value
+    }
+}
+
+/// What a string with its quotes says.
+fn text(string: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = string.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if inner.contains(&b'\\') {
+        return serde_json::from_slice(string).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fields;
+
+    #[test]
+    fn fields_come_in_order_with_their_values_as_they_stand() {
+        check(
+            r#"{"a":1,"b":"x","c":{"d":[{}]},"e":null}"#,
+            "a=1 b=\"x\" c={\"d\":[{}]} e=null",
+        );
+        check("{ \"a\" : 1 ,\n\t\"b\":\r[ ] }", "a=1 b=[ ]");
+        check(r#"{"\u0061":"\"}","b":-1.5e3}"#, r#"a="\"}" b=-1.5e3"#);
+        check("{}", "");
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        check(r#"{"a":1"#, "not valid JSON at line 1, column 6");
+        check(r#"{"a":"x"#, "not valid JSON at line 1, column 6");
+        check("{\n\"a\" 1}", "not valid JSON at line 2, column 5");
+        check("{,}", "");
+        check(r#"{"a":}"#, "not valid JSON at line 1, column 6");
+        check(r#"{"a":"x\"#, "not valid JSON at line 1, column 6");
+    }
+
+    #[test]
+    fn a_text_is_a_string_or_null() {
+        let mut fields = Fields::of(br#"{"a":"x\ny","b":null,"c":7}"#);
+        assert!(fields.enter());
+        let mut texts = Vec::new();
+        while let Ok(Some(name)) = fields.next() {
+            texts.push(fields.text(&name).map_err(|error| error.to_string()));
+        }
+        assert_eq!(texts[0], Ok(Some("x\ny".into())));
+        assert_eq!(texts[1], Ok(None));
+        assert_eq!(
+            texts[2],
+            Err("c: invalid type, expected a string".to_owned())
+        );
+    }
+
+    #[track_caller]
+    fn check(json: &str, expected: &str) {
+        let mut fields = Fields::of(json.as_bytes());
+        assert!(fields.enter(), "{json}");
+        let mut found = Vec::new();
+        let end = loop {
+            match fields.next().and_then(|name| match name {
+                None => Ok(None),
+                Some(name) => {
+                    let value = String::from_utf8_lossy(fields.value()?);
+                    Ok(Some(format!("{name}={value}")))
+                }
+            }) {
+                Ok(None) => break found.join(" "),
+                Ok(Some(field)) => found.push(field),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert_eq!(end, expected, "{json}");
+    }
+}

@@ -1,0 +1,121 @@
+//! One line of a watch, its object not yet decoded. *(pure)*
+
+use std::borrow::Cow;
+
+use super::{DecodeError, fields::Fields};
+
+/// What a line says, and about which object.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    pub(crate) kind: Cow<'a, str>,
+
+    /// The object, as it stands.
+    pub(crate) object: &'a [u8],
+}
+
+// === impl Line ===
+
+impl<'a> Line<'a> {
+    /// What stands around the object of a line that says that it is there, as API servers
+    /// write it.
+    const THERE: [&'static [u8]; 2] = [
+        br#"{"type":"ADDED","object":"#,
+        br#"{"type":"MODIFIED","object":"#,
+    ];
+
+    /// The object of a line that says that it is there, without a look at where it ends: it
+    /// must be the rest of the line, which whoever reads it finds out. None if the line says
+    /// something else, or says it otherwise.
+    pub(crate) fn there(line: &'a [u8]) -> Option<&'a [u8]> {
+        let object = Self::THERE
+            .iter()
+            .find_map(|before| line.strip_prefix(*before))?;
+        object.strip_suffix(b"}")
+    }
+
+    /// Reads one line.
+    pub(crate) fn read(line: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut fields = Fields::of(line);
+        if !fields.enter() {
+            return Err(fields.malformed());
+        }
+        let (mut kind, mut object) = (None, None);
+        while let Some(name) = fields.next()? {
+            match &*name {
+                "type" => kind = fields.text("type")?,
+                "object" => object = Some(fields.value()?),
+                _ => _ = fields.value()?,
+            }
+        }
+        if !fields.is_over() {
+            return Err(fields.malformed());
+        }
+        let missing = |field: &str| DecodeError::Shape {
+            path: "event".to_owned(),
+            expected: format!("missing field `{field}`"),
+        };
+        Ok(Self {
+            kind: kind.ok_or_else(|| missing("type"))?,
+            object: object.ok_or_else(|| missing("object"))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn a_line_has_a_type_and_an_object() {
+        check(r#"{"type":"ADDED","object":{"a":1}}"#, r#"ADDED {"a":1}"#);
+        check(
+            r#"{"object":{"a":{}},"type":"BOOKMARK","more":[]}"#,
+            r#"BOOKMARK {"a":{}}"#,
+        );
+        check(r#"{ "type" : "ERROR" , "object" : { } } "#, "ERROR { }");
+    }
+
+    #[test]
+    fn a_line_that_is_none_says_why() {
+        check("<html>", "not valid JSON at line 1, column 1");
+        check(r#"{"type":"ADDED"}"#, "event: missing field `object`");
+        check(r#"{"object":{}}"#, "event: missing field `type`");
+        check(
+            r#"{"type":7,"object":{}}"#,
+            "type: invalid type, expected a string",
+        );
+        check(
+            r#"{"type":"ADDED","object":{}}}"#,
+            "not valid JSON at line 1, column 29",
+        );
+        check(
+            r#"{"type":"ADDED","object":{"a":1}"#,
+            "not valid JSON at line 1, column 33",
+        );
+    }
+
+    #[test]
+    fn what_is_there_is_found_where_api_servers_write_it() {
+        let there = |line: &'static str| Line::there(line.as_bytes());
+        assert_eq!(
+            there(r#"{"type":"ADDED","object":{"a":1}}"#),
+            Some(&br#"{"a":1}"#[..])
+        );
+        assert_eq!(
+            there(r#"{"type":"MODIFIED","object":{}}"#),
+            Some(&b"{}"[..])
+        );
+        assert_eq!(there(r#"{"type":"DELETED","object":{}}"#), None);
+        assert_eq!(there(r#"{"object":{},"type":"ADDED"}"#), None);
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let said = match Line::read(line.as_bytes()) {
+            Ok(line) => format!("{} {}", line.kind, String::from_utf8_lossy(line.object)),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(said, expected, "{line}");
+    }
+}

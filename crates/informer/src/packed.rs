@@ -1,0 +1,222 @@
+//! Objects that are kept as JSON, and decoded when somebody looks.
+
+mod recent;
+
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kube::{Resource, api::ObjectMeta};
+use serde::de::DeserializeOwned;
+
+pub(crate) use self::recent::Recent;
+use crate::{DecodeError, Decoder, Identity, ObjectKey, Stored, Uid};
+
+/// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
+/// on [`get`](Self::get).
+///
+/// Decoded, a `Pod` takes five times the memory of its JSON, and decoding is nine tenths of
+/// what an event costs. Of most objects a store is never asked for more than that they are
+/// there. A `Packed` knows its name, uid and version without decoding anything.
+///
+/// # Contract
+///
+/// *Promised.* Store, index and events are those of every other object. What was decoded last
+/// is kept for a while ([`RECENT`](Self::RECENT) objects an informer), so that several looks at
+/// one object decode it once. A handler of `K`s can be added where an informer of `Packed<K>`s
+/// is: what it is given is decoded before it is called.
+///
+/// *Asked.* An index over packed objects decodes each of them that changes; it is worth that
+/// only where it saves more.
+///
+/// *Not promised.* That it decodes. An object that does not is found out by the first who
+/// looks, and not when it comes; its identity is read then, and that it is whole.
+///
+/// # Example
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::{Api, Client};
+/// use windlass_informer::{Informer, ListWatch, ObjectKey};
+///
+/// # async fn pods(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = Informer::new(ListWatch::new(Api::<Pod>::all(client)).packed());
+/// if let Some(pod) = pods.store().get(&ObjectKey::new("web").within("shop")) {
+///     println!("{} bytes, on {:?}", pod.json().len(), pod.get()?.spec);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Packed<K> {
+    key: ObjectKey,
+    uid: Option<Uid>,
+    resource_version: Option<Box<str>>,
+    json: Box<str>,
+    decoder: Arc<Decoder<K>>,
+
+    /// Which packed object of this process it is: what is remembered of it is remembered
+    /// under this number.
+    number: u64,
+}
+
+// === impl Packed ===
+
+impl<K> Packed<K> {
+    /// How many decoded objects an informer of packed ones remembers: about as many as are
+    /// being worked on at once.
+    pub const RECENT: usize = Recent::<K>::SLOTS;
+
+    pub(crate) fn new(identity: Identity, json: Box<str>, decoder: Arc<Decoder<K>>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            key: identity.key,
+            uid: identity.uid,
+            resource_version: identity.resource_version.map(String::into_boxed_str),
+            json,
+            decoder,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// The JSON that is kept.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+}
+
+impl<K: Resource + DeserializeOwned> Packed<K> {
+    /// The object, decoded, unless it was decoded not long ago.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it does not decode, with the place and without what stands there.
+    pub fn get(&self) -> Result<Arc<K>, DecodeError> {
+        if let Some(object) = self.decoder.recent.get(self.number) {
+            return Ok(object);
+        }
+        let object = Arc::new(self.decoder.object(self.json.as_bytes())?);
+        self.decoder.recent.put(self.number, Arc::clone(&object));
+        Ok(object)
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K> {
+    type Object = K;
+
+    fn namespace(&self) -> Option<&str> {
+        self.key.namespace()
+    }
+
+    fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_ref().map(Uid::as_str)
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.resource_version.as_deref()
+    }
+
+    fn metadata(&self) -> Cow<'_, ObjectMeta> {
+        Cow::Owned(match self.decoder.recent.get(self.number) {
+            Some(object) => object.meta().clone(),
+            None => self
+                .decoder
+                .metadata(&self.json)
+                .unwrap_or_else(|| ObjectMeta {
+                    namespace: self.namespace().map(str::to_owned),
+                    name: Some(self.name().to_owned()),
+                    uid: self.uid().map(str::to_owned),
+                    resource_version: self.resource_version().map(str::to_owned),
+                    ..ObjectMeta::default()
+                }),
+        })
+    }
+
+    fn object(self: Arc<Self>) -> Result<Arc<K>, DecodeError> {
+        self.get()
+    }
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+/// Shows who it is, and never what is in it, which may be secret.
+impl<K> fmt::Debug for Packed<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packed")
+            .field("key", &format_args!("{}", self.key))
+            .field("bytes", &self.json.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::Packed;
+    use crate::{
+        Stored as _, Trim,
+        decode::{Decoder, Form as _},
+    };
+
+    const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
+
+    #[test]
+    fn a_packed_object_knows_who_it_is_and_is_decoded_once() {
+        let map = pack(MAP);
+        assert_eq!(map.key().to_string(), "shop/web");
+        assert_eq!((map.uid(), map.resource_version()), (Some("u"), Some("7")));
+        assert!(!map.json().contains("managedFields"));
+
+        let decoded = map.get().expect("a config map");
+        assert_eq!(decoded.data.as_ref().map(|data| &*data["a"]), Some("b"));
+        assert!(Arc::ptr_eq(&decoded, &map.get().expect("a config map")));
+    }
+
+    #[test]
+    fn metadata_are_read_without_the_rest() {
+        let broken = String::from_utf8_lossy(MAP).replace(r#"{"a":"b"}"#, "[7]");
+        let map = pack(broken.as_bytes());
+        assert_eq!(map.metadata().generation, Some(3));
+        let error = map.get().expect_err("data is no list");
+        assert_eq!(error.to_string(), "data: invalid type, expected a map");
+    }
+
+    #[test]
+    fn what_is_packed_is_whole() {
+        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
+        for end in 1..MAP.len() {
+            let half = Packed::read(&decoder, &MAP[..end]);
+            assert!(half.is_err(), "{}", String::from_utf8_lossy(&MAP[..end]));
+        }
+    }
+
+    #[test]
+    fn what_was_decoded_is_forgotten_in_time() {
+        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
+        let read = || Packed::read(&decoder, MAP).expect("a config map");
+        let first = read().get().expect("a config map");
+        for _ in 0..Packed::<ConfigMap>::RECENT {
+            read().get().expect("a config map");
+        }
+        assert_eq!(Arc::strong_count(&first), 1);
+    }
+
+    fn pack(json: &[u8]) -> Packed<ConfigMap> {
+        let decoder = Arc::new(Decoder::new(&(), Trim::default()));
+        Packed::read(&decoder, json).expect("a config map")
+    }
+}

@@ -1,0 +1,60 @@
+//! What was decoded not long ago.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use parking_lot::Mutex;
+
+/// The objects that were decoded last, by their number.
+///
+/// A number has one slot that it shares with every `SLOTS`th: to forget, nothing need be
+/// counted, and two who decode different objects seldom meet.
+pub(crate) struct Recent<K> {
+    /// Not there before the first object is.
+    slots: OnceLock<Box<[Slot<K>]>>,
+}
+
+type Slot<K> = Mutex<Option<(u64, Arc<K>)>>;
+
+// === impl Recent ===
+
+impl<K> Recent<K> {
+    /// Twice as many as a controller works on at once, by default: an update has two states.
+    pub(super) const SLOTS: usize = 32;
+
+    pub(super) fn get(&self, number: u64) -> Option<Arc<K>> {
+        let slot = Self::slot(self.slots.get()?, number).lock();
+        let (of, object) = slot.as_ref()?;
+        (*of == number).then(|| Arc::clone(object))
+    }
+
+    pub(super) fn put(&self, number: u64, object: Arc<K>) {
+        let slots = self
+            .slots
+            .get_or_init(|| (0..Self::SLOTS).map(|_| Mutex::new(None)).collect());
+        let before = Self::slot(slots, number).lock().replace((number, object));
+        // What was there is dropped here, where nothing is locked.
+        drop(before);
+    }
+
+    fn slot(slots: &[Slot<K>], number: u64) -> &Slot<K> {
+        let slot = usize::try_from(number % Self::SLOTS as u64).expect("less than SLOTS");
+        &slots[slot]
+    }
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Self {
+            slots: OnceLock::new(),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Recent<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recent").finish_non_exhaustive()
+    }
+}

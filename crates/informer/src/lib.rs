@@ -49,6 +49,6 @@ pub use crate::{
     problem::Problem,
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
-    subscription::{Subscription, Told},
+    subscription::{Recall, Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

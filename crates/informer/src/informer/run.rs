@@ -2,6 +2,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use futures::FutureExt as _;
 use kube::Resource;
 use tokio::{
     sync::mpsc,
@@ -98,7 +99,12 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
                     if round.is_none() && self.shared.pulse.borrow().synced {
                         round = self.begin_round();
                     }
-                    outcome
+                    // What is asked for takes turns with what changes.
+                    let asked = self.shared.subscribers.recalled().now_or_never();
+                    match (outcome, asked) {
+                        (Ok(()), Some(())) => self.recall().await,
+                        (outcome, _) => outcome,
+                    }
                 }
                 () = until(next_resync) => self.resync(&mut round).await,
                 end = &mut source, if !source_ended => {
@@ -106,6 +112,8 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
                     // What it told before it ended is still to be taken.
                     end.map(|()| Ok(()))?
                 }
+                // Behind the source, which brings the changes that it takes turns with.
+                () = self.shared.subscribers.recalled() => self.recall().await,
             };
             if let Err(Stop) = outcome {
                 return Ok(());
@@ -249,6 +257,22 @@ impl<K: Resource + Send + Sync + 'static> Run<'_, K> {
             biased;
             () = self.stop.cancelled() => Err(Stop),
             () = self.shared.subscribers.tell(told).instrument(span) => Ok(()),
+        }
+    }
+
+    /// Tells those who asked of one object each, as it is. Here, between two changes, everything
+    /// that is in the store has been told.
+    async fn recall(&mut self) -> Result<(), Stop> {
+        let shared = self.shared;
+        let again = |key: &ObjectKey| {
+            let object = shared.store.get(key)?;
+            let span = trace::event(&shared.resource, &Event::Resynced(Arc::clone(&object)));
+            Some(Told::again(object, span))
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Stop),
+            () = shared.subscribers.recall(again) => Ok(()),
         }
     }
 

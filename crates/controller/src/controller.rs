@@ -5,10 +5,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use kube::Resource;
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Health, Informer};
+use windlass_informer::{Health, Informer, Stored};
 
 // What it is to be like.
 mod builder;
@@ -164,7 +163,7 @@ impl InformerController {
     /// kind of another type.
     pub fn add_informer<K>(&self, kind: &str, informer: &Informer<K>) -> Result<(), AddError>
     where
-        K: Resource + Send + Sync + 'static,
+        K: Stored,
     {
         let id = self.shared.kind::<K>(kind)?;
         let mut feeds = self.shared.feeds.write();
@@ -197,7 +196,7 @@ impl InformerController {
         watcher: impl Watcher<K>,
     ) -> Result<HandlerId, AddError>
     where
-        K: Resource + Send + Sync + 'static,
+        K: Stored,
     {
         let code = Box::new(Watching::<K, _>::new(watcher));
         self.shared.add::<K>(kind, Role::Watcher, code)
@@ -215,7 +214,7 @@ impl InformerController {
         reconciler: impl Reconciler<K>,
     ) -> Result<HandlerId, AddError>
     where
-        K: Resource + Send + Sync + 'static,
+        K: Stored,
     {
         let code = Box::new(Reconciling::<K, _>::new(reconciler));
         self.shared.add::<K>(kind, Role::Reconciler, code)
@@ -310,7 +309,7 @@ impl InformerController {
     /// before is still told to the handlers.
     pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
     where
-        K: Resource + Send + Sync + 'static,
+        K: Stored,
     {
         let mut feeds = self.shared.feeds.write();
         let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer.id());

@@ -106,6 +106,14 @@ pub(crate) struct CannotCast {
     pub(crate) expected: &'static str,
 }
 
+/// An object that a store keeps in another form does not decode.
+#[derive(Debug, thiserror::Error)]
+#[error("{key} does not decode")]
+pub(crate) struct Undecodable {
+    pub(crate) key: windlass_informer::ObjectKey,
+    pub(crate) source: windlass_informer::DecodeError,
+}
+
 // === impl HandlerError ===
 
 impl HandlerError {

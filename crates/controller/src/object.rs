@@ -1,16 +1,17 @@
 //! An object of any kind: what the engine carries.
 
-use std::any::Any;
+use std::{any::Any, borrow::Cow, sync::Arc};
 
-use kube::{Resource, api::ObjectMeta};
-use windlass_informer::{Event, ObjectKey, Uid};
+use kube::api::ObjectMeta;
+use windlass_informer::{DecodeError, Event, ObjectKey, Stored, Uid};
 
 /// An event about an object of any kind.
 pub(crate) type AnyEvent = Event<dyn AnyObject>;
 
 /// An object of whatever kind, for code that works on many kinds at once.
 ///
-/// Implemented by every [`Resource`]; `Arc<K>` becomes `Arc<dyn AnyObject>` without a copy.
+/// Implemented by everything that a store can keep; `Arc<K>` becomes `Arc<dyn AnyObject>`
+/// without a copy.
 ///
 /// # Example
 ///
@@ -26,22 +27,47 @@ pub(crate) type AnyEvent = Event<dyn AnyObject>;
 /// assert!(any.downcast_ref::<ConfigMap>().is_some());
 /// ```
 pub trait AnyObject: Any + Send + Sync {
-    /// The object's metadata.
-    fn metadata(&self) -> &ObjectMeta;
+    /// The object's metadata. Costs nothing for an object that is decoded.
+    fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
     /// The namespace and the name.
     fn key(&self) -> ObjectKey;
+
+    /// The uid as text, if the API server has given it one.
+    fn uid_text(&self) -> Option<&str>;
+
+    /// The version of this state, opaque.
+    fn resource_version(&self) -> Option<&str>;
+
+    /// The object, decoded: what handlers are for.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError>;
 }
 
 // === impl AnyObject ===
 
-impl<K: Resource + Send + Sync + 'static> AnyObject for K {
-    fn metadata(&self) -> &ObjectMeta {
-        self.meta()
+impl<K: Stored> AnyObject for K {
+    fn metadata(&self) -> Cow<'_, ObjectMeta> {
+        Stored::metadata(self)
     }
 
     fn key(&self) -> ObjectKey {
-        ObjectKey::of(self)
+        Stored::key(self)
+    }
+
+    fn uid_text(&self) -> Option<&str> {
+        Stored::uid(self)
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        Stored::resource_version(self)
+    }
+
+    fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError> {
+        Ok(Stored::object(self)?)
     }
 }
 
@@ -55,7 +81,7 @@ impl dyn AnyObject {
     /// The uid, if the API server has given it one.
     #[must_use]
     pub fn uid(&self) -> Option<Uid> {
-        self.metadata().uid.as_deref().map(Uid::from)
+        self.uid_text().map(Uid::from)
     }
 
     /// The generation, which changes with the spec, if the API server counts it.

@@ -30,9 +30,9 @@ pub(crate) fn event(
     event: &AnyEvent,
     from: &Origin,
 ) -> Span {
-    let metadata = event.object().map(|object| object.metadata());
-    let uid = metadata.and_then(|metadata| metadata.uid.as_deref());
-    let version = metadata.and_then(|metadata| metadata.resource_version.as_deref());
+    let object = event.object();
+    let uid = object.and_then(|object| object.uid_text());
+    let version = object.and_then(|object| object.resource_version());
     let span = match action {
         Action::Created => info_span!(
             "controller-event-add",

@@ -15,7 +15,6 @@ use windlass_informer::Event;
 
 use crate::{
     Failure, HandlerError, Outcome, Reconciler, State, Watcher,
-    error::CannotCast,
     reconciler::{Call, Retry, cast},
     route::Handler,
 };
@@ -159,9 +158,7 @@ impl<K, R> Reconciling<K, R> {
 impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
-            let request = call
-                .request()
-                .map_err(|error: CannotCast| Failure::from(error))?;
+            let request = call.request()?;
             self.0.reconcile(request).await.map_err(Into::into)
         }
         .boxed()

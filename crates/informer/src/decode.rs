@@ -33,7 +33,7 @@ pub(crate) use self::{
     page::{Page, PageError, PageMeta},
     trim::Types,
 };
-use crate::packed::Recent;
+use crate::{key::Namespaces, packed::Recent};
 
 /// Why bytes are not the object they should be.
 ///
@@ -74,6 +74,9 @@ pub enum DecodeError {
 pub struct Decoder<K> {
     types: Types,
     trim: Trim,
+
+    /// Shared by the keys of packed objects.
+    namespaces: Namespaces,
 
     /// What was decoded of packed objects not long ago.
     pub(crate) recent: Recent<K>,
@@ -125,6 +128,7 @@ where
         Self {
             types,
             trim,
+            namespaces: Namespaces::default(),
             recent: Recent::default(),
         }
     }
@@ -146,13 +150,22 @@ where
         object.map_err(|error| self.explain(text, &error))
     }
 
+    /// An identity to keep.
+    pub(crate) fn kept_identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
+        let identity = self.identity(json)?;
+        Ok(Identity {
+            key: identity.key.shared(&self.namespaces),
+            ..identity
+        })
+    }
+
     /// The object as it stands, without the fields that are dropped.
     pub(crate) fn pruned(&self, json: &[u8]) -> Result<Box<str>, DecodeError> {
         self.trim.prune(utf8(json)?)
     }
 
     /// The metadata alone, of an object that may not decode.
-    pub(crate) fn metadata(&self, json: &str) -> Option<ObjectMeta> {
+    pub(crate) fn metadata(json: &str) -> Option<ObjectMeta> {
         let mut fields = Fields::of(json.as_bytes());
         if !fields.enter() {
             return None;

@@ -1,7 +1,10 @@
 //! What an object is called: its namespace and name, and the uid that outlives neither.
 
+mod namespaces;
+
 use std::{fmt, sync::Arc};
 
+pub(crate) use self::namespaces::Namespaces;
 use crate::Stored;
 
 /// The namespace and the name of an object, unique among the objects of a kind that live
@@ -62,6 +65,12 @@ impl ObjectKey {
     /// The key of `object`; an object without a name has the empty name.
     pub fn of<K: Stored>(object: &K) -> Self {
         object.key()
+    }
+
+    /// The same key, its namespace shared with all others that `namespaces` knows.
+    pub(crate) fn shared(self, namespaces: &Namespaces) -> Self {
+        let namespace = self.namespace.map(|name| namespaces.share(&name));
+        Self { namespace, ..self }
     }
 
     /// The namespace, unless the kind has none.

@@ -52,6 +52,6 @@ pub use crate::{
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
     stored::Stored,
-    subscription::{Subscription, Told},
+    subscription::{Recall, Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

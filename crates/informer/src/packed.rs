@@ -128,16 +128,13 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
         Cow::Owned(match self.decoder.recent.get(self.number) {
             Some(object) => object.meta().clone(),
-            None => self
-                .decoder
-                .metadata(&self.json)
-                .unwrap_or_else(|| ObjectMeta {
-                    namespace: self.namespace().map(str::to_owned),
-                    name: Some(self.name().to_owned()),
-                    uid: self.uid().map(str::to_owned),
-                    resource_version: self.resource_version().map(str::to_owned),
-                    ..ObjectMeta::default()
-                }),
+            None => Decoder::<K>::metadata(&self.json).unwrap_or_else(|| ObjectMeta {
+                namespace: self.namespace().map(str::to_owned),
+                name: Some(self.name().to_owned()),
+                uid: self.uid().map(str::to_owned),
+                resource_version: self.resource_version().map(str::to_owned),
+                ..ObjectMeta::default()
+            }),
         })
     }
 

@@ -1,18 +1,18 @@
 //! What is: the objects of a kind as they were last seen, and indexes over them.
 
 mod index;
+mod shelves;
 mod writer;
 
 use std::{collections::HashSet, fmt, hash::Hash, sync::Arc};
 
-use dashmap::DashMap;
-
 pub use self::index::{Index, UndeclaredIndex};
+use self::shelves::Shelves;
 pub(crate) use self::{
     index::{Indexed, Table},
-    writer::Writer,
+    writer::{Changed, Writer},
 };
-use crate::{Identity, ObjectKey, Stored};
+use crate::{Identity, ObjectKey, Stored, Uid};
 
 /// The objects of a kind as they were last seen.
 ///
@@ -28,21 +28,14 @@ use crate::{Identity, ObjectKey, Stored};
 ///
 /// Cloning one costs a reference count.
 pub struct Store<K> {
-    shelves: Arc<Shelves<K>>,
+    stock: Arc<Stock<K>>,
 }
 
-struct Shelves<K> {
-    objects: DashMap<ObjectKey, Entry<K>>,
+struct Stock<K> {
+    objects: Shelves<K>,
 
     /// In the order in which they were declared.
     indexes: Vec<Box<dyn Indexed<K>>>,
-}
-
-struct Entry<K> {
-    object: Arc<K>,
-
-    /// The last picture that showed it.
-    epoch: u64,
 }
 
 // === impl Store ===
@@ -51,40 +44,40 @@ impl<K> Store<K> {
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        let entry = self.shelves.objects.get(key)?;
-        Some(Arc::clone(&entry.object))
+        let objects = &self.stock.objects;
+        objects.get(key, |entry| Arc::clone(&entry.object))
     }
 
     /// Whether there is an object of this name.
     #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
-        self.shelves.objects.contains_key(key)
+        self.stock.objects.get(key, |_| ()).is_some()
     }
 
     /// All objects, in no order.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<K>> {
-        let objects = self.shelves.objects.iter();
-        objects.map(|entry| Arc::clone(&entry.object)).collect()
+        let objects = &self.stock.objects;
+        objects.filter_map(|entry| Some(Arc::clone(&entry.object)))
     }
 
     /// The names of all objects, in no order.
     #[must_use]
     pub fn keys(&self) -> Vec<ObjectKey> {
-        let objects = self.shelves.objects.iter();
-        objects.map(|entry| entry.key().clone()).collect()
+        let objects = &self.stock.objects;
+        objects.filter_map(|entry| Some(entry.key.clone()))
     }
 
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shelves.objects.len()
+        self.stock.objects.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.shelves.objects.is_empty()
+        self.len() == 0
     }
 
     /// The objects that `index` files under `value`, without looking at the others.
@@ -115,7 +108,7 @@ impl<K> Store<K> {
         Q: Eq + Hash + ?Sized,
     {
         let table = self
-            .shelves
+            .stock
             .indexes
             .iter()
             .find_map(|declared| index.table(&**declared))
@@ -126,8 +119,8 @@ impl<K> Store<K> {
 
     pub(crate) fn new(indexes: Vec<Box<dyn Indexed<K>>>) -> Self {
         Self {
-            shelves: Arc::new(Shelves {
-                objects: DashMap::new(),
+            stock: Arc::new(Stock {
+                objects: Shelves::new(),
                 indexes,
             }),
         }
@@ -140,20 +133,18 @@ impl<K: Stored> Store<K> {
         let Some(version) = identity.resource_version.as_deref() else {
             return false;
         };
-        self.shelves
-            .objects
-            .get(&identity.key)
-            .is_some_and(|entry| {
-                entry.object.resource_version() == Some(version)
-                    && entry.object.uid() == identity.uid.as_ref().map(crate::Uid::as_str)
-            })
+        let uid = identity.uid.as_ref().map(Uid::as_str);
+        let same = self.stock.objects.get(&identity.key, |entry| {
+            entry.object.resource_version() == Some(version) && entry.object.uid() == uid
+        });
+        same == Some(true)
     }
 }
 
 impl<K> Clone for Store<K> {
     fn clone(&self) -> Self {
         Self {
-            shelves: Arc::clone(&self.shelves),
+            stock: Arc::clone(&self.stock),
         }
     }
 }

@@ -14,9 +14,14 @@ use std::{
 use futures::{Stream, future};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
-use tracing::Span;
+use tracing::{Instrument as _, Span};
 
-use crate::{Event, Stored};
+use crate::{Event, ObjectKey, Stored};
+
+mod recall;
+
+pub use self::recall::Recall;
+use self::recall::Wanted;
 
 /// The events of one informer, for one handler.
 ///
@@ -29,6 +34,7 @@ use crate::{Event, Stored};
 pub struct Subscription<K> {
     events: mpsc::Receiver<Told<K>>,
     synced: Arc<AtomicBool>,
+    wanted: Arc<Wanted>,
 }
 
 /// An event, and the span in which it was told: for whoever goes on with the trace that
@@ -38,15 +44,20 @@ pub struct Subscription<K> {
 /// [`Span::none`] where nobody wants to see it.
 #[non_exhaustive]
 pub struct Told<K> {
+    /// Which object it happened to; none for [`Synced`](Event::Synced).
+    pub key: Option<ObjectKey>,
     /// What happened.
     pub event: Event<K>,
     /// The span `informer-event-*`.
     pub span: Span,
+    /// Whether this subscription asked for it, through its [`Recall`].
+    pub recalled: bool,
 }
 
 /// The other end of one subscription.
 pub(crate) struct Subscriber<K> {
     events: mpsc::Sender<Told<K>>,
+    wanted: Arc<Wanted>,
     gone: bool,
 }
 
@@ -54,6 +65,8 @@ pub(crate) struct Subscriber<K> {
 pub(crate) struct Subscribers<K> {
     state: Mutex<State<K>>,
     arrived: Notify,
+    /// Told when a subscriber asks for something.
+    recalled: Arc<Notify>,
     /// Held while telling, by the one who tells.
     admitted: tokio::sync::Mutex<Vec<Subscriber<K>>>,
 }
@@ -96,6 +109,12 @@ impl<K> Subscription<K> {
         self.synced.load(Ordering::Acquire)
     }
 
+    /// With which to ask to be told again.
+    #[must_use]
+    pub fn recall(&self) -> Recall {
+        Recall::new(Arc::clone(&self.wanted))
+    }
+
     fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Told<K>>> {
         let told = ready!(self.events.poll_recv(context));
         if matches!(&told, Some(told) if matches!(told.event, Event::Synced)) {
@@ -125,14 +144,34 @@ impl<K> fmt::Debug for Subscription<K> {
 // === impl Told ===
 
 impl<K> Told<K> {
-    pub(crate) const fn new(event: Event<K>, span: Span) -> Self {
-        Self { event, span }
+    pub(crate) const fn new(key: Option<ObjectKey>, event: Event<K>, span: Span) -> Self {
+        Self {
+            key,
+            event,
+            span,
+            recalled: false,
+        }
+    }
+
+    /// The object as it is, for one who asked.
+    pub(crate) const fn again(key: ObjectKey, object: Arc<K>, span: Span) -> Self {
+        Self {
+            key: Some(key),
+            event: Event::Resynced(object),
+            span,
+            recalled: true,
+        }
     }
 }
 
 impl<K> Clone for Told<K> {
     fn clone(&self) -> Self {
-        Self::new(self.event.clone(), self.span.clone())
+        Self {
+            key: self.key.clone(),
+            event: self.event.clone(),
+            span: self.span.clone(),
+            recalled: self.recalled,
+        }
     }
 }
 
@@ -165,15 +204,18 @@ impl<K> Subscribers<K> {
                 welcomed: Vec::new(),
             }),
             arrived: Notify::new(),
+            recalled: Arc::default(),
             admitted: tokio::sync::Mutex::new(Vec::new()),
         }
     }
 
     pub(crate) fn add(&self, buffer: NonZeroUsize) -> Subscription<K> {
         let (sender, events) = mpsc::channel(buffer.get());
+        let wanted = Arc::new(Wanted::new(Arc::clone(&self.recalled)));
         if let State::Open { arrivals, .. } = &mut *self.state.lock() {
             arrivals.push(Subscriber {
                 events: sender,
+                wanted: Arc::clone(&wanted),
                 gone: false,
             });
         }
@@ -181,6 +223,7 @@ impl<K> Subscribers<K> {
         Subscription {
             events,
             synced: Arc::new(AtomicBool::new(false)),
+            wanted,
         }
     }
 
@@ -216,6 +259,33 @@ impl<K> Subscribers<K> {
             last.tell(told).await;
         }
         admitted.retain(|subscriber| !subscriber.gone);
+    }
+
+    /// Waits until somebody may have asked for something.
+    pub(crate) async fn recalled(&self) {
+        self.recalled.notified().await;
+    }
+
+    /// Tells each one who asked of one object, as `again` has it. Whoever asked for more is
+    /// told of it another time.
+    pub(crate) async fn recall(&self, again: impl Fn(&ObjectKey) -> Option<Told<K>>) {
+        let mut admitted = self.admitted.lock().await;
+        if let State::Open { welcomed, .. } = &mut *self.state.lock() {
+            admitted.append(welcomed);
+        }
+        let mut more = false;
+        for subscriber in admitted.iter_mut() {
+            let told = std::iter::from_fn(|| subscriber.wanted.pop()).find_map(|key| again(&key));
+            if let Some(told) = told {
+                let span = told.span.clone();
+                subscriber.tell(told).instrument(span).await;
+            }
+            more |= !subscriber.wanted.is_empty();
+        }
+        admitted.retain(|subscriber| !subscriber.gone);
+        if more {
+            self.recalled.notify_one();
+        }
     }
 
     /// Tells nobody any more.

@@ -295,6 +295,64 @@ async fn an_informer_is_told_apart_from_others_of_its_kind() {
 
 /// A subscriber that is dropped is told nothing, and keeps nobody waiting.
 #[tokio::test(start_paused = true)]
+async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
+    let (script, mut running) = start();
+    let mut other = running.informer.subscribe();
+    let recall = running.events.recall();
+    let list = [config("a", "1"), config("b", "1")];
+    script.list(list).await.expect("runs");
+    let there = ["added a 1", "added b 1", "synced"];
+    assert_eq!(told(&mut running.events, 3).await, there);
+    assert_eq!(told(&mut other, 3).await, there);
+
+    recall.ask(["b", "gone", "a", "b"].map(ObjectKey::new));
+    let again = running.events.told().await.expect("runs");
+    assert!(again.recalled);
+    assert_eq!(told(&mut running.events, 1).await, ["resynced a"]);
+    script.apply(config("a", "2")).await.expect("runs");
+    let next = running.events.told().await.expect("runs");
+    assert!(!next.recalled);
+    assert_eq!(told(&mut other, 1).await, ["updated a 1>2"]);
+}
+
+/// What is asked for comes after all that has happened to it, however much waits.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_is_told_in_its_turn() {
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).buffer(NonZeroUsize::MIN).build();
+    let mut running = run(informer);
+    let recall = running.events.recall();
+    let tell = async {
+        script.list([config("a", "0")]).await.expect("runs");
+        for version in 1..100 {
+            script
+                .apply(config("a", &version.to_string()))
+                .await
+                .expect("runs");
+        }
+    };
+    let take = async {
+        let (mut known, mut again) = (None, 0);
+        while known.as_deref() != Some("99") {
+            let event = running.events.next().await.expect("runs");
+            let Some(object) = event.object() else {
+                continue;
+            };
+            let version = object.resource_version();
+            if let Event::Resynced(_) = event {
+                assert_eq!(version, known, "it was told before it was there");
+                again += 1;
+            }
+            known = version;
+            recall.ask([ObjectKey::new("a")]);
+        }
+        again
+    };
+    let ((), again) = tokio::join!(tell, take);
+    assert!(again > 10, "changes starve what is asked for: {again}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_leaves_keeps_nobody_waiting() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).buffer(NonZeroUsize::MIN).build();

@@ -6,13 +6,12 @@ use std::sync::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use kube::Resource;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
     Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
-    Told,
+    Stored, Told,
 };
 
 use super::{Shared, notice::Notice};
@@ -58,14 +57,14 @@ pub(crate) trait Feed: Send + Sync {
 }
 
 /// An informer of `K`s, as a feed.
-pub(crate) struct Typed<K: Resource> {
+pub(crate) struct Typed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
 }
 
 // === impl Typed ===
 
-impl<K: Resource + Send + Sync + 'static> Typed<K> {
+impl<K: Stored> Typed<K> {
     pub(crate) fn new(informer: Informer<K>) -> Self {
         Self {
             informer,
@@ -74,7 +73,7 @@ impl<K: Resource + Send + Sync + 'static> Typed<K> {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Feed for Typed<K> {
+impl<K: Stored> Feed for Typed<K> {
     fn informer(&self) -> InformerId {
         self.informer.id()
     }

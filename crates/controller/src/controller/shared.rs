@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerMetrics, ObjectKey};
+use windlass_informer::{InformerMetrics, ObjectKey, Stored};
 
 use super::{
     builder::Settings,
@@ -85,8 +85,11 @@ impl Shared {
     }
 
     /// The kind called `name`, made if it is new.
-    pub(super) fn kind<K: 'static>(&self, name: &str) -> Result<KindId, AddError> {
-        let id = self.route.write().kind(name, ObjectType::of::<K>())?;
+    pub(super) fn kind<K: Stored>(&self, name: &str) -> Result<KindId, AddError> {
+        let id = self
+            .route
+            .write()
+            .kind(name, ObjectType::of::<K::Object>())?;
         let mut kinds = self.kinds.write();
         if kinds.len() <= id.0 as usize {
             kinds.push(Arc::new(KindMetrics::new(&self.metrics, name)));
@@ -98,7 +101,7 @@ impl Shared {
         Arc::clone(&self.kinds.read()[kind.0 as usize])
     }
 
-    pub(super) fn add<K: 'static>(
+    pub(super) fn add<K: Stored>(
         &self,
         kind: &str,
         role: Role,

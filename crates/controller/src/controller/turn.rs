@@ -232,8 +232,8 @@ impl Turn<'_> {
             .then(|| self.shared.latest(self.kind, key))
             .flatten()
             .filter(|latest| {
-                let known = event.object().map(|object| &object.metadata().uid);
-                known == Some(&latest.metadata().uid)
+                let known = event.object().map(|object| object.uid_text());
+                known == Some(latest.uid_text())
             });
         match (event, latest) {
             (_, None) => event.clone(),

@@ -4,8 +4,12 @@ use std::{any::Any, fmt, sync::Arc};
 
 use windlass_informer::{Event, ObjectKey};
 
-use super::State;
-use crate::{Action, AnyObject, error::CannotCast, object::AnyEvent};
+use super::{Failure, State};
+use crate::{
+    Action, AnyObject,
+    error::{CannotCast, Undecodable},
+    object::AnyEvent,
+};
 
 /// One thing to reconcile: what happened, and to which object.
 ///
@@ -37,7 +41,7 @@ impl<K> Request<K> {
     /// controller makes its own.
     pub fn new(action: Action, object: Arc<K>) -> Self
     where
-        K: kube::Resource,
+        K: windlass_informer::Stored,
     {
         Self {
             key: ObjectKey::of(&*object),
@@ -160,12 +164,12 @@ impl<K> fmt::Debug for Request<K> {
 
 impl Call {
     /// The call as a request about a `K`.
-    pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, CannotCast> {
+    pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
         let (object, old) = match self.event {
             Event::Updated { old, new } => (new, Some(old)),
             Event::Added(object) | Event::Resynced(object) => (object, None),
             Event::Deleted { last, .. } => (last, None),
-            _ => return Err(cannot_cast::<K>(self.key)),
+            _ => return Err(cannot_cast::<K>(self.key).into()),
         };
         let cast = |object: Arc<dyn AnyObject>| cast(object, &self.key);
         Ok(Request {
@@ -180,14 +184,32 @@ impl Call {
     }
 }
 
-/// The object as a `K`. The kinds of a controller are typed, so this cannot fail; should it
-/// do so all the same, it is an error of one call and not a panic.
+/// The object as a `K`: as it is, or decoded, where its store keeps it in another form. One that
+/// does not decode is an error of its call, which no repetition mends.
+///
+/// The kinds of a controller are typed, so it is a `K`; should it be none all the same, it is an
+/// error of one call and not a panic.
 pub(crate) fn cast<K: Any + Send + Sync>(
     object: Arc<dyn AnyObject>,
     key: &ObjectKey,
-) -> Result<Arc<K>, CannotCast> {
-    let object: Arc<dyn Any + Send + Sync> = object;
-    object.downcast().map_err(|_| cannot_cast::<K>(key.clone()))
+) -> Result<Arc<K>, Failure> {
+    let any: &dyn Any = &*object;
+    if !any.is::<K>() {
+        let decoded = object.decoded().map_err(|source| {
+            let key = key.clone();
+            Failure::from(Undecodable { key, source }).permanent()
+        })?;
+        return downcast(decoded, key);
+    }
+    downcast(object, key)
+}
+
+fn downcast<K: Any + Send + Sync>(
+    object: Arc<dyn Any + Send + Sync>,
+    key: &ObjectKey,
+) -> Result<Arc<K>, Failure> {
+    let object = object.downcast();
+    object.map_err(|_| cannot_cast::<K>(key.clone()).into())
 }
 
 fn cannot_cast<K>(key: ObjectKey) -> CannotCast {

@@ -2,6 +2,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use futures::FutureExt as _;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
@@ -14,7 +15,7 @@ use crate::{
     Event, ObjectKey, Problem, Source, Stored, WatchError,
     health::HealthState,
     source::{Change, Changes},
-    store::Writer,
+    store::{Changed, Writer},
     subscription::Told,
     trace,
 };
@@ -97,7 +98,12 @@ impl<K: Stored> Run<'_, K> {
                     if round.is_none() && self.shared.pulse.borrow().synced {
                         round = self.begin_round();
                     }
-                    outcome
+                    // What is asked for takes turns with what changes.
+                    let asked = self.shared.subscribers.recalled().now_or_never();
+                    match (outcome, asked) {
+                        (Ok(()), Some(())) => self.recall().await,
+                        (outcome, _) => outcome,
+                    }
                 }
                 () = until(next_resync) => self.resync(&mut round).await,
                 end = &mut source, if !source_ended => {
@@ -105,6 +111,8 @@ impl<K: Stored> Run<'_, K> {
                     // What it told before it ended is still to be taken.
                     end.map(|()| Ok(()))?
                 }
+                // Behind the source, which brings the changes that it takes turns with.
+                () = self.shared.subscribers.recalled() => self.recall().await,
             };
             if let Err(Stop) = outcome {
                 return Ok(());
@@ -209,7 +217,7 @@ impl<K: Stored> Run<'_, K> {
         });
         self.shared.instruments.listed();
         if first {
-            self.tell(Event::Synced).await?;
+            self.tell(None, Event::Synced).await?;
         }
         Ok(())
     }
@@ -221,7 +229,8 @@ impl<K: Stored> Run<'_, K> {
             let there = self.shared.store.list().into_iter().map(Event::Added);
             for event in there.chain(synced.then_some(Event::Synced)) {
                 let span = trace::event(&self.shared.resource, &event);
-                let told = Told::new(event, span.clone());
+                let key = event.object().map(|object| object.key());
+                let told = Told::new(key, event, span.clone());
                 tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Err(Stop),
@@ -233,21 +242,37 @@ impl<K: Stored> Run<'_, K> {
         Ok(())
     }
 
-    async fn tell_all(&mut self, told: impl Iterator<Item = Event<K>>) -> Result<(), Stop> {
-        for event in told {
-            self.tell(event).await?;
+    async fn tell_all(&mut self, told: Changed<K>) -> Result<(), Stop> {
+        for (key, event) in told {
+            self.tell(Some(key), event).await?;
         }
         Ok(())
     }
 
-    async fn tell(&mut self, event: Event<K>) -> Result<(), Stop> {
+    async fn tell(&mut self, key: Option<ObjectKey>, event: Event<K>) -> Result<(), Stop> {
         self.shared.instruments.told(&event);
         let span = trace::event(&self.shared.resource, &event);
-        let told = Told::new(event, span.clone());
+        let told = Told::new(key, event, span.clone());
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Stop),
             () = self.shared.subscribers.tell(told).instrument(span) => Ok(()),
+        }
+    }
+
+    /// Tells those who asked of one object each, as it is. Here, between two changes, everything
+    /// that is in the store has been told.
+    async fn recall(&mut self) -> Result<(), Stop> {
+        let shared = self.shared;
+        let again = |key: &ObjectKey| {
+            let object = shared.store.get(key)?;
+            let span = trace::event(&shared.resource, &Event::Resynced(Arc::clone(&object)));
+            Some(Told::again(key.clone(), object, span))
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Stop),
+            () = shared.subscribers.recall(again) => Ok(()),
         }
     }
 
@@ -261,7 +286,7 @@ impl<K: Stored> Run<'_, K> {
             None => *round = self.begin_round(),
             Some(key) => {
                 if let Some(object) = self.shared.store.get(&key) {
-                    self.tell(Event::Resynced(object)).await?;
+                    self.tell(Some(key), Event::Resynced(object)).await?;
                 }
             }
         }

@@ -6,10 +6,8 @@
 
 use std::sync::Arc;
 
-use dashmap::mapref::entry::Entry as Slot;
-
-use super::{Entry, Store};
-use crate::{Event, Identity, ObjectKey, Stored, Uid, watch::is_older};
+use super::{Store, shelves::Put};
+use crate::{Event, Identity, ObjectKey, Stored, key::Namespaces, watch::is_older};
 
 /// Writes a store, and says what each change means to whoever watches it.
 pub(crate) struct Writer<K> {
@@ -17,16 +15,23 @@ pub(crate) struct Writer<K> {
 
     /// The picture that is being taken, or was taken last.
     epoch: u64,
+
+    namespaces: Namespaces,
 }
 
 /// What one change means: nothing, one event, or a delete and an add.
-pub(crate) type Told<K> = std::iter::Flatten<std::array::IntoIter<Option<Event<K>>, 2>>;
+pub(crate) type Changed<K> =
+    std::iter::Flatten<std::array::IntoIter<Option<(ObjectKey, Event<K>)>, 2>>;
 
 // === impl Writer ===
 
 impl<K: Stored> Writer<K> {
     pub(crate) fn new(store: Store<K>) -> Self {
-        Self { store, epoch: 0 }
+        Self {
+            store,
+            epoch: 0,
+            namespaces: Namespaces::default(),
+        }
     }
 
     /// A whole picture begins. One that had begun is forgotten.
@@ -35,69 +40,55 @@ impl<K: Stored> Writer<K> {
     }
 
     /// An object is there, in this state.
-    pub(crate) fn apply(&mut self, object: Arc<K>) -> Told<K> {
-        let key = ObjectKey::of(&*object);
-        let old = match self.store.shelves.objects.entry(key.clone()) {
-            Slot::Vacant(slot) => {
-                slot.insert(Entry {
-                    object: Arc::clone(&object),
-                    epoch: self.epoch,
-                });
-                None
-            }
-            Slot::Occupied(mut slot) => {
-                let entry = slot.get_mut();
-                entry.epoch = self.epoch;
-                if is_known(&*object, &*entry.object) {
-                    return told(None, None);
-                }
-                Some(std::mem::replace(&mut entry.object, Arc::clone(&object)))
-            }
+    pub(crate) fn apply(&mut self, object: Arc<K>) -> Changed<K> {
+        let put = self.store.stock.objects.put(
+            &object,
+            self.epoch,
+            |object| object.key().shared(&self.namespaces),
+            |old| is_known(&*object, old),
+        );
+        let (key, old) = match put {
+            Put::Known => return told(None, None),
+            Put::New(key) => (key, None),
+            Put::Replaced(key, old) => (key, Some(old)),
         };
-        for index in &self.store.shelves.indexes {
+        for index in &self.store.stock.indexes {
             index.refile(&key, old.as_deref(), Some(&*object));
         }
         match old {
-            None => told(Some(Event::Added(object)), None),
+            None => told(Some((key, Event::Added(object))), None),
             Some(old) if is_same_life(&*old, &*object) => {
-                told(Some(Event::Updated { old, new: object }), None)
+                told(Some((key, Event::Updated { old, new: object })), None)
             }
             Some(last) => told(
-                Some(Event::Deleted { last, missed: true }),
-                Some(Event::Added(object)),
+                Some((key.clone(), Event::Deleted { last, missed: true })),
+                Some((key, Event::Added(object))),
             ),
         }
     }
 
-    /// An object is there, in a state that cannot be read. What was known of it stays, if it
-    /// is the same object.
-    pub(crate) fn keep(&mut self, identity: &Identity) -> Told<K> {
-        let known = match self.store.shelves.objects.get_mut(&identity.key) {
-            None => return told(None, None),
-            Some(mut entry) => {
-                let uid = Uid::of(&*entry.object);
-                let same = uid.is_none() || identity.uid.is_none() || uid == identity.uid;
-                if same {
-                    entry.epoch = self.epoch;
-                }
-                same
+    /// An object is there, in a state that cannot be read, or that is known. What was known of
+    /// it stays, if it is the same object.
+    pub(crate) fn keep(&mut self, identity: &Identity) -> Changed<K> {
+        let epoch = self.epoch;
+        let known = self.store.stock.objects.get_mut(&identity.key, |entry| {
+            let same = !is_another(&*entry.object, identity);
+            if same {
+                entry.epoch = epoch;
             }
-        };
-        if known {
-            return told(None, None);
+            same
+        });
+        match known {
+            None | Some(true) => told(None, None),
+            Some(false) => told(self.remove(&identity.key, None, true), None),
         }
-        told(self.remove(&identity.key, None, true), None)
     }
 
     /// An object is gone.
-    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Arc<K>>) -> Told<K> {
-        let stranger = self
-            .store
-            .get(&identity.key)
-            .and_then(|object| Uid::of(&*object))
-            .zip(identity.uid.as_ref())
-            .is_some_and(|(known, gone)| known != *gone);
-        if stranger {
+    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Arc<K>>) -> Changed<K> {
+        let objects = &self.store.stock.objects;
+        let stranger = objects.get(&identity.key, |entry| is_another(&*entry.object, identity));
+        if stranger == Some(true) {
             // A late word about an object whose successor is here already.
             return told(None, None);
         }
@@ -106,31 +97,34 @@ impl<K: Stored> Writer<K> {
 
     /// The picture is whole: the names of the objects that it did not show.
     pub(crate) fn unmarked(&self) -> Vec<ObjectKey> {
-        let objects = self.store.shelves.objects.iter();
-        objects
-            .filter(|entry| entry.epoch != self.epoch)
-            .map(|entry| entry.key().clone())
-            .collect()
+        let objects = &self.store.stock.objects;
+        objects.filter_map(|entry| (entry.epoch != self.epoch).then(|| entry.key.clone()))
     }
 
     /// Removes one of the [`unmarked`](Self::unmarked).
-    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Told<K> {
+    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Changed<K> {
         told(self.remove(key, None, true), None)
     }
 
-    fn remove(&self, key: &ObjectKey, last: Option<Arc<K>>, missed: bool) -> Option<Event<K>> {
-        let (_, entry) = self.store.shelves.objects.remove(key)?;
-        for index in &self.store.shelves.indexes {
+    fn remove(
+        &self,
+        key: &ObjectKey,
+        last: Option<Arc<K>>,
+        missed: bool,
+    ) -> Option<(ObjectKey, Event<K>)> {
+        let entry = self.store.stock.objects.remove(key)?;
+        for index in &self.store.stock.indexes {
             index.refile(key, Some(&*entry.object), None);
         }
-        Some(Event::Deleted {
-            last: last.unwrap_or(entry.object),
-            missed,
-        })
+        let last = last.unwrap_or(entry.object);
+        Some((entry.key, Event::Deleted { last, missed }))
     }
 }
 
-fn told<K>(first: Option<Event<K>>, second: Option<Event<K>>) -> Told<K> {
+fn told<K>(
+    first: Option<(ObjectKey, Event<K>)>,
+    second: Option<(ObjectKey, Event<K>)>,
+) -> Changed<K> {
     [first, second].into_iter().flatten()
 }
 
@@ -147,6 +141,12 @@ fn is_same_life<K: Stored>(a: &K, b: &K) -> bool {
         (Some(a), Some(b)) => a == b,
         _ => true,
     }
+}
+
+/// Whether `object` is known not to be that of `identity`, but one of the same name.
+fn is_another<K: Stored>(object: &K, identity: &Identity) -> bool {
+    let uids = object.uid().zip(identity.uid.as_ref());
+    uids.is_some_and(|(known, uid)| known != uid.as_str())
 }
 
 #[cfg(test)]
@@ -237,7 +237,7 @@ mod tests {
                 _ => panic!("no such step: {step}"),
             }
         }
-        let all: Vec<String> = all.iter().map(say).collect();
+        let all: Vec<String> = all.iter().map(|(_, event)| say(event)).collect();
         assert_eq!(all.join(" "), events, "{script}");
     }
 

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// controllerRuntime is a manager with one controller, once its reconciler was called for
+// every object. The reconciler takes its object from the cache, as nearly all of them do
+// first, and does nothing with it.
+func (j job) controllerRuntime(ctx context.Context, config *rest.Config, seen *seen) (following, error) {
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Metrics:        server.Options{BindAddress: "0"},
+		MapperProvider: mapper,
+	})
+	if err != nil {
+		return following{}, err
+	}
+	reader := manager.GetClient()
+	reconciler := reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		object := j.object()
+		if err := reader.Get(ctx, request.NamespacedName, object); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		seen.object(object)
+		if seen.hangs(request.Name) {
+			<-ctx.Done()
+		}
+		return ctrl.Result{}, nil
+	})
+	var options []builder.ForOption
+	if j.Keeps == "Metadata" {
+		options = append(options, builder.OnlyMetadata)
+	}
+	err = ctrl.NewControllerManagedBy(manager).
+		Named("noop").
+		For(j.object(), options...).
+		Complete(reconciler)
+	if err != nil {
+		return following{}, err
+	}
+	go func() { _ = manager.Start(ctx) }()
+	seen.all(10 * time.Minute)
+	return following{
+		kept:     manager,
+		relisted: func() { seen.all(10 * time.Minute) },
+	}, nil
+}
+
+func (j job) object() client.Object {
+	if j.Keeps == "Metadata" {
+		object := new(metav1.PartialObjectMetadata)
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(j.typeName()))
+		return object
+	}
+	if j.Kind == "Pod" {
+		return new(corev1.Pod)
+	}
+	return new(corev1.ConfigMap)
+}
+
+func (j job) typeName() string {
+	if j.Kind == "Pod" {
+		return "Pod"
+	}
+	return "ConfigMap"
+}
+
+// mapper knows the kinds that are read, so that nobody asks the load server for them.
+func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
+	for _, kind := range []string{"Pod", "ConfigMap"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	return mapper, nil
+}

@@ -1,0 +1,67 @@
+//! The namespaces of keys, each kept once.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+/// The names of namespaces, so that a hundred thousand keys need not each have their own.
+///
+/// One that no key needs any more is forgotten, in time.
+#[derive(Default)]
+pub(crate) struct Namespaces {
+    names: Mutex<Names>,
+}
+
+#[derive(Default)]
+struct Names {
+    known: HashSet<Arc<str>>,
+    /// With so many, those are forgotten that nobody needs.
+    limit: usize,
+}
+
+// === impl Namespaces ===
+
+impl Namespaces {
+    /// Below this it is not worth looking.
+    const FEW: usize = 64;
+
+    /// The one `name` that all share.
+    pub(super) fn share(&self, name: &str) -> Arc<str> {
+        let mut names = self.names.lock();
+        if let Some(known) = names.known.get(name) {
+            return Arc::clone(known);
+        }
+        if names.known.len() >= names.limit.max(Self::FEW) {
+            names.known.retain(|known| Arc::strong_count(known) > 1);
+            names.limit = names.known.len() * 2;
+        }
+        let name: Arc<str> = Arc::from(name);
+        names.known.insert(Arc::clone(&name));
+        name
+    }
+}
+
+impl fmt::Debug for Namespaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Namespaces").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::Namespaces;
+
+    #[test]
+    fn a_name_is_kept_once_and_for_as_long_as_somebody_needs_it() {
+        let namespaces = Namespaces::default();
+        let shop = namespaces.share("shop");
+        assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
+        for other in 0..Namespaces::FEW * 3 {
+            namespaces.share(&other.to_string());
+        }
+        assert!(namespaces.names.lock().known.len() <= Namespaces::FEW);
+        assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
+    }
+}

@@ -1,0 +1,161 @@
+//! Where the objects lie: by name, in rows with a lock each.
+
+use std::{
+    hash::BuildHasher,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
+use parking_lot::RwLock;
+
+use crate::{ObjectKey, Stored};
+
+/// Every object, with its key once: whoever looks for one needs no key but only a name.
+pub(super) struct Shelves<K> {
+    rows: Box<[RwLock<HashTable<Entry<K>>>]>,
+    hasher: DefaultHashBuilder,
+    len: AtomicUsize,
+}
+
+/// One object in its place.
+pub(super) struct Entry<K> {
+    pub(super) key: ObjectKey,
+    pub(super) object: Arc<K>,
+
+    /// The last picture that showed it.
+    pub(super) epoch: u64,
+}
+
+/// What an object found in its place.
+pub(super) enum Put<K> {
+    /// Nothing.
+    New(ObjectKey),
+    /// Itself, or a newer state of it, which was left there.
+    Known,
+    /// An older state, or a predecessor.
+    Replaced(ObjectKey, Arc<K>),
+}
+
+// === impl Shelves ===
+
+impl<K> Shelves<K> {
+    /// Enough that readers seldom meet the writer, and that a row which grows is a small part
+    /// of the store.
+    const ROWS: usize = 64;
+
+    pub(super) fn new() -> Self {
+        let row = || RwLock::new(HashTable::new());
+        Self {
+            rows: std::iter::repeat_with(row).take(Self::ROWS).collect(),
+            hasher: DefaultHashBuilder::default(),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// What `look` makes of the entry of `key`, if there is one.
+    pub(super) fn get<T>(&self, key: &ObjectKey, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
+        let name = Name::of(key);
+        let (hash, row) = self.place(name);
+        row.read().find(hash, |entry| name.is(entry)).map(look)
+    }
+
+    /// What `look` makes of the entry of `key`, which it may change, if there is one.
+    pub(super) fn get_mut<T>(
+        &self,
+        key: &ObjectKey,
+        look: impl FnOnce(&mut Entry<K>) -> T,
+    ) -> Option<T> {
+        let name = Name::of(key);
+        let (hash, row) = self.place(name);
+        let mut row = row.write();
+        row.find_mut(hash, |entry| name.is(entry)).map(look)
+    }
+
+    /// Puts `object` in its place, unless `is_known` says of what is there that `object` tells
+    /// nothing new; `key` makes its key if it has none here.
+    pub(super) fn put(
+        &self,
+        object: &Arc<K>,
+        epoch: u64,
+        key: impl FnOnce(&K) -> ObjectKey,
+        is_known: impl FnOnce(&K) -> bool,
+    ) -> Put<K>
+    where
+        K: Stored,
+    {
+        let name = Name(object.namespace(), object.name());
+        let (hash, row) = self.place(name);
+        let mut row = row.write();
+        let rehash = |entry: &Entry<K>| self.hasher.hash_one(Name::of(&entry.key));
+        match row.entry(hash, |entry| name.is(entry), rehash) {
+            hash_table::Entry::Vacant(slot) => {
+                let key = key(object);
+                slot.insert(Entry {
+                    key: key.clone(),
+                    object: Arc::clone(object),
+                    epoch,
+                });
+                self.len.fetch_add(1, Ordering::Relaxed);
+                Put::New(key)
+            }
+            hash_table::Entry::Occupied(mut slot) => {
+                let entry = slot.get_mut();
+                entry.epoch = epoch;
+                if is_known(&entry.object) {
+                    return Put::Known;
+                }
+                let old = std::mem::replace(&mut entry.object, Arc::clone(object));
+                Put::Replaced(entry.key.clone(), old)
+            }
+        }
+    }
+
+    /// Takes the entry of `key` away.
+    pub(super) fn remove(&self, key: &ObjectKey) -> Option<Entry<K>> {
+        let name = Name::of(key);
+        let (hash, row) = self.place(name);
+        let mut row = row.write();
+        let entry = row.find_entry(hash, |entry| name.is(entry)).ok()?;
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        Some(entry.remove().0)
+    }
+
+    /// What `look` makes of all entries, row by row; where it makes nothing, nothing.
+    pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
+        let mut all = Vec::new();
+        for row in &self.rows {
+            all.extend(row.read().iter().filter_map(&look));
+        }
+        all
+    }
+
+    fn place(&self, name: Name<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
+        let hash = self.hasher.hash_one(name);
+        // The table looks at the lowest and the highest bits.
+        let row = usize::try_from(hash >> 32).unwrap_or_default() % Self::ROWS;
+        (hash, &self.rows[row])
+    }
+}
+
+/// A namespace and a name, of whatever stands there.
+#[derive(Clone, Copy, Hash)]
+struct Name<'a>(Option<&'a str>, &'a str);
+
+// === impl Name ===
+
+impl<'a> Name<'a> {
+    fn of(key: &'a ObjectKey) -> Self {
+        Self(key.namespace(), key.name())
+    }
+
+    fn is<K>(self, entry: &Entry<K>) -> bool {
+        entry.key.name() == self.1 && entry.key.namespace() == self.0
+    }
+}

@@ -9,10 +9,10 @@ use std::{
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass::{Backoff, Event, Informer, InformerError, ListWatch, Source, Subscription};
+use windlass::{Backoff, Event, Informer, InformerError, ListWatch, Source, Stored, Subscription};
 
 /// An informer that runs, and one handler's view of it.
-pub(crate) struct Watched<K: Resource> {
+pub(crate) struct Watched<K: Stored> {
     pub(crate) informer: Informer<K>,
     pub(crate) events: Subscription<K>,
 

@@ -14,6 +14,7 @@ mod builder;
 
 // From the informer into the queue.
 mod feed;
+mod mapping;
 mod notice;
 
 // Out of the queue, and to the handlers.
@@ -43,10 +44,10 @@ use self::{
     shared::{Fed, Shared},
 };
 use crate::{
-    AddError, BuildError, HandlerId, Reconciler, RunError, Watcher,
+    AddError, BuildError, HandlerId, Mapper, Reconciler, RunError, Watcher,
     metrics::Labelled,
     route::Role,
-    work::{Reconciling, Watching},
+    work::{Mapping, Reconciling, Watching},
 };
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
@@ -220,6 +221,40 @@ impl InformerController {
         self.shared.add::<K>(kind, Role::Reconciler, code)
     }
 
+    /// Has the objects of the kind called `to` told again to their handlers, as
+    /// [`Resynced`](crate::Action::Resynced), that `mapper` names when an object of the kind
+    /// called `kind` changes. [`Mapper`] says what is promised.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use windlass_controller::{InformerController, SameName};
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// let (websites, secrets) = (Scripted::<ConfigMap>::new().1, Scripted::<Secret>::new().1);
+    /// let controller = InformerController::new();
+    /// controller.add_informer("websites", &Informer::new(websites))?;
+    /// controller.add_informer("secrets", &Informer::new(secrets))?;
+    /// controller.add_mapper::<Secret>("secrets", "websites", SameName)?;
+    /// # Ok::<(), windlass_controller::AddError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AddError`] if there is no kind called `to`, or `kind` is empty or the name of a kind of
+    /// another type.
+    pub fn add_mapper<K>(
+        &self,
+        kind: &str,
+        to: &str,
+        mapper: impl Mapper<K>,
+    ) -> Result<HandlerId, AddError>
+    where
+        K: Stored,
+    {
+        let code = Box::new(Mapping::<K, _>::new(mapper));
+        self.shared.add_mapper::<K>(kind, to, code)
+    }
+
     /// Runs all informers, and tells their events to the handlers, until `stop` is cancelled.
     ///
     /// Then the informers are stopped, calls in progress end, no other begins, and all tasks
@@ -326,6 +361,17 @@ impl InformerController {
     /// whether it was there. A call in progress ends; none begins.
     pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
         self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
+    }
+
+    /// Removes a mapper of the kind called `kind`. Returns whether it was there. Whom it has
+    /// named is still told.
+    pub fn remove_mapper(&self, kind: &str, mapper: HandlerId) -> bool {
+        self.shared.remove_mappers(kind, Some(mapper)) > 0
+    }
+
+    /// Removes all mappers of the kind called `kind`. Returns how many those were.
+    pub fn remove_all_mappers(&self, kind: &str) -> usize {
+        self.shared.remove_mappers(kind, None)
     }
 
     /// Removes all watchers of the kind called `kind`. Returns how many those were.

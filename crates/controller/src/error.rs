@@ -32,7 +32,7 @@ pub enum HandlerError {
     },
 }
 
-/// Why an informer, a watcher or a reconciler could not be added.
+/// Why an informer, a watcher, a reconciler or a mapper could not be added.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
@@ -46,6 +46,13 @@ pub enum AddError {
     /// The name of the kind is empty.
     #[error("the name of a kind must not be empty")]
     EmptyKind,
+
+    /// A mapper is to name objects of a kind that is not there.
+    #[error("there is no kind {kind:?} yet: add its informer or its handlers before the mapper")]
+    UnknownKind {
+        /// The name of the kind.
+        kind: String,
+    },
 
     /// The kind of that name is of another type.
     #[error("{kind:?} is a kind of {known} objects, and this is for {given}")]
@@ -144,6 +151,7 @@ impl AddError {
         match self {
             Self::InformerAlreadyAdded { .. } => "informer_already_added",
             Self::EmptyKind => "empty_kind",
+            Self::UnknownKind { .. } => "unknown_kind",
             Self::OtherType { .. } => "other_type",
         }
     }

@@ -18,9 +18,14 @@
 //! until something happens to the object, or somebody asks for it
 //! ([`given_up`](InformerController::given_up), [`redrive`](InformerController::redrive)).
 //!
+//! # Whom an event concerns
+//!
+//! All handlers of its kind, but for those whose [`Predicate`] does not let it pass; and through
+//! a [`Mapper`] objects of another kind, which their handlers are told again: whoever owns, uses
+//! or mirrors what has changed.
+//!
 //! # Not supported
 //!
-//! - Calling the handlers of one kind because an object of another has changed.
 //! - Telling a handler that is added while the controller runs what happened before.
 
 #![cfg_attr(
@@ -36,6 +41,8 @@ mod action;
 mod object;
 
 // 6. Whom it concerns.
+mod mapper;
+mod predicate;
 mod route;
 
 // 7. Whose turn it is.
@@ -77,8 +84,13 @@ pub use crate::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
         Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier,
     },
+    mapper::{Mapper, Owners, SameName},
     object::AnyObject,
     opinionated::{DeleteOrder, Leaving, OpinionatedReconciler, OpinionatedWatcher},
+    predicate::{
+        And, AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Not, Or, Predicate,
+        ResourceVersionChanged,
+    },
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     retry::{
         AlwaysDequeue, Arrival, ExponentialBackoff, NeverDequeue, NeverRetry,

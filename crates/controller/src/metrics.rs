@@ -37,6 +37,7 @@ struct Told {
     watcher_errors: IntCounterVec,
     latency: HistogramVec,
     exhausted: IntCounterVec,
+    mapped: IntCounterVec,
     pending: IntGauge,
 }
 
@@ -109,6 +110,7 @@ impl Metrics {
             Box::new(told.watcher_errors),
             Box::new(told.latency),
             Box::new(told.exhausted),
+            Box::new(told.mapped),
             Box::new(told.pending),
             Box::new(results.total),
             Box::new(results.errors),
@@ -178,6 +180,13 @@ impl Told {
                 opts("retries_exhausted_total", "Calls that were given up."),
                 &["kind"],
             )?,
+            mapped: IntCounterVec::new(
+                opts(
+                    "mapped_objects_total",
+                    "Objects that mappers named when others changed.",
+                ),
+                &["kind"],
+            )?,
             pending: IntGauge::with_opts(opts(
                 "pending_retries",
                 "Calls that are to be made again at a later time.",
@@ -215,7 +224,7 @@ impl Results {
             panics: IntCounterVec::new(
                 Opts::new(
                     "controller_runtime_reconcile_panics_total",
-                    "Calls of watchers and reconcilers that panicked.",
+                    "Calls of watchers, reconcilers and mappers that panicked.",
                 ),
                 &["kind"],
             )?,

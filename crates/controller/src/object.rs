@@ -3,7 +3,7 @@
 use std::{any::Any, borrow::Cow, sync::Arc};
 
 use kube::api::ObjectMeta;
-use windlass_informer::{DecodeError, Event, ObjectKey, Stored, Uid};
+use windlass_informer::{DecodeError, Event, Named, ObjectKey, Stored, Uid};
 
 /// An event about an object of any kind.
 pub(crate) type AnyEvent = Event<dyn AnyObject>;
@@ -55,15 +55,15 @@ impl<K: Stored> AnyObject for K {
     }
 
     fn key(&self) -> ObjectKey {
-        Stored::key(self)
+        Named::key(self)
     }
 
     fn uid_text(&self) -> Option<&str> {
-        Stored::uid(self)
+        Named::uid(self)
     }
 
     fn resource_version(&self) -> Option<&str> {
-        Stored::resource_version(self)
+        Named::resource_version(self)
     }
 
     fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError> {

@@ -2,6 +2,10 @@
 
 use std::future::Future;
 
+use windlass_informer::Event;
+
+use crate::{Filtered, Predicate};
+
 mod failure;
 mod outcome;
 mod request;
@@ -17,7 +21,7 @@ pub use self::{
 };
 pub(crate) use self::{
     failure::Retry,
-    request::{Call, cast},
+    request::{Call, as_kind, cast},
 };
 
 /// Makes the world look as one object says it should.
@@ -71,6 +75,21 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         &self,
         request: Request<K>,
     ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
+
+    /// Whether it is to be told of `event`. By default of each; [`filter`](Self::filter) changes
+    /// it. What it does not want is, for this handler, as if it had not happened.
+    fn wants(&self, event: &Event<K>) -> bool {
+        let _ = event;
+        true
+    }
+
+    /// This reconciler, told of nothing but what passes `predicate`.
+    fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
+    where
+        Self: Sized,
+    {
+        Filtered::new(self, predicate)
+    }
 }
 
 // === impl Reconciler ===

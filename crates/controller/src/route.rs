@@ -14,12 +14,15 @@ use std::{
     },
 };
 
-use crate::{AddError, work::Handle};
+use crate::{
+    AddError,
+    work::{Handle, Map},
+};
 
-/// The name of one watcher or reconciler of one controller: what
+/// The name of one watcher, reconciler or mapper of one controller: what
 /// [`remove_watcher`](crate::InformerController::remove_watcher) takes.
 ///
-/// Never used again, even when the handler is gone.
+/// Never used again, even when its bearer is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
 
@@ -27,13 +30,15 @@ pub struct HandlerId(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KindId(pub(crate) u32);
 
-/// What a handler is. Watchers come before reconcilers.
+/// What was added. Watchers come before reconcilers; mappers have no place in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// A [`Watcher`](crate::Watcher).
     Watcher,
     /// A [`Reconciler`](crate::Reconciler).
     Reconciler,
+    /// A [`Mapper`](crate::Mapper).
+    Mapper,
 }
 
 /// All kinds of a controller, and their chains.
@@ -51,10 +56,15 @@ struct Kind {
     of: ObjectType,
     /// Copied when it changes: whoever is under way keeps the chain with which they began.
     chain: Chain,
+    /// Copied when it changes.
+    mappers: Mappers,
 }
 
 /// Who is told, in order.
 pub(crate) type Chain = Arc<[Arc<Handler>]>;
+
+/// Who is asked whom a change concerns.
+pub(crate) type Mappers = Arc<[Arc<Mapping>]>;
 
 /// The type of a kind's objects.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +79,13 @@ pub(crate) struct Handler {
     pub(crate) role: Role,
     pub(crate) code: Box<dyn Handle>,
     removed: AtomicBool,
+}
+
+/// A mapper, and the kind whose objects it names.
+pub(crate) struct Mapping {
+    pub(crate) id: HandlerId,
+    pub(crate) to: KindId,
+    pub(crate) code: Box<dyn Map>,
 }
 
 // === impl HandlerId ===
@@ -88,6 +105,7 @@ impl Role {
         match self {
             Self::Watcher => "watcher",
             Self::Reconciler => "reconciler",
+            Self::Mapper => "mapper",
         }
     }
 }
@@ -130,6 +148,7 @@ impl Route {
             name,
             of,
             chain: Chain::from([]),
+            mappers: Mappers::from([]),
         });
         Ok(id)
     }
@@ -157,8 +176,7 @@ impl Route {
 
     /// Adds a handler behind those of its role.
     pub(crate) fn add(&mut self, kind: KindId, role: Role, code: Box<dyn Handle>) -> HandlerId {
-        let id = HandlerId(self.handlers);
-        self.handlers += 1;
+        let id = self.next();
         let handler = Arc::new(Handler {
             id,
             role,
@@ -190,6 +208,38 @@ impl Route {
         }
         gone.iter().map(|handler| handler.id).collect()
     }
+
+    /// Who is asked whom a change of an object of `kind` concerns.
+    pub(crate) fn mappers(&self, kind: KindId) -> Mappers {
+        Arc::clone(&self.kinds[kind.0 as usize].mappers)
+    }
+
+    /// Adds a mapper from `kind` to the kind `to`.
+    pub(crate) fn add_mapper(&mut self, kind: KindId, to: KindId, code: Box<dyn Map>) -> HandlerId {
+        let id = self.next();
+        let kind = &mut self.kinds[kind.0 as usize];
+        let mapper = Arc::new(Mapping { id, to, code });
+        kind.mappers = kind.mappers.iter().cloned().chain([mapper]).collect();
+        id
+    }
+
+    /// Removes the mapper of this name from `kind`, or all. Returns how many those were.
+    pub(crate) fn remove_mappers(&mut self, kind: KindId, id: Option<HandlerId>) -> usize {
+        let kind = &mut self.kinds[kind.0 as usize];
+        let before = kind.mappers.len();
+        let kept = kind
+            .mappers
+            .iter()
+            .filter(|it| id.is_some_and(|id| it.id != id));
+        kind.mappers = kept.cloned().collect();
+        before - kind.mappers.len()
+    }
+
+    fn next(&mut self) -> HandlerId {
+        let id = HandlerId(self.handlers);
+        self.handlers += 1;
+        id
+    }
 }
 
 // === impl Handler ===
@@ -206,6 +256,12 @@ impl Handler {
     }
 }
 
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mapper {} to kind {}", self.id, self.to.0)
+    }
+}
+
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.role.as_str(), self.id)
@@ -217,7 +273,7 @@ mod tests {
     use futures::{FutureExt, future::BoxFuture};
 
     use super::*;
-    use crate::{Failure, Outcome, reconciler::Call};
+    use crate::{AnyObject, Failure, Outcome, object::AnyEvent, reconciler::Call};
 
     #[test]
     fn watchers_come_before_reconcilers_each_in_add_order() {
@@ -257,6 +313,25 @@ mod tests {
         assert!(matches!(nameless, Err(AddError::EmptyKind)));
     }
 
+    #[test]
+    fn mappers_are_added_and_removed_and_are_in_no_chain() {
+        let mut route = Route::default();
+        let from = route.kind("from", ObjectType::of::<u8>()).expect("new");
+        let to = route.kind("to", ObjectType::of::<u16>()).expect("new");
+        let first = route.add_mapper(from, to, Box::new(Nobody));
+        let second = route.add_mapper(from, to, Box::new(Nobody));
+        let handler = route.add(from, Role::Watcher, Box::new(Nobody));
+        assert_eq!((first, second), (HandlerId(0), HandlerId(1)));
+        assert_eq!(handler, HandlerId(2), "names are shared");
+        assert_eq!(route.chain(from).len(), 1);
+        assert_eq!(route.remove_mappers(from, Some(handler)), 0);
+        assert_eq!(route.remove_mappers(from, Some(first)), 1);
+        let left: Vec<_> = route.mappers(from).iter().map(|it| it.id).collect();
+        assert_eq!(left, [second]);
+        assert_eq!(route.remove_mappers(from, None), 1);
+        assert!(route.mappers(from).is_empty());
+    }
+
     /// Adds watchers and reconcilers, and removes (`-1`) them; `chain` is what is left.
     #[track_caller]
     fn check(script: &str, chain: &str) {
@@ -283,6 +358,23 @@ mod tests {
     impl Handle for Nobody {
         fn call(&self, _: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
             async { Ok(Outcome::done()) }.boxed()
+        }
+
+        fn wants(&self, _: &AnyEvent) -> bool {
+            true
+        }
+    }
+
+    impl Map for Nobody {
+        fn keys(
+            &self,
+            _: &Arc<dyn AnyObject>,
+        ) -> Result<Vec<windlass_informer::ObjectKey>, windlass_informer::DecodeError> {
+            Ok(Vec::new())
+        }
+
+        fn wants(&self, _: &AnyEvent) -> bool {
+            true
         }
     }
 }

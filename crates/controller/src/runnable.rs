@@ -5,7 +5,7 @@ use std::{error::Error, future::Future};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{InformerController, RunError};
+use crate::{InformerController, InformerHealth, RunError};
 
 /// Anything that runs until it is told to stop.
 ///
@@ -54,6 +54,12 @@ pub trait Controller: Send + Sync + 'static {
     /// Whatever no waiting mends. It ends the whole operator.
     fn run(&self, stop: CancellationToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// How its informers are, for whoever has to say whether the process is ready; by default
+    /// there are none.
+    fn health(&self) -> Vec<InformerHealth> {
+        Vec::new()
+    }
+
     /// What is to be registered in a Prometheus registry; by default nothing.
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         Vec::new()
@@ -71,6 +77,10 @@ impl Controller for InformerController {
 
     async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
         self.run(stop).await
+    }
+
+    fn health(&self) -> Vec<InformerHealth> {
+        self.health()
     }
 
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {

@@ -13,7 +13,7 @@ pub(crate) use self::untraced::Origin;
 #[cfg(feature = "opentelemetry")]
 pub(crate) use crate::tracer::Origin;
 use crate::{
-    Action, HandlerId, Outcome,
+    Action, HandlerError, HandlerId, Outcome,
     controller::Owed,
     object::AnyEvent,
     route::Role,
@@ -85,7 +85,7 @@ pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<Owed>) -> Spa
     span
 }
 
-/// One handler being called.
+/// One handler or mapper being called.
 pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -> Span {
     let action = action.as_str();
     match role {
@@ -105,6 +105,14 @@ pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -
             outcome = Empty,
             otel.status_code = Empty,
         ),
+        Role::Mapper => info_span!(
+            "mapper",
+            handler = %id,
+            action,
+            attempt,
+            outcome = Empty,
+            otel.status_code = Empty,
+        ),
     }
 }
 
@@ -118,6 +126,17 @@ pub(crate) fn called(call: &Span, ended: &Result<Outcome, Failed>) {
     call.record("outcome", outcome);
     if ended.is_err() {
         // What OpenTelemetry shows as an error.
+        call.record("otel.status_code", "ERROR");
+    }
+}
+
+/// Notes in the span of a mapper how it went.
+pub(crate) fn mapped(call: &Span, ended: &Result<(), HandlerError>) {
+    let outcome = ended
+        .as_ref()
+        .map_or_else(HandlerError::reason, |()| "done");
+    call.record("outcome", outcome);
+    if ended.is_err() {
         call.record("otel.status_code", "ERROR");
     }
 }

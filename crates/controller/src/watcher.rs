@@ -2,7 +2,9 @@
 
 use std::{future::Future, sync::Arc};
 
-use crate::Failure;
+use windlass_informer::Event;
+
+use crate::{Failure, Filtered, Predicate};
 
 mod simple;
 
@@ -90,5 +92,20 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
     /// Whatever went wrong. The call is made again as the controller's retry policy says.
     fn resync(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         self.update(Arc::clone(&object), object)
+    }
+
+    /// Whether it is to be told of `event`. By default of each; [`filter`](Self::filter) changes
+    /// it. What it does not want is, for this handler, as if it had not happened.
+    fn wants(&self, event: &Event<K>) -> bool {
+        let _ = event;
+        true
+    }
+
+    /// This watcher, told of nothing but what passes `predicate`.
+    fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
+    where
+        Self: Sized,
+    {
+        Filtered::new(self, predicate)
     }
 }

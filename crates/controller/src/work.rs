@@ -7,21 +7,35 @@ use std::{
     any::Any,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use windlass_informer::Event;
+use windlass_informer::{DecodeError, Event, ObjectKey};
 
 use crate::{
-    Failure, HandlerError, Outcome, Reconciler, State, Watcher,
-    reconciler::{Call, Retry, cast},
+    AnyObject, Failure, HandlerError, Mapper, Outcome, Reconciler, State, Watcher,
+    object::AnyEvent,
+    reconciler::{Call, Retry, as_kind, cast},
     route::Handler,
 };
 
 /// A watcher or a reconciler, whatever the type of its objects and errors.
 pub(crate) trait Handle: Send + Sync {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
+
+    /// Whether it is to be told of `event`.
+    fn wants(&self, event: &AnyEvent) -> bool;
+}
+
+/// A mapper, whatever the type of its objects.
+pub(crate) trait Map: Send + Sync {
+    /// Whom the object concerns.
+    fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
+
+    /// Whether it is to be asked of `event`.
+    fn wants(&self, event: &AnyEvent) -> bool;
 }
 
 /// A watcher as a handler.
@@ -29,6 +43,9 @@ pub(crate) struct Watching<K, W>(W, PhantomData<fn(K)>);
 
 /// A reconciler as a handler.
 pub(crate) struct Reconciling<K, R>(R, PhantomData<fn(K)>);
+
+/// A mapper, without its type.
+pub(crate) struct Mapping<K, M>(M, PhantomData<fn(K)>);
 
 /// What a call that did not succeed comes to.
 #[derive(Debug)]
@@ -73,6 +90,40 @@ pub(crate) async fn call(
             Err(HandlerError::Panicked { message }.into())
         }
     }
+}
+
+/// What `handler` is told of `event`, with which a resync may have become one: the event, or,
+/// where it does not want that, the resync; none if it wants neither.
+pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
+    let wants = |event: &AnyEvent| ask("predicate", || handler.code.wants(event)).unwrap_or(true);
+    if wants(event) {
+        return Some(event.clone());
+    }
+    let object = event.object().filter(|_| resynced)?;
+    let again = Event::Resynced(object.clone());
+    wants(&again).then_some(again)
+}
+
+/// Asks a mapper about each object of `event` that it wants to be asked about. Also returns the
+/// message of a panic, or why an object does not decode; what it says of the other object is still
+/// there.
+pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option<String>) {
+    if !ask("predicate", || mapper.wants(event)).unwrap_or(true) {
+        return (Vec::new(), None);
+    }
+    let old = match event {
+        Event::Updated { old, .. } => Some(old),
+        _ => None,
+    };
+    let (mut named, mut failed) = (Vec::new(), None);
+    for object in old.into_iter().chain(event.object()) {
+        match catch_unwind(AssertUnwindSafe(|| mapper.keys(object))) {
+            Ok(Ok(keys)) => named.extend(keys),
+            Ok(Err(error)) => failed = Some(error.to_string()),
+            Err(panic) => failed = Some(message(&*panic)),
+        }
+    }
+    (named, failed)
 }
 
 /// Asks code of the user's that is not a handler: a policy, or a hook. None if it panicked.
@@ -145,6 +196,10 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
         }
         .boxed()
     }
+
+    fn wants(&self, event: &AnyEvent) -> bool {
+        typed(event).is_none_or(|event| self.0.wants(&event))
+    }
 }
 
 // === impl Reconciling ===
@@ -163,6 +218,50 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
         }
         .boxed()
     }
+
+    fn wants(&self, event: &AnyEvent) -> bool {
+        typed(event).is_none_or(|event| self.0.wants(&event))
+    }
+}
+
+// === impl Mapping ===
+
+impl<K, M> Mapping<K, M> {
+    pub(crate) const fn new(mapper: M) -> Self {
+        Self(mapper, PhantomData)
+    }
+}
+
+impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
+    fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError> {
+        let object = as_kind::<K>(Arc::clone(object))?;
+        Ok(object.map_or_else(Vec::new, |object| {
+            self.0.keys(&object).into_iter().collect()
+        }))
+    }
+
+    fn wants(&self, event: &AnyEvent) -> bool {
+        typed(event).is_none_or(|event| self.0.wants(&event))
+    }
+}
+
+/// The event as one about a `K`. The kinds of a controller are typed, so there is one.
+fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
+    // One that does not decode is told all the same, so that somebody hears of it.
+    let cast = |object: &Arc<dyn AnyObject>| as_kind(Arc::clone(object)).ok().flatten();
+    Some(match event {
+        Event::Added(object) => Event::Added(cast(object)?),
+        Event::Updated { old, new } => Event::Updated {
+            old: cast(old)?,
+            new: cast(new)?,
+        },
+        Event::Deleted { last, missed } => Event::Deleted {
+            last: cast(last)?,
+            missed: *missed,
+        },
+        Event::Resynced(object) => Event::Resynced(cast(object)?),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

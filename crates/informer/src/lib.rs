@@ -51,7 +51,7 @@ pub use crate::{
     problem::Problem,
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
-    stored::Stored,
+    stored::{Named, Stored},
     subscription::{Recall, Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

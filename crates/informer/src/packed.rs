@@ -15,7 +15,7 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::recent::Recent;
-use crate::{DecodeError, Decoder, Identity, ObjectKey, Stored, Uid};
+use crate::{DecodeError, Decoder, Identity, Named, ObjectKey, Stored, Uid};
 
 /// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
 /// on [`get`](Self::get).
@@ -106,9 +106,7 @@ impl<K: Resource + DeserializeOwned> Packed<K> {
     }
 }
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K> {
-    type Object = K;
-
+impl<K> Named for Packed<K> {
     fn namespace(&self) -> Option<&str> {
         self.key.namespace()
     }
@@ -125,6 +123,14 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
         self.resource_version.as_deref()
     }
 
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K> {
+    type Object = K;
+
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
         Cow::Owned(match self.decoder.recent.get(self.number) {
             Some(object) => object.meta().clone(),
@@ -140,10 +146,6 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
 
     fn object(self: Arc<Self>) -> Result<Arc<K>, DecodeError> {
         self.get()
-    }
-
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
     }
 }
 
@@ -165,7 +167,7 @@ mod tests {
 
     use super::Packed;
     use crate::{
-        Stored as _, Trim,
+        Named as _, Stored as _, Trim,
         decode::{Decoder, Form as _},
     };
 

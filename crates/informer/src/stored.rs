@@ -6,30 +6,10 @@ use kube::{Resource, api::ObjectMeta};
 
 use crate::{DecodeError, ObjectKey};
 
-/// An object as a store keeps it: decoded, or in a smaller form that knows who it is.
+/// An object that knows who it is, decoded or not.
 ///
-/// Every [`Resource`] is one, as it is; [`Packed`](crate::Packed) is another.
-///
-/// # Example
-///
-/// ```
-/// use std::sync::Arc;
-///
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass_informer::Stored;
-///
-/// let mut map = ConfigMap::default();
-/// map.metadata.name = Some("web".into());
-/// let map = Arc::new(map);
-///
-/// assert_eq!(map.key().name(), "web");
-/// assert!(Arc::ptr_eq(&Arc::clone(&map).object()?, &map));
-/// # Ok::<(), windlass_informer::DecodeError>(())
-/// ```
-pub trait Stored: Send + Sync + 'static {
-    /// What it is, decoded.
-    type Object: Send + Sync + 'static;
-
+/// Every [`Resource`] is one.
+pub trait Named {
     /// The namespace, unless the kind has none.
     fn namespace(&self) -> Option<&str>;
 
@@ -42,17 +22,6 @@ pub trait Stored: Send + Sync + 'static {
     /// The version of this state, opaque.
     fn resource_version(&self) -> Option<&str>;
 
-    /// The metadata. Costs nothing for an object that is decoded, and a part of its decoding
-    /// for one that is not.
-    fn metadata(&self) -> Cow<'_, ObjectMeta>;
-
-    /// The object. Costs nothing for one that is decoded.
-    ///
-    /// # Errors
-    ///
-    /// [`DecodeError`] if it does not decode.
-    fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
-
     /// The namespace and the name.
     fn key(&self) -> ObjectKey {
         let key = ObjectKey::new(self.name());
@@ -63,11 +32,45 @@ pub trait Stored: Send + Sync + 'static {
     }
 }
 
-// === impl Stored ===
+/// An object as a store keeps it: decoded, or in a smaller form that knows who it is.
+///
+/// Every [`Resource`] is one, as it is; [`Packed`](crate::Packed) is another.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_informer::{Named as _, Stored as _};
+///
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("web".into());
+/// let map = Arc::new(map);
+///
+/// assert_eq!(map.key().name(), "web");
+/// assert!(Arc::ptr_eq(&Arc::clone(&map).object()?, &map));
+/// # Ok::<(), windlass_informer::DecodeError>(())
+/// ```
+pub trait Stored: Named + Send + Sync + 'static {
+    /// What it is, decoded.
+    type Object: Send + Sync + 'static;
 
-impl<K: Resource + Send + Sync + 'static> Stored for K {
-    type Object = K;
+    /// The metadata. Costs nothing for an object that is decoded, and a part of its decoding
+    /// for one that is not.
+    fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
+    /// The object. Costs nothing for one that is decoded.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it does not decode.
+    fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
+}
+
+// === impl Named ===
+
+impl<K: Resource> Named for K {
     fn namespace(&self) -> Option<&str> {
         self.meta().namespace.as_deref()
     }
@@ -83,6 +86,12 @@ impl<K: Resource + Send + Sync + 'static> Stored for K {
     fn resource_version(&self) -> Option<&str> {
         self.meta().resource_version.as_deref()
     }
+}
+
+// === impl Stored ===
+
+impl<K: Resource + Send + Sync + 'static> Stored for K {
+    type Object = K;
 
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
         Cow::Borrowed(self.meta())

@@ -1,6 +1,8 @@
 //! What can go wrong with an operator.
 
-use std::{error::Error, io};
+use std::{error::Error, fmt, io, time::Duration};
+
+use crate::{AdminError, LeadershipLost};
 
 /// Why a controller was not added.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +52,37 @@ pub enum OperatorError {
     /// A second signal came before all controllers had ended; what they did was dropped.
     #[error("a second signal ended the operator before its controllers had")]
     Forced,
+
+    /// Some controllers had not ended when the time for it was over; what they did was dropped.
+    #[error(
+        "these controllers did not end within {drain:?} and were dropped: {}; a call of theirs \
+         hangs, or needs more time",
+        controllers.join(", ")
+    )]
+    Undrained {
+        /// What they are called.
+        controllers: Vec<String>,
+        /// How long they had.
+        drain: Duration,
+    },
+
+    /// Another replica leads, or may do so soon. All controllers were dropped.
+    #[error("this replica leads no more, so its controllers were dropped")]
+    LeadershipLost {
+        /// How it came about.
+        source: LeadershipLost,
+    },
+
+    /// The admin server could not begin.
+    #[error("the admin server cannot begin")]
+    Admin {
+        /// Why it cannot.
+        source: AdminError,
+    },
 }
+
+/// An error and its sources, as one line.
+pub(crate) struct Causes<'a>(pub(crate) &'a dyn Error);
 
 // === impl OperatorError ===
 
@@ -64,6 +96,23 @@ impl OperatorError {
             Self::Panicked { .. } => "panicked",
             Self::Signals { .. } => "signals",
             Self::Forced => "forced",
+            Self::Undrained { .. } => "undrained",
+            Self::LeadershipLost { .. } => "leadership_lost",
+            Self::Admin { .. } => "admin",
         }
+    }
+}
+
+// === impl Causes ===
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }

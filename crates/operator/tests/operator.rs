@@ -144,7 +144,8 @@ async fn the_first_that_cannot_go_on_stops_all_and_is_named() {
     let (operator, running) = operator([
         ("good", Plan::Linger(SHORT)),
         ("bad", Plan::FailAfter(SHORT)),
-        ("worse", Plan::FailAfter(LONG)),
+        // While the others end.
+        ("worse", Plan::FailAfter(SHORT * 2)),
     ]);
     match operator.run_until(CancellationToken::new()).await {
         Err(OperatorError::Controller { controller, source }) => {

@@ -1,24 +1,28 @@
 //! Where events come from: an informer, whatever the type of its objects.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::Span;
 use windlass_informer::{
     Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
     Stored, Told,
 };
 
-use super::{Shared, notice::Notice};
+use super::{
+    Shared,
+    mapping::{self, Woken},
+    notice::Notice,
+};
 use crate::{
     Action, AnyObject,
-    metrics::KindMetrics,
-    object::AnyEvent,
     route::KindId,
     schedule::{Class, LaneKey, Offer, Offered},
     trace::{self, Origin},
@@ -37,6 +41,9 @@ pub(crate) trait Feed: Send + Sync {
 
     /// The newest state of an object.
     fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>>;
+
+    /// Has those of `keys` told again that are there. Returns how many those are.
+    fn wake(&self, keys: &HashSet<ObjectKey>, class: Class) -> usize;
 
     /// Has the informer count in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
@@ -60,6 +67,7 @@ pub(crate) trait Feed: Send + Sync {
 pub(crate) struct Typed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
+    woken: Woken,
 }
 
 // === impl Typed ===
@@ -69,6 +77,7 @@ impl<K: Stored> Typed<K> {
         Self {
             informer,
             synced: AtomicBool::new(false),
+            woken: Woken::default(),
         }
     }
 }
@@ -88,6 +97,11 @@ impl<K: Stored> Feed for Typed<K> {
 
     fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
         Some(self.informer.store().get(key)?)
+    }
+
+    fn wake(&self, keys: &HashSet<ObjectKey>, class: Class) -> usize {
+        let store = self.informer.store();
+        self.woken.wake(keys, class, |key| store.contains(key))
     }
 
     fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
@@ -121,27 +135,64 @@ impl<K: Stored> Feed for Typed<K> {
     ) -> BoxFuture<'static, ()> {
         // Before the informer runs, so that its first list is told once.
         let mut events = self.informer.subscribe();
+        self.woken.listen(events.recall());
         let room = Arc::new(Semaphore::new(into.settings.queue.get()));
         async move {
             let metrics = into.kind_metrics(kind);
             let pump = async {
                 // The room first: nothing is ever in our hands that has no place in the queue.
                 while let Ok(room) = Arc::clone(&room).acquire_owned().await {
-                    let Some(Told { event, span, .. }) = events.told().await else {
+                    let Some(told) = events.told().await else {
                         break;
                     };
+                    let Told {
+                        key,
+                        event,
+                        span,
+                        recalled,
+                        ..
+                    } = told;
                     if let Event::Synced = event {
                         self.synced.store(true, Ordering::Release);
-                        continue;
                     }
-                    let first_list = !self.synced.load(Ordering::Relaxed);
-                    let event = event.map(|object| object as Arc<dyn AnyObject>);
-                    let Some(offer) = offer(event, &span, first_list, &into, &metrics) else {
+                    // Without a key it is about no object.
+                    let Some(key) = key else {
                         continue;
                     };
-                    let (object, mut offer) = offer;
-                    offer.event.room = Some(room);
-                    let key = LaneKey { kind, object };
+                    let event = event.map(|object| object as Arc<dyn AnyObject>);
+                    let Some((action, object)) = Action::of(&event).zip(event.object()) else {
+                        continue;
+                    };
+                    metrics.came(action);
+                    let class = match action {
+                        Action::Resynced if recalled => {
+                            self.woken.take(&key).unwrap_or(Class::Live)
+                        }
+                        Action::Resynced => Class::Resync,
+                        Action::Created if !self.synced.load(Ordering::Relaxed) => Class::FirstList,
+                        Action::Deleted => {
+                            self.woken.take(&key);
+                            Class::Live
+                        }
+                        _ => Class::Live,
+                    };
+                    if !recalled {
+                        mapping::map(&into, kind, &event, class, &span);
+                    }
+                    let offer = Offer {
+                        uid: object.uid(),
+                        class,
+                        asked: false,
+                        event: Notice {
+                            received: into.engine.now(),
+                            told: None,
+                            room: Some(room),
+                            origin: Origin::of(&span),
+                            resynced: false,
+                            event,
+                        },
+                    };
+                    let key = LaneKey { kind, object: key };
                     let delivery = into.settings.delivery;
                     let mut rest = None;
                     let offered = (into.engine).offer(key, offer, |older, newer| {
@@ -158,36 +209,4 @@ impl<K: Stored> Feed for Typed<K> {
         }
         .boxed()
     }
-}
-
-/// The event as it is queued, and for which object.
-fn offer(
-    event: AnyEvent,
-    span: &Span,
-    first_list: bool,
-    into: &Shared,
-    metrics: &KindMetrics,
-) -> Option<(ObjectKey, Offer<Notice>)> {
-    let action = Action::of(&event)?;
-    metrics.came(action);
-    let object = event.object()?;
-    let key = object.key();
-    let class = match action {
-        Action::Resynced => Class::Resync,
-        Action::Created if first_list => Class::FirstList,
-        _ => Class::Live,
-    };
-    let offer = Offer {
-        uid: object.uid(),
-        class,
-        asked: false,
-        event: Notice {
-            received: into.engine.now(),
-            told: None,
-            room: None,
-            origin: Origin::of(span),
-            event,
-        },
-    };
-    Some((key, offer))
 }

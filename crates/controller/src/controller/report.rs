@@ -6,7 +6,7 @@ use windlass_informer::ObjectKey;
 
 use crate::{Action, HandlerError, HandlerId, route::Role};
 
-/// A call that failed: whose, on what, why, and what comes next.
+/// A call that failed: whose, on what, why, and what comes next. For a mapper nothing comes.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ErrorReport<'a> {
@@ -16,7 +16,7 @@ pub struct ErrorReport<'a> {
     pub key: &'a ObjectKey,
     /// Who was called.
     pub handler: HandlerId,
-    /// Whether that is a watcher or a reconciler.
+    /// Whether that is a watcher, a reconciler or a mapper.
     pub role: Role,
     /// What it was called for.
     pub action: Action,

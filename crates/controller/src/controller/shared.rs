@@ -1,6 +1,9 @@
 //! What the tasks of a controller share.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use parking_lot::{Mutex, RwLock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -19,8 +22,8 @@ use crate::{
     AddError, AnyObject, BuildError, HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{KindId, ObjectType, Role, Route},
-    schedule::{LaneKey, Pending, Reason},
-    work::{Handle, ask},
+    schedule::{Class, LaneKey, Pending, Reason},
+    work::{Handle, Map, ask},
 };
 
 /// What the tasks of a controller share.
@@ -132,6 +135,27 @@ impl Shared {
         gone.len()
     }
 
+    /// Adds a mapper from the kind called `kind` to the one called `to`, which is there already.
+    pub(super) fn add_mapper<K: Stored>(
+        &self,
+        kind: &str,
+        to: &str,
+        code: Box<dyn Map>,
+    ) -> Result<HandlerId, AddError> {
+        let to = self.route.read().find(to).ok_or_else(|| {
+            let kind = to.to_owned();
+            AddError::UnknownKind { kind }
+        })?;
+        let kind = self.kind::<K>(kind)?;
+        Ok(self.route.write().add_mapper(kind, to, code))
+    }
+
+    pub(super) fn remove_mappers(&self, kind: &str, id: Option<HandlerId>) -> usize {
+        let mut route = self.route.write();
+        let kind = route.find(kind);
+        kind.map_or(0, |kind| route.remove_mappers(kind, id))
+    }
+
     /// Keeps a call that was given up, unless its handler is gone.
     pub(super) fn shelve(&self, call: Shelved) {
         let handler = (self.route.read()).handler(call.lane.kind, call.told.handler);
@@ -140,14 +164,14 @@ impl Shared {
         }
     }
 
-    /// Forgets what was given up for an object: something new has happened to it.
-    pub(super) fn unshelve(&self, key: &LaneKey) {
+    /// Forgets what was given up for an object by those who are told of something new.
+    pub(super) fn unshelve(&self, key: &LaneKey, told: impl Fn(HandlerId) -> bool) {
         let _gone = {
             let mut kept = self.shelf.lock();
             if kept.is_empty() {
                 return;
             }
-            kept.clear(key)
+            kept.clear(key, told)
         };
     }
 
@@ -177,6 +201,14 @@ impl Shared {
         let feeds = self.feeds.read();
         let mut feeds = feeds.iter().filter(|fed| fed.kind == kind);
         feeds.find_map(|fed| fed.feed.latest(key))
+    }
+
+    /// Has those of `keys` told again that are there, of whichever informers have them. Returns
+    /// how many those are.
+    pub(super) fn wake(&self, kind: KindId, keys: &HashSet<ObjectKey>, class: Class) -> usize {
+        let feeds = self.feeds.read();
+        let feeds = feeds.iter().filter(|fed| fed.kind == kind);
+        feeds.map(|fed| fed.feed.wake(keys, class)).sum()
     }
 
     /// A number in `[0, 1)`.

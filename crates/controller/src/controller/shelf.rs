@@ -12,7 +12,7 @@ use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
 
 /// A call that was given up.
 ///
-/// It is forgotten when something new happens to its object, when its handler is removed, and
+/// It is forgotten when its handler is told of something new about its object, when its handler is removed, and
 /// when too many have been given up since.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -87,11 +87,19 @@ impl Shelf {
         Some(call)
     }
 
-    /// Takes down all calls of one object.
-    pub(crate) fn clear(&mut self, lane: &LaneKey) -> Vec<Shelved> {
-        let numbers = self.lanes.remove(lane).unwrap_or_default();
-        let calls = numbers.iter().filter_map(|it| self.calls.remove(it));
-        calls.collect()
+    /// Takes down those calls of one object whose handler is `told` of something new.
+    pub(crate) fn clear(
+        &mut self,
+        lane: &LaneKey,
+        told: impl Fn(HandlerId) -> bool,
+    ) -> Vec<Shelved> {
+        let numbers = self.lanes.get(lane).cloned().unwrap_or_default();
+        let told = |number: &u64| {
+            let call = self.calls.get(number);
+            call.is_some_and(|call| told(call.told.handler))
+        };
+        let numbers: Vec<_> = numbers.into_iter().filter(told).collect();
+        numbers.into_iter().filter_map(|it| self.take(it)).collect()
     }
 
     /// Takes down all calls of one handler.
@@ -131,6 +139,12 @@ mod tests {
     }
 
     #[test]
+    fn what_was_given_up_by_one_stays_though_another_is_told_something_new() {
+        check("put a0, put b0, put a1, tell a0", "b0 a1");
+        check("put a0, tell a1, clear a", "");
+    }
+
+    #[test]
     fn a_handler_takes_its_calls_with_it() {
         check("put a0, put b0, put a1, cancel 0", "a1");
     }
@@ -154,7 +168,10 @@ mod tests {
         let gone = shelf.put(call("b0")).expect("one goes");
         assert_eq!(gone.told.number, 0);
         assert_eq!(shelf.all().len(), Shelf::CAPACITY);
-        assert_eq!(shelf.clear(&call("a0").lane).len(), Shelf::CAPACITY - 1);
+        assert_eq!(
+            shelf.clear(&call("a0").lane, |_| true).len(),
+            Shelf::CAPACITY - 1
+        );
         assert_eq!(shelf.all().len(), 1);
     }
 
@@ -166,7 +183,11 @@ mod tests {
         for step in script.split(", ") {
             match step.split_once(' ') {
                 Some(("put", it)) => _ = shelf.put(call(it)),
-                Some(("clear", name)) => _ = shelf.clear(&lane(name)),
+                Some(("clear", name)) => _ = shelf.clear(&lane(name), |_| true),
+                Some(("tell", name)) => {
+                    let told = call(name);
+                    shelf.clear(&told.lane, |handler| handler == told.told.handler);
+                }
                 Some((_, handler)) => {
                     let handler = handler.parse().expect("a number");
                     shelf.cancel(HandlerId(handler));

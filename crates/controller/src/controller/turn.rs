@@ -33,6 +33,9 @@ struct Turn<'a> {
     origin: Origin,
 }
 
+/// Who is told of an event, and what.
+type Audience = Vec<(Arc<Handler>, AnyEvent)>;
+
 /// A call, and for whom.
 struct Dialled<'a> {
     handler: &'a Handler,
@@ -83,9 +86,11 @@ pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
     };
     async {
         if let Work::Event { .. } = held.work() {
-            shared.unshelve(held.key());
-            turn.dequeue(&mut held, action);
-            turn.tell(&mut held, action).await;
+            let audience = turn.audience(&held);
+            let told = |id| audience.iter().any(|(handler, _)| handler.id == id);
+            shared.unshelve(held.key(), told);
+            turn.dequeue(&mut held, &audience);
+            turn.tell(&mut held, audience).await;
         } else {
             turn.retry(&mut held).await;
         }
@@ -99,8 +104,24 @@ pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
 // === impl Turn ===
 
 impl Turn<'_> {
-    /// Asks of each pending call whether it is still wanted.
-    fn dequeue(&self, held: &mut Held<Notice, Owed>, action: Action) {
+    /// Who of the chain is told of the event: in order, and but for those whose predicate does
+    /// not let it pass.
+    fn audience(&self, held: &Held<Notice, Owed>) -> Audience {
+        let Work::Event { offer, .. } = held.work() else {
+            return Vec::new();
+        };
+        let notice = &offer.event;
+        let chain: Chain = self.shared.route.read().chain(self.kind);
+        let told = chain.iter().filter_map(|handler| {
+            let event = work::share(handler, &notice.event, notice.resynced)?;
+            Some((Arc::clone(handler), event))
+        });
+        told.collect()
+    }
+
+    /// Asks of each pending call whether it is still wanted. One of a handler that is not told
+    /// is: for that handler nothing has happened.
+    fn dequeue(&self, held: &mut Held<Notice, Owed>, audience: &Audience) {
         let key = held.key().object.clone();
         let Work::Event { offer, pendings } = held.work_mut() else {
             return;
@@ -109,17 +130,21 @@ impl Turn<'_> {
         if pendings.is_empty() {
             return;
         }
-        let pendings = std::mem::take(pendings);
-        let Some(object) = offer.event.event.object().cloned() else {
-            return;
-        };
-        let arrival = Arrival {
-            kind: &self.name,
-            key: &key,
-            action,
-            object: &*object,
-        };
-        for pending in pendings {
+        for pending in std::mem::take(pendings) {
+            let told = audience.iter().find(|(it, _)| it.id == pending.handler);
+            let Some((_, event)) = told else {
+                held.owe(pending);
+                continue;
+            };
+            let Some((action, object)) = Action::of(event).zip(event.object()) else {
+                continue;
+            };
+            let arrival = Arrival {
+                kind: &self.name,
+                key: &key,
+                action,
+                object: &**object,
+            };
             let dropped = pending.call.event.object().is_none_or(|object| {
                 let retry = PendingRetry {
                     handler: pending.handler,
@@ -138,11 +163,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells an event to the whole chain, or to what is left of it.
-    async fn tell(&self, held: &mut Held<Notice, Owed>, action: Action) {
-        let chain: Chain = self.shared.route.read().chain(self.kind);
-        for handler in chain.iter() {
-            let Work::Event { offer, .. } = held.work() else {
+    /// Tells an event to the audience, or to what is left of it.
+    async fn tell(&self, held: &mut Held<Notice, Owed>, audience: Audience) {
+        for (handler, event) in &audience {
+            let (Work::Event { offer, .. }, Some(action)) = (held.work(), Action::of(event)) else {
                 return;
             };
             let told = offer.event.told;
@@ -150,7 +174,7 @@ impl Turn<'_> {
                 continue;
             }
             let key = held.key().object.clone();
-            let (uid, event) = (offer.uid.clone(), offer.event.event.clone());
+            let uid = offer.uid.clone();
             let call = Call {
                 key: key.clone(),
                 action,
@@ -164,7 +188,7 @@ impl Turn<'_> {
                 key: &key,
                 uid: &uid,
                 action,
-                event: &event,
+                event,
             };
             let owed = self.call(&dialled, call).await;
             // From here to the end without an `await`: told and owed go together.

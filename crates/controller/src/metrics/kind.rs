@@ -13,6 +13,7 @@ pub(crate) struct KindMetrics {
     actions: [ActionMetrics; 4],
     latency: Histogram,
     exhausted: IntCounter,
+    mapped: IntCounter,
     result_errors: IntCounter,
     result_time: Histogram,
     panics: IntCounter,
@@ -53,6 +54,7 @@ impl KindMetrics {
             .map(|action| ActionMetrics::new(metrics, kind, action)),
             latency: metrics.told.latency.with_label_values(&[kind]),
             exhausted: metrics.told.exhausted.with_label_values(&[kind]),
+            mapped: metrics.told.mapped.with_label_values(&[kind]),
             result_errors: metrics.results.errors.with_label_values(&[kind]),
             result_time: metrics.results.time.with_label_values(&[kind]),
             panics: metrics.results.panics.with_label_values(&[kind]),
@@ -66,6 +68,16 @@ impl KindMetrics {
     /// An event came.
     pub(crate) fn came(&self, action: Action) {
         self.action(action).events.inc();
+    }
+
+    /// So many objects were named by a mapper, and are there.
+    pub(crate) fn mapped(&self, objects: usize) {
+        self.mapped.inc_by(objects as u64);
+    }
+
+    /// A mapper panicked.
+    pub(crate) fn mapper_panicked(&self) {
+        self.panics.inc();
     }
 
     /// An event was queued.

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use windlass_informer::{Event, ObjectKey};
+use windlass_informer::{DecodeError, Event, ObjectKey};
 
 use super::{Failure, State};
 use crate::{
@@ -41,7 +41,7 @@ impl<K> Request<K> {
     /// controller makes its own.
     pub fn new(action: Action, object: Arc<K>) -> Self
     where
-        K: windlass_informer::Stored,
+        K: windlass_informer::Named,
     {
         Self {
             key: ObjectKey::of(&*object),
@@ -193,23 +193,27 @@ pub(crate) fn cast<K: Any + Send + Sync>(
     object: Arc<dyn AnyObject>,
     key: &ObjectKey,
 ) -> Result<Arc<K>, Failure> {
-    let any: &dyn Any = &*object;
-    if !any.is::<K>() {
-        let decoded = object.decoded().map_err(|source| {
+    match as_kind(object) {
+        Ok(Some(object)) => Ok(object),
+        Ok(None) => Err(cannot_cast::<K>(key.clone()).into()),
+        Err(source) => {
             let key = key.clone();
-            Failure::from(Undecodable { key, source }).permanent()
-        })?;
-        return downcast(decoded, key);
+            Err(Failure::from(Undecodable { key, source }).permanent())
+        }
     }
-    downcast(object, key)
 }
 
-fn downcast<K: Any + Send + Sync>(
-    object: Arc<dyn Any + Send + Sync>,
-    key: &ObjectKey,
-) -> Result<Arc<K>, Failure> {
-    let object = object.downcast();
-    object.map_err(|_| cannot_cast::<K>(key.clone()).into())
+/// The object as a `K`, if it is one.
+pub(crate) fn as_kind<K: Any + Send + Sync>(
+    object: Arc<dyn AnyObject>,
+) -> Result<Option<Arc<K>>, DecodeError> {
+    let any: &dyn Any = &*object;
+    let object: Arc<dyn Any + Send + Sync> = if any.is::<K>() {
+        object
+    } else {
+        object.decoded()?
+    };
+    Ok(object.downcast().ok())
 }
 
 fn cannot_cast<K>(key: ObjectKey) -> CannotCast {

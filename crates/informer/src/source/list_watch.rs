@@ -120,7 +120,7 @@ impl<K: Resource> ListWatch<K> {
     ///     println!("{}: {} bytes are kept", secret.key(), secret.json().len());
     /// }
     /// # }
-    /// # use windlass_informer::Stored as _;
+    /// # use windlass_informer::Named as _;
     /// ```
     pub fn metadata(self) -> ListWatch<PartialObjectMeta<K>> {
         let Self {

@@ -1,0 +1,30 @@
+//! From an object to the one that is called the same.
+
+use kube::Resource;
+use windlass_informer::ObjectKey;
+
+use super::Mapper;
+
+/// Names the object of the same namespace and name.
+///
+/// # Example
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use windlass_controller::{Mapper, SameName};
+/// use windlass_informer::ObjectKey;
+///
+/// let mut secret = Secret::default();
+/// secret.metadata.name = Some("web".into());
+/// assert!(SameName.keys(&secret).into_iter().eq([ObjectKey::new("web")]));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SameName;
+
+// === impl SameName ===
+
+impl<K: Resource> Mapper<K> for SameName {
+    fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
+        [ObjectKey::of(object)]
+    }
+}

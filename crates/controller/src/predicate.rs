@@ -1,0 +1,102 @@
+//! Predicates: which events a handler is told of.
+
+use windlass_informer::Event;
+
+mod changed;
+mod combined;
+mod filtered;
+
+pub use self::{
+    changed::{AnnotationsChanged, GenerationChanged, LabelsChanged, ResourceVersionChanged},
+    combined::{And, Not, Or},
+    filtered::Filtered,
+};
+
+/// Says of each event whether it is to be told.
+///
+/// Every `Fn(&Event<K>) -> bool` is a predicate. It is given to a handler or a mapper with
+/// `filter`: of [`Reconciler`](crate::Reconciler::filter), of
+/// [`Watcher`](crate::Watcher::filter), of [`Mapper`](crate::Mapper::filter).
+///
+/// # Contract
+///
+/// *Promised.* It is asked when an event is about to be told, outside of any lock, with the old
+/// and the new object of an update; of several updates that became one
+/// ([`Delivery::Latest`](crate::Delivery::Latest)) with the oldest and the newest. What it does
+/// not let pass is, for that handler, as if it had not happened: above all, the handler's pending
+/// calls stay, and what was given up stays known. The other handlers are told. Where an update
+/// and a resync became one, and the update does not pass, the resync is asked about. A predicate
+/// that panics has let the event pass, and the log is told.
+///
+/// *Asked.* That it looks at nothing but the event, and answers at once.
+///
+/// *Not promised.* That it is asked about calls that are made again: those are about an event
+/// that has passed.
+///
+/// # Example
+///
+/// ```
+/// use std::{convert::Infallible, sync::Arc};
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_controller::{
+///     GenerationChanged, InformerController, LabelsChanged, Outcome, Predicate, Reconciler, Request,
+/// };
+/// use windlass_informer::Event;
+///
+/// let publish = |request: Request<ConfigMap>| async move {
+///     println!("{}", request.key());
+///     Ok::<_, Infallible>(Outcome::done())
+/// };
+/// let controller = InformerController::new();
+/// controller.add_reconciler("configs", publish.filter(GenerationChanged.or(LabelsChanged)))?;
+///
+/// let published = |event: &Event<ConfigMap>| {
+///     event.object().is_some_and(|object| object.data.is_some())
+/// };
+/// assert!(!published.passes(&Event::Added(Arc::default())));
+/// controller.add_reconciler("configs", publish.filter(published))?;
+/// # Ok::<(), windlass_controller::AddError>(())
+/// ```
+pub trait Predicate<K>: Send + Sync + 'static {
+    /// Whether `event` is to be told.
+    fn passes(&self, event: &Event<K>) -> bool;
+
+    /// What passes this and `other`.
+    #[must_use]
+    fn and<P: Predicate<K>>(self, other: P) -> And<K, Self, P>
+    where
+        Self: Sized,
+    {
+        And::new(self, other)
+    }
+
+    /// What passes this or `other`.
+    #[must_use]
+    fn or<P: Predicate<K>>(self, other: P) -> Or<K, Self, P>
+    where
+        Self: Sized,
+    {
+        Or::new(self, other)
+    }
+
+    /// What does not pass this: of a predicate about updates, no other event either.
+    #[must_use]
+    fn not(self) -> Not<K, Self>
+    where
+        Self: Sized,
+    {
+        Not::new(self)
+    }
+}
+
+// === impl Predicate ===
+
+impl<K, F> Predicate<K> for F
+where
+    F: Fn(&Event<K>) -> bool + Send + Sync + 'static,
+{
+    fn passes(&self, event: &Event<K>) -> bool {
+        self(event)
+    }
+}

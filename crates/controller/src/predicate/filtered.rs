@@ -1,0 +1,86 @@
+//! A handler or a mapper behind a predicate.
+
+use std::{future::Future, sync::Arc};
+
+use windlass_informer::{Event, ObjectKey};
+
+use super::Predicate;
+use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
+
+/// A watcher, a reconciler or a mapper that is told of what passes a predicate, and of nothing
+/// else; made by their `filter`.
+///
+/// It goes around other wrappers, not into them: `OpinionatedReconciler::new(..).filter(..)`.
+/// Whoever wraps a handler decides itself what that is told, and needs all events for it.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a handler does nothing until it is added to a controller"]
+pub struct Filtered<H, P> {
+    code: H,
+    predicate: P,
+}
+
+// === impl Filtered ===
+
+impl<H, P> Filtered<H, P> {
+    pub(crate) const fn new(code: H, predicate: P) -> Self {
+        Self { code, predicate }
+    }
+}
+
+impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
+    type Error = R::Error;
+
+    fn reconcile(
+        &self,
+        request: Request<K>,
+    ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send {
+        self.code.reconcile(request)
+    }
+
+    fn wants(&self, event: &Event<K>) -> bool {
+        self.predicate.passes(event) && self.code.wants(event)
+    }
+}
+
+impl<K, W, P> Watcher<K> for Filtered<W, P>
+where
+    K: Send + Sync + 'static,
+    W: Watcher<K>,
+    P: Predicate<K>,
+{
+    type Error = W::Error;
+
+    fn add(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.code.add(object)
+    }
+
+    fn update(
+        &self,
+        old: Arc<K>,
+        new: Arc<K>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.code.update(old, new)
+    }
+
+    fn delete(&self, last: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.code.delete(last)
+    }
+
+    fn resync(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.code.resync(object)
+    }
+
+    fn wants(&self, event: &Event<K>) -> bool {
+        self.predicate.passes(event) && self.code.wants(event)
+    }
+}
+
+impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
+    fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
+        self.code.keys(object)
+    }
+
+    fn wants(&self, event: &Event<K>) -> bool {
+        self.predicate.passes(event) && self.code.wants(event)
+    }
+}

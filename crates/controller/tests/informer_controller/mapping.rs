@@ -1,0 +1,413 @@
+//! A change of one kind reconciles objects of another.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use tokio::sync::Semaphore;
+use windlass_controller::{
+    AddError, Delivery, GenerationChanged, InformerController, InformerControllerBuilder, Mapper,
+    Outcome, Request, Role, SameName,
+};
+use windlass_informer::{Informer, ObjectKey, Script, Scripted};
+
+use crate::support::{
+    KIND, Refused, Rig, Running, ask, config, generation, secs, settle, show, word,
+};
+
+/// The kind whose changes concern objects of [`KIND`].
+const THEMES: &str = "themes";
+
+/// Rows: KR-05, KR-17
+#[tokio::test(start_paused = true)]
+async fn whom_a_mapper_names_is_told_again_in_its_newest_state() {
+    let (rig, themes) = rig(InformerController::builder());
+    rig.watch(rig.log.watcher("w"))
+        .reconcile(rig.log.reconciler("r"));
+    map(&rig, used_by);
+    let running = start(rig, &themes).await;
+    running.apply(config("site-1", 1)).await;
+    running.apply(config("site-1", 2)).await;
+    running.apply(config("site-2", 1)).await;
+    running.said().await;
+
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(
+        running.said().await,
+        "w update site-1=2 site-1=2, r resynced site-1=2"
+    );
+    themes.delete(config("dark", 1)).await.expect("it runs");
+    assert_eq!(
+        running.said().await,
+        "w update site-1=2 site-1=2, r resynced site-1=2"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: BO-09
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_moves_wakes_both_ends() {
+    let running = sites(InformerController::builder(), used_by).await;
+    let themes = &running.1;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.0.said().await, "r resynced site-1=0");
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(sorted(&running.0.said().await), [1, 2]);
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(running.0.said().await, "", "nothing changed");
+    running.0.stop().await.expect("it stops");
+}
+
+/// Its own handler is late, and is told one event for all: each end is woken all the same.
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_moves_again_and_again_wakes_every_end() {
+    let (rig, themes) = rig(InformerController::builder().delivery(Delivery::Latest));
+    rig.reconcile(rig.log.reconciler("r"));
+    map(&rig, used_by);
+    let gate = Arc::new(Semaphore::new(0));
+    let late = {
+        let (gate, log) = (Arc::clone(&gate), rig.log.clone());
+        move |request: Request<ConfigMap>| {
+            let (gate, log) = (Arc::clone(&gate), log.clone());
+            async move {
+                gate.acquire().await?.forget();
+                log.say(format_args!("theme {}", ask(&request)));
+                Ok::<_, windlass_controller::Failure>(Outcome::done())
+            }
+        }
+    };
+    rig.controller.add_reconciler(THEMES, late).expect("added");
+    let running = start(rig, &themes).await;
+    for site in 1..=4 {
+        running.apply(config(&format!("site-{site}"), 0)).await;
+    }
+    running.said().await;
+    for site in 1..=4 {
+        themes.apply(config("dark", site)).await.expect("it runs");
+    }
+    let mut woken = sorted(&running.said().await);
+    woken.dedup();
+    assert_eq!(woken, [1, 2, 3, 4]);
+    gate.add_permits(9);
+    assert_eq!(
+        running.said().await,
+        "theme created dark=1, theme updated dark=4"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: KR-17
+#[tokio::test(start_paused = true)]
+async fn a_mapper_may_name_nobody_many_and_those_that_are_not_there() {
+    let named = |theme: &ConfigMap| {
+        let sites = match show(theme).as_str() {
+            "light=1" => vec!["site-1", "site-9", "site-2", "site-1"],
+            _ => Vec::new(),
+        };
+        sites
+            .into_iter()
+            .map(|site| ObjectKey::new(site).within("shop"))
+            .collect::<Vec<_>>()
+    };
+    let (running, themes) = sites(InformerController::builder(), named).await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "");
+    themes.apply(config("light", 1)).await.expect("it runs");
+    assert_eq!(sorted(&running.said().await), [1, 2]);
+    // It was named before it came, and is told as any other.
+    running.apply(config("site-9", 1)).await;
+    assert_eq!(running.said().await, "r created site-9=1");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_changes_are_not_a_thousand_calls() {
+    for delivery in [Delivery::Every, Delivery::Latest] {
+        let (rig, themes) = rig(InformerController::builder().delivery(delivery));
+        let gate = Arc::new(Semaphore::new(0));
+        let calls = Arc::new(AtomicUsize::new(0));
+        let slow = {
+            let (gate, calls) = (Arc::clone(&gate), Arc::clone(&calls));
+            move |_: Request<ConfigMap>| {
+                let (gate, calls) = (Arc::clone(&gate), Arc::clone(&calls));
+                async move {
+                    gate.acquire().await?.forget();
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, windlass_controller::Failure>(Outcome::done())
+                }
+            }
+        };
+        rig.reconcile(slow);
+        map(&rig, used_by);
+        let running = start(rig, &themes).await;
+        running.apply(config("site-1", 0)).await;
+        settle().await;
+        for version in 0..1000 {
+            let mut theme = config("dark", 1);
+            theme.metadata.resource_version = Some(version.to_string());
+            themes.apply(theme).await.expect("it runs");
+        }
+        settle().await;
+        gate.add_permits(Semaphore::MAX_PERMITS);
+        settle().await;
+        assert_eq!(calls.load(Ordering::Relaxed), 2, "{delivery:?}");
+        running.stop().await.expect("it stops");
+    }
+}
+
+/// The first lists come at once, and the handlers are far behind.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_again_before_being_told() {
+    let one = 1.try_into().expect("not zero");
+    let (rig, themes) = rig(InformerController::builder().queue(one).concurrency(one));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let log = log.clone();
+        async move {
+            tokio::time::sleep(secs(1)).await;
+            let name = request.key().name().to_owned();
+            log.say(format_args!("{} {name}", word(request.action())));
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+    map(&rig, used_by);
+    let running = rig.start();
+    let list = (0..100).map(|site| config(&format!("site-{site}"), 0));
+    let sites = running.rig.script.list(list);
+    let list = (0..100).map(|site| config(&format!("theme-{site}"), site));
+    let (sites, themes) = tokio::join!(sites, themes.list(list));
+    sites.and(themes).expect("it runs");
+    tokio::time::sleep(secs(1000)).await;
+    let said = running.said().await;
+    let said: Vec<_> = said.split(", ").collect();
+    for site in 0..100 {
+        let at = |action: &str| {
+            let line = format!("{action} site-{site}");
+            said.iter().position(|it| *it == line)
+        };
+        let created = at("created").expect("it was told");
+        assert!(at("resynced").is_none_or(|at| created < at), "{site}");
+    }
+    assert!(said.len() <= 200, "{}", said.len());
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
+    let reports = crate::support::Log::default();
+    let log = reports.clone();
+    let builder = InformerController::builder().on_error(move |report| {
+        assert_eq!(report.role, Role::Mapper);
+        log.say(report);
+    });
+    let (running, themes) = sites(builder, |theme: &ConfigMap| {
+        assert_ne!(show(theme), "dark=1", "not this one");
+        used_by(theme)
+    })
+    .await;
+    map(&running.rig, |_: &ConfigMap| {
+        Some(ObjectKey::new("site-3").within("shop"))
+    });
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    // Another mapper is asked all the same.
+    assert_eq!(sorted(&running.said().await), [3]);
+    let report = reports.take().await;
+    assert!(
+        report.starts_with("mapper 1 of themes shop/dark on CREATE: the handler panicked:"),
+        "{report}"
+    );
+    // And what it says of the new object, where it panics for the old.
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(sorted(&running.said().await), [2, 3]);
+    assert!(reports.take().await.contains("on UPDATE"));
+    running.stop().await.expect("it stops");
+}
+
+#[test]
+fn a_mapper_needs_a_kind_to_name_and_has_the_type_of_the_kind_that_it_is_asked_of() {
+    let rig = Rig::new(InformerController::builder());
+    let add = |kind, to| rig.controller.add_mapper::<Secret>(kind, to, SameName);
+    let unknown = add("secrets", "themes").expect_err("nobody is called so");
+    assert!(matches!(&unknown, AddError::UnknownKind { kind } if kind == "themes"));
+    assert_eq!(unknown.reason(), "unknown_kind");
+    assert!(matches!(add("", KIND), Err(AddError::EmptyKind)));
+    assert!(matches!(add(KIND, KIND), Err(AddError::OtherType { .. })));
+    add("secrets", KIND).expect("both are known");
+    add("secrets", "secrets").expect("both are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
+    let (rig, themes) = rig(InformerController::builder());
+    rig.reconcile(rig.log.reconciler("r"));
+    let running = start(rig, &themes).await;
+    running.apply(config("site-1", 0)).await;
+    running.said().await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "", "nobody has asked for it");
+
+    let first = map(&running.rig, used_by);
+    themes.apply(config("light", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "r resynced site-1=0");
+
+    let controller = &running.rig.controller;
+    assert!(!controller.remove_mapper(KIND, first), "of another kind");
+    assert!(!controller.remove_reconciler(THEMES, first), "no handler");
+    assert!(controller.remove_mapper(THEMES, first));
+    assert!(!controller.remove_mapper(THEMES, first));
+    themes.delete(config("light", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "");
+    map(&running.rig, used_by);
+    map(&running.rig, used_by);
+    assert_eq!(controller.remove_all_mappers(THEMES), 2);
+    assert_eq!(controller.remove_all_mappers("nobody"), 0);
+    running.stop().await.expect("it stops");
+}
+
+/// Whoever names objects of its own kind wakes them, and is not asked of that again.
+#[tokio::test(start_paused = true)]
+async fn what_is_named_is_not_mapped_again() {
+    let rig = Rig::new(InformerController::builder());
+    rig.reconcile(rig.log.reconciler("r"));
+    rig.controller
+        .add_mapper(KIND, KIND, |_: &ConfigMap| {
+            ["a", "b"].map(|name| ObjectKey::new(name).within("shop"))
+        })
+        .expect("added");
+    let running = rig.start_empty().await;
+    running.apply(config("a", 1)).await;
+    running.said().await;
+    running.apply(config("b", 1)).await;
+    let said = running.said().await;
+    let mut said: Vec<_> = said.split(", ").collect();
+    said.sort_unstable();
+    assert_eq!(said, ["r created b=1", "r resynced a=1"]);
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_can_have_a_predicate() {
+    let used_by = Mapper::filter(used_by, GenerationChanged);
+    let (running, themes) = sites(InformerController::builder(), used_by).await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "r resynced site-1=0");
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(running.said().await, "", "its generation is the same");
+    let changed = generation(config("dark", 3), 2);
+    themes.apply(changed).await.expect("it runs");
+    assert_eq!(sorted(&running.said().await), [2, 3]);
+    running.stop().await.expect("it stops");
+}
+
+/// What another informer of the kind has is found there.
+#[tokio::test(start_paused = true)]
+async fn whom_a_mapper_names_is_looked_for_in_every_informer_of_the_kind() {
+    let (running, themes) = sites(InformerController::builder(), used_by).await;
+    let (script, source) = Scripted::new();
+    let controller = &running.rig.controller;
+    controller
+        .add_informer(KIND, &Informer::new(source))
+        .expect("added");
+    script.list([config("site-7", 0)]).await.expect("it runs");
+    running.said().await;
+    themes.apply(config("dark", 7)).await.expect("it runs");
+    assert_eq!(running.said().await, "r resynced site-7=0");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_mappers_name_is_counted_if_it_is_there() {
+    let builder = InformerController::builder().on_error(|_| {});
+    let (running, themes) = sites(builder, used_by).await;
+    for site in [1, 2, 9] {
+        let theme = config(&format!("theme-{site}"), site);
+        themes.apply(theme).await.expect("it runs");
+    }
+    running.said().await;
+    map(&running.rig, |_: &ConfigMap| -> Option<ObjectKey> {
+        panic!("no answer")
+    });
+    themes.apply(config("theme-1", 1)).await.expect("it runs");
+    themes.delete(config("theme-1", 1)).await.expect("it runs");
+    running.said().await;
+    let counted = |name: &str, kind: &str| {
+        let collectors = running.rig.controller.prometheus_collectors();
+        let families = collectors.iter().flat_map(|it| it.collect());
+        let mut metrics = families
+            .filter(|family| family.name() == name)
+            .flat_map(|family| family.get_metric().to_vec());
+        let of_kind = metrics.find(|metric| {
+            let mut labels = metric.get_label().iter();
+            labels.any(|label| label.name() == "kind" && label.value() == kind)
+        });
+        of_kind.map(|metric| metric.get_counter().get_value().to_string())
+    };
+    let three = Some("3".to_owned());
+    assert_eq!(counted("mapped_objects_total", KIND), three);
+    let panics = "controller_runtime_reconcile_panics_total";
+    assert_eq!(counted(panics, THEMES).as_deref(), Some("1"));
+    running.stop().await.expect("it stops");
+}
+
+// --- themes and the sites that use them ---
+
+/// A theme names the site whose number is its value.
+fn used_by(theme: &ConfigMap) -> Option<ObjectKey> {
+    let number = &theme.data.as_ref()?["value"];
+    Some(ObjectKey::new(format!("site-{number}")).within("shop"))
+}
+
+/// A controller with an informer of themes too.
+fn rig(builder: InformerControllerBuilder) -> (Rig, Script<ConfigMap>) {
+    let rig = Rig::new(builder);
+    let (script, source) = Scripted::new();
+    let themes = Informer::new(source);
+    rig.controller
+        .add_informer(THEMES, &themes)
+        .expect("another informer");
+    (rig, script)
+}
+
+fn map(rig: &Rig, mapper: impl Mapper<ConfigMap>) -> windlass_controller::HandlerId {
+    let added = rig.controller.add_mapper(THEMES, KIND, mapper);
+    added.expect("both kinds are there")
+}
+
+async fn start(rig: Rig, themes: &Script<ConfigMap>) -> Running {
+    let running = rig.start_empty().await;
+    themes.list([]).await.expect("it runs");
+    settle().await;
+    running
+}
+
+/// A controller that runs, with a reconciler, a mapper, and the sites 1 to 3.
+async fn sites(
+    builder: InformerControllerBuilder,
+    mapper: impl Mapper<ConfigMap>,
+) -> (Running, Script<ConfigMap>) {
+    let (rig, themes) = rig(builder);
+    rig.reconcile(rig.log.reconciler("r"));
+    map(&rig, mapper);
+    let running = start(rig, &themes).await;
+    for site in 1..=3 {
+        running.apply(config(&format!("site-{site}"), 0)).await;
+    }
+    running.said().await;
+    (running, themes)
+}
+
+/// The numbers of the sites that were told again.
+fn sorted(said: &str) -> Vec<u32> {
+    let sites = said.split(", ").filter(|line| !line.is_empty());
+    let mut sites: Vec<_> = sites
+        .map(|line| {
+            let number = line.strip_prefix("r resynced site-").expect(line);
+            let number = number.split('=').next().expect("a part");
+            number.parse().expect("a number")
+        })
+        .collect();
+    sites.sort_unstable();
+    sites
+}

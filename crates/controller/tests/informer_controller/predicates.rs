@@ -1,0 +1,261 @@
+//! Which events a handler is told of.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp,
+};
+use tokio::sync::Semaphore;
+use windlass_controller::{
+    Delivery, Failure, GenerationChanged, InformerController, InformerControllerBuilder,
+    LabelsChanged, NeverRetry, Outcome, Predicate, Reconciler, Request, Watcher,
+};
+use windlass_informer::{Event, ObjectKey};
+
+use crate::support::{KIND, Log, Refused, Rig, ask, config, generation, pass, secs, settle, show};
+
+fn quiet() -> InformerControllerBuilder {
+    InformerController::builder().on_error(|_| {})
+}
+
+/// Rows: BO-10
+#[tokio::test(start_paused = true)]
+async fn an_update_of_the_status_alone_is_told_to_whoever_wants_it() {
+    let rig = Rig::new(quiet());
+    rig.watch(Watcher::filter(rig.log.watcher("w1"), GenerationChanged))
+        .watch(rig.log.watcher("w2"))
+        .reconcile(rig.log.reconciler("r1").filter(GenerationChanged))
+        .reconcile(rig.log.reconciler("r2"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(
+        running.said().await,
+        "w1 add web=1, w2 add web=1, r1 created web=1, r2 created web=1"
+    );
+    running.apply(config("web", 2)).await;
+    assert_eq!(
+        running.said().await,
+        "w2 update web=1 web=2, r2 updated web=2"
+    );
+    running.apply(generation(config("web", 3), 2)).await;
+    assert_eq!(
+        running.said().await,
+        "w1 update web=2 web=3, w2 update web=2 web=3, r1 updated web=3, r2 updated web=3"
+    );
+    // Somebody holds it, and then it is on its way out.
+    let mut held = generation(config("web", 4), 2);
+    held.metadata.finalizers = Some(vec!["example.io/ours".to_owned()]);
+    running.apply(held.clone()).await;
+    assert!(running.said().await.contains("r1 updated web=4"));
+    held.metadata.resource_version = Some("5".to_owned());
+    held.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    running.apply(held.clone()).await;
+    assert!(running.said().await.contains("r1 updated web=4"));
+    running.delete(held).await;
+    assert!(running.said().await.contains("r1 deleted web=4"));
+    running.stop().await.expect("it stops");
+}
+
+/// It has not been told of anything new, so what it is owed is still owed: a retry ...
+#[tokio::test(start_paused = true)]
+async fn what_is_not_told_drops_no_retry() {
+    let rig = Rig::new(quiet());
+    rig.watch(Watcher::filter(rig.log.failing("w1", 1), GenerationChanged))
+        .watch(rig.log.failing("w2", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
+    assert_eq!(running.rig.controller.pending_retries(), 2);
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "w2 update web=1 web=2");
+    assert_eq!(running.rig.controller.pending_retries(), 1);
+    pass(600).await;
+    assert_eq!(running.said().await, "w1 add web=2", "with the newest");
+    running.stop().await.expect("it stops");
+}
+
+/// ... one that was due when the event came ...
+#[tokio::test(start_paused = true)]
+async fn what_is_not_told_drops_no_retry_that_is_due() {
+    let rig = Rig::new(quiet().concurrency(1.try_into().expect("not zero")));
+    rig.watch(Watcher::filter(rig.log.failing("w1", 1), GenerationChanged));
+    let gate = Arc::new(Semaphore::new(0));
+    rig.reconcile(at(&gate, &rig.log).filter(|event: &Event<ConfigMap>| {
+        (event.object()).is_some_and(|object| show(object).starts_with("busy"))
+    }));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w1 add web=1");
+    // The only worker is busy until long after the retry is due.
+    running.apply(config("busy", 1)).await;
+    running.said().await;
+    pass(600).await;
+    running.apply(config("web", 2)).await;
+    settle().await;
+    gate.add_permits(9);
+    assert_eq!(running.said().await, "r created busy=1, w1 add web=2");
+    running.stop().await.expect("it stops");
+}
+
+/// ... a call that it asked for itself ...
+#[tokio::test(start_paused = true)]
+async fn what_is_not_told_drops_no_requeue() {
+    let rig = Rig::new(quiet());
+    let log = rig.log.clone();
+    let periodic = move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        async { Ok::<_, Refused>(Outcome::requeue_after(secs(60))) }
+    };
+    rig.reconcile(periodic.filter(GenerationChanged));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "created web=1");
+    pass(30).await;
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "");
+    pass(30).await;
+    assert_eq!(running.said().await, "created web=2", "at its time");
+    running.stop().await.expect("it stops");
+}
+
+/// ... and what was given up is still known.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_told_forgets_nothing_that_was_given_up() {
+    let rig = Rig::new(quiet().retry_policy(NeverRetry));
+    rig.watch(Watcher::filter(rig.log.failing("w1", 1), GenerationChanged))
+        .watch(rig.log.failing("w2", 1));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.said().await;
+    let controller = running.rig.controller.clone();
+    assert_eq!(controller.given_up().len(), 2);
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "w2 update web=1 web=2");
+    let left = controller.given_up();
+    assert_eq!(left.len(), 1);
+    assert!(controller.redrive(&left[0]));
+    assert_eq!(running.said().await, "w1 add web=2");
+    running.stop().await.expect("it stops");
+}
+
+/// Two things wait as one event: whoever does not want the update is told of the other.
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_told_though_the_update_that_it_became_one_with_is_not_wanted() {
+    for (delivery, update_first, told) in [
+        (Delivery::Every, true, "r1 resynced web=2, r2 updated web=2"),
+        (
+            Delivery::Latest,
+            true,
+            "r1 resynced web=2, r2 updated web=2",
+        ),
+        (
+            Delivery::Every,
+            false,
+            "r1 resynced web=1, r2 resynced web=1, r2 updated web=2",
+        ),
+        (
+            Delivery::Latest,
+            false,
+            "r1 resynced web=2, r2 updated web=2",
+        ),
+    ] {
+        let rig = Rig::new(quiet().delivery(delivery));
+        let gate = Arc::new(Semaphore::new(0));
+        let log = rig.log.clone();
+        rig.watch(Watcher::filter(
+            Waiting(Arc::clone(&gate)),
+            |event: &Event<ConfigMap>| matches!(event, Event::Added(_)),
+        ))
+        .reconcile(log.reconciler("r1").filter(GenerationChanged))
+        .reconcile(log.reconciler("r2"));
+        // Whatever happens to another wakes this one.
+        rig.controller
+            .add_mapper(KIND, KIND, |object: &ConfigMap| {
+                (show(object) != "web=1" && show(object) != "web=2")
+                    .then(|| ObjectKey::new("web").within("shop"))
+            })
+            .expect("added");
+        let running = rig.start_empty().await;
+        running.apply(config("web", 1)).await;
+        settle().await;
+        if update_first {
+            running.apply(config("web", 2)).await;
+            settle().await;
+        }
+        running.apply(config("other", 1)).await;
+        settle().await;
+        if !update_first {
+            running.apply(config("web", 2)).await;
+            settle().await;
+        }
+        gate.add_permits(9);
+        let said = running.said().await;
+        let of_web = said.split(", ").filter(|it| !it.contains("other"));
+        let of_web: Vec<_> = of_web.skip(2).collect();
+        assert_eq!(of_web.join(", "), told, "{delivery:?} {update_first}");
+        running.stop().await.expect("it stops");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_that_panics_lets_pass() {
+    let rig = Rig::new(quiet());
+    let panics = |_: &Event<ConfigMap>| -> bool { panic!("no opinion") };
+    rig.reconcile(rig.log.reconciler("r").filter(panics));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "r created web=1, r updated web=2");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_sees_each_event_once_and_predicates_combine() {
+    let rig = Rig::new(quiet());
+    let asked = Log::default();
+    let log = asked.clone();
+    let named_web = move |event: &Event<ConfigMap>| {
+        log.say(format_args!("{event:?}"));
+        (event.object()).is_some_and(|object| show(object).starts_with("web"))
+    };
+    let predicate = named_web.and(GenerationChanged.or(LabelsChanged));
+    rig.reconcile(rig.log.reconciler("r").filter(predicate));
+    let running = rig.start_empty().await;
+    running.apply(config("api", 1)).await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    let mut labelled = config("web", 3);
+    labelled.metadata.labels = Some([("tier".to_owned(), "front".to_owned())].into());
+    running.apply(labelled).await;
+    assert_eq!(running.said().await, "r created web=1, r updated web=3");
+    assert_eq!(
+        asked.take().await,
+        "CREATE shop/api, CREATE shop/web, UPDATE shop/web, UPDATE shop/web"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// A reconciler that waits at `gate`, and says what it is asked.
+fn at(gate: &Arc<Semaphore>, log: &Log) -> impl Reconciler<ConfigMap> + use<> {
+    let (gate, log) = (Arc::clone(gate), log.clone());
+    move |request: Request<ConfigMap>| {
+        let (gate, log) = (Arc::clone(&gate), log.clone());
+        async move {
+            gate.acquire().await?.forget();
+            log.say(format_args!("r {}", ask(&request)));
+            Ok::<_, Failure>(Outcome::done())
+        }
+    }
+}
+
+/// A watcher that waits at a gate.
+struct Waiting(Arc<Semaphore>);
+
+impl Watcher<ConfigMap> for Waiting {
+    type Error = Failure;
+
+    async fn add(&self, _: Arc<ConfigMap>) -> Result<(), Failure> {
+        self.0.acquire().await?.forget();
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! What users know about their health.
+
+use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
+
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::page::Line;
+use crate::operator::message;
+
+/// Says whether something is well.
+///
+/// # Contract
+///
+/// *Promised.* It is called for each request, beside all others. If it panics, or takes longer
+/// than the [limit](super::AdminServer::check_timeout), that is its own failure; then it is
+/// dropped.
+///
+/// *Asked.* That it is cheap, and does not block its thread.
+///
+/// Every `Fn() -> impl Future<Output = Result<(), E>>` is a check.
+///
+/// # Example
+///
+/// ```
+/// use windlass_operator::HealthCheck;
+///
+/// struct Disk;
+///
+/// impl HealthCheck for Disk {
+///     type Error = String;
+///
+///     async fn check(&self) -> Result<(), String> {
+///         Err("there are 3 MB left".to_owned())
+///     }
+/// }
+/// ```
+pub trait HealthCheck: Send + Sync + 'static {
+    /// What can be wrong.
+    type Error: Display + Send + 'static;
+
+    /// Looks whether it is well.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong. It stands in the page, for whoever can reach it.
+    fn check(&self) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// A check, and what it is called.
+pub(super) struct Check {
+    name: String,
+    check: Arc<dyn AnyCheck>,
+}
+
+/// A [`HealthCheck`] of whatever type.
+trait AnyCheck: Send + Sync {
+    fn check(self: Arc<Self>) -> BoxFuture<'static, Result<(), String>>;
+}
+
+/// Asks all `checks` side by side, and none for longer than `limit`.
+pub(super) async fn ask(checks: &[Check], limit: Duration) -> Vec<Line> {
+    join_all(checks.iter().map(|check| check.ask(limit))).await
+}
+
+// === impl Check ===
+
+impl Check {
+    pub(super) fn new(name: String, check: impl HealthCheck) -> Self {
+        let check = Arc::new(check);
+        Self { name, check }
+    }
+
+    async fn ask(&self, limit: Duration) -> Line {
+        // A task of its own: a panic ends it and nothing else.
+        let check = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&self.check).check()));
+        let verdict = match timeout(limit, check).await {
+            Err(_) => Err(format!("not finished yet, after {limit:?}")),
+            Ok(Ok(Ok(()))) => Ok("ok".to_owned()),
+            Ok(Ok(Err(error))) => Err(error),
+            Ok(Err(error)) => Err(match error.try_into_panic() {
+                Ok(panic) => format!("panicked: {}", message(&*panic)),
+                Err(_) => "not finished yet, the runtime shuts down".to_owned(),
+            }),
+        };
+        Line::new(&self.name, verdict)
+    }
+}
+
+// === impl HealthCheck ===
+
+impl<F, Fut, E> HealthCheck for F
+where
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send,
+    E: Display + Send + 'static,
+{
+    type Error = E;
+
+    fn check(&self) -> impl Future<Output = Result<(), E>> + Send {
+        self()
+    }
+}
+
+// === impl AnyCheck ===
+
+impl<C: HealthCheck> AnyCheck for C {
+    fn check(self: Arc<Self>) -> BoxFuture<'static, Result<(), String>> {
+        async move {
+            HealthCheck::check(&*self)
+                .await
+                .map_err(|it| it.to_string())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,362 @@
+//! Campaigns as scripts: what a candidate named `us` asks, and when, for what it is answered.
+//!
+//! A script is a list of steps. `12` lets time pass until then. Everything else is an answer to
+//! what the campaign asks: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
+//! that NAME has renewed for the Nth time (`-@N` is nobody, and `us@last` what the campaign
+//! wrote last). `slow N ANSWER` is an answer that takes N seconds.
+//!
+//! The timing is 15, 10 and 2 seconds, and there is no jitter.
+
+use super::*;
+
+#[test]
+fn a_lease_that_is_not_there_is_created() {
+    check("absent, written", "0 read, 0 create 0, wait 2");
+}
+
+#[test]
+fn of_two_that_create_at_once_one_waits() {
+    check(
+        "absent, conflict, them@1",
+        "0 read, 0 create 0, 2 read, wait 4",
+    );
+}
+
+#[test]
+fn a_lease_that_is_free_is_taken_at_once() {
+    check("-@7, written", "0 read, 0 replace 8, wait 2");
+}
+
+#[test]
+fn a_lease_that_goes_on_changing_is_left_alone() {
+    check(
+        "them@1, 10, them@2, 20, them@3, 30, them@4, 40, them@5",
+        "0 read, 10 read, 20 read, 30 read, 40 read, wait 42",
+    );
+}
+
+#[test]
+fn a_lease_is_taken_when_it_has_not_changed_for_its_duration() {
+    // The lease of `them` holds for 15 seconds, whatever ours does.
+    check(
+        "them@1, 14, them@1, them@1, written",
+        "0 read, 14 read, 15 read, 15 replace 2, wait 17",
+    );
+}
+
+/// What the record says of time is not looked at: it changed when we saw it change.
+#[test]
+fn a_renewal_that_is_seen_late_counts_from_then() {
+    check(
+        "them@1, 14, them@2, 28, them@2, them@2, written",
+        "0 read, 14 read, 28 read, 29 read, 29 replace 3, wait 31",
+    );
+}
+
+#[test]
+fn an_answer_counts_from_when_it_came() {
+    check(
+        "slow 4 them@1, 18, them@1, them@1, written",
+        "0 read, 18 read, 19 read, 19 replace 2, wait 21",
+    );
+}
+
+#[test]
+fn a_duration_that_makes_no_sense_is_ours() {
+    for seconds in [0, -5, i32::MIN] {
+        let record = Record {
+            seconds,
+            ..record("them", 1)
+        };
+        assert_eq!(record.holds(TIMING), TIMING.lease);
+    }
+}
+
+#[test]
+fn a_time_that_makes_no_sense_is_not_looked_at() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    let far = Record {
+        renewed: Some(Timestamp::MAX),
+        acquired: Some(Timestamp::MIN),
+        transitions: i32::MAX,
+        ..record("them", 1)
+    };
+    for at in [0, 15] {
+        assert_eq!(campaign.next(secs(at), wall(at)), Next::Ask(Ask::Read));
+        campaign.heard(secs(at), secs(at), Answer::Found(far.clone()), 0.0);
+    }
+    match campaign.next(secs(15), wall(15)) {
+        Next::Ask(Ask::Replace(record)) => assert_eq!(record.transitions, i32::MAX),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_leader_renews_each_retry_period() {
+    check(
+        "absent, written, 2, written, 4, written",
+        "0 read, 0 create 0, 2 replace 0, 4 replace 0, wait 6",
+    );
+}
+
+#[test]
+fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
+    check(
+        "absent, written, 2, failed, 4, failed, 6, failed, 8, failed, 9",
+        "0 read, 0 create 0, 2 replace 0, 4 read, 6 read, 8 read, wait 10",
+    );
+    check(
+        "absent, written, 2, failed, 4, us#1, failed, 6, failed, 10",
+        "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, 6 read, lost NotRenewed",
+    );
+}
+
+/// The server may have taken the write as it was sent: others count from then.
+#[test]
+fn the_deadline_counts_from_before_the_request() {
+    check(
+        "absent, written, 2, slow 4 written, 6, slow 5 failed, 11",
+        "0 read, 0 create 0, 2 replace 0, 6 replace 0, 11 read",
+    );
+    check(
+        "absent, written, 2, slow 4 written, 6, slow 5 failed, 12",
+        "0 read, 0 create 0, 2 replace 0, 6 replace 0, lost NotRenewed",
+    );
+    // So long that it comes too late altogether.
+    check(
+        "absent, slow 10 written",
+        "0 read, 0 create 0, lost NotRenewed",
+    );
+}
+
+#[test]
+fn a_leader_waits_for_no_answer_beyond_its_deadline() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    assert_eq!(campaign.patience(secs(0)), secs(5));
+    campaign.lead(secs(0), secs(0));
+    assert_eq!(campaign.patience(secs(2)), secs(5));
+    assert_eq!(campaign.patience(secs(8)), secs(2));
+}
+
+#[test]
+fn a_stolen_lease_is_lost() {
+    check(
+        "absent, written, 2, conflict, them@1",
+        "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"them\")",
+    );
+}
+
+#[test]
+fn a_lease_that_somebody_took_with_our_name_is_lost() {
+    check(
+        "absent, written, 2, conflict, us@1",
+        "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"us\")",
+    );
+}
+
+#[test]
+fn an_emptied_lease_is_lost() {
+    check(
+        "absent, written, 2, conflict, -@1",
+        "0 read, 0 create 0, 2 replace 0, 2 read, lost Emptied",
+    );
+}
+
+#[test]
+fn a_deleted_lease_is_lost() {
+    check(
+        "absent, written, 2, conflict, absent",
+        "0 read, 0 create 0, 2 replace 0, 2 read, lost Deleted",
+    );
+    check(
+        "absent, written, 2, absent",
+        "0 read, 0 create 0, 2 replace 0, lost Deleted",
+    );
+}
+
+/// Somebody wrote a label: the record is as we wrote it.
+#[test]
+fn a_conflict_about_something_else_is_written_again() {
+    check(
+        "absent, written, 2, conflict, us#1, written",
+        "0 read, 0 create 0, 2 replace 0, 2 read, 2 replace 0, wait 4",
+    );
+}
+
+#[test]
+fn conflicts_without_end_are_no_loop() {
+    check(
+        "absent, written, 2, conflict, us#1, conflict, 4, us#1, conflict, 6",
+        "0 read, 0 create 0, 2 replace 0, 2 read, 2 replace 0, 4 read, 4 replace 0, 6 read",
+    );
+}
+
+/// The write went well, and its answer was lost.
+#[test]
+fn a_leader_knows_what_it_wrote_without_being_told() {
+    check(
+        "absent, written, 2, failed, 4, us#2, written",
+        "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, wait 6",
+    );
+}
+
+#[test]
+fn a_candidate_knows_what_it_wrote_without_being_told() {
+    check(
+        "absent, failed, us#1, written",
+        "0 read, 0 create 0, 2 read, 2 replace 0, wait 4",
+    );
+    check(
+        "-@3, failed, us#1, written",
+        "0 read, 0 replace 4, 2 read, 2 replace 4, wait 4",
+    );
+}
+
+/// An earlier life of ours, or a twin: both are waited for.
+#[test]
+fn a_candidate_does_not_trust_its_name() {
+    check("us@1, 2", "0 read, 2 read");
+}
+
+#[test]
+fn a_candidate_that_is_not_answered_asks_again() {
+    check(
+        "failed, failed, absent, failed, absent",
+        "0 read, 2 read, 4 read, 4 create 0, 6 read",
+    );
+}
+
+#[test]
+fn candidates_do_not_come_all_at_once() {
+    let due = |jitter| {
+        let mut campaign = Campaign::new("us".to_owned(), TIMING);
+        campaign.heard(secs(0), secs(0), Answer::Failed, jitter);
+        campaign.due
+    };
+    assert_eq!(due(0.0), secs(2));
+    assert_eq!(due(0.5), Duration::from_millis(3200));
+    assert_eq!(due(1.0), Duration::from_millis(4400));
+}
+
+#[test]
+fn no_two_writes_look_alike_though_the_clock_stands_still_or_jumps_back() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    let mut times = Vec::new();
+    for at in [5, 5, 1, 9] {
+        times.push(campaign.claim(wall(at)).renewed);
+    }
+    assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+}
+
+#[test]
+fn what_is_ours_is_released_and_nothing_else() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    let ours = campaign.claim(wall(5));
+    let released = campaign.release(&ours, wall(6)).expect("ours");
+    assert_eq!((&*released.holder, released.seconds), ("", 1));
+    assert_eq!(campaign.release(&record("them", 5), wall(6)), None);
+    assert_eq!(campaign.release(&record("us", 4), wall(6)), None);
+}
+
+#[test]
+fn a_lease_says_whole_seconds_and_rather_too_many() {
+    assert_eq!(seconds(secs(15)), 15);
+    assert_eq!(seconds(Duration::from_millis(1200)), 2);
+    assert_eq!(seconds(Duration::MAX), i32::MAX);
+}
+
+const TIMING: Timing = Timing {
+    lease: secs(15),
+    renew: secs(10),
+    retry: secs(2),
+};
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn wall(seconds: u64) -> Timestamp {
+    let seconds = i64::try_from(seconds).expect("a small number");
+    Timestamp::from_second(1_000_000 + seconds).expect("a time")
+}
+
+/// What `holder` has written for the `number`th time; it has changed hands as often.
+fn record(holder: &str, number: i32) -> Record {
+    Record {
+        holder: holder.trim_matches('-').to_owned(),
+        seconds: 15,
+        acquired: Some(wall(0)),
+        renewed: Some(wall(u64::try_from(number).expect("positive"))),
+        transitions: number,
+    }
+}
+
+/// Runs `script`; `asked` is what the campaign asked, each with its time and the transitions
+/// that it wrote, and then what it waits for, if it does.
+#[track_caller]
+fn check(script: &str, asked: &str) {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    let mut now = secs(0);
+    let mut said = Vec::new();
+    let mut ours = Vec::new();
+    for step in script.split(", ") {
+        if let Ok(until) = step.parse() {
+            now = now.max(secs(until));
+            continue;
+        }
+        // What comes next may be due later.
+        let ask = loop {
+            match campaign.next(now, wall(now.as_secs())) {
+                Next::Wait(until) => now = until,
+                Next::Ask(ask) => break ask,
+                Next::Lost(loss) => panic!("lost before {step}: {loss:?}"),
+            }
+        };
+        let at = now.as_secs();
+        said.push(match &ask {
+            Ask::Read => format!("{at} read"),
+            Ask::Create(record) => format!("{at} create {}", record.transitions),
+            Ask::Replace(record) => format!("{at} replace {}", record.transitions),
+        });
+        if let Ask::Create(record) | Ask::Replace(record) = ask {
+            ours.push(record);
+        }
+        let sent = now;
+        let mut answer = step;
+        if let Some((seconds, slow)) = step.strip_prefix("slow ").and_then(|it| it.split_once(' '))
+        {
+            now += secs(seconds.parse().expect("a number"));
+            answer = slow;
+        }
+        let answer = match answer {
+            "absent" => Answer::Absent,
+            "written" => Answer::Written,
+            "conflict" => Answer::Conflict,
+            "failed" => Answer::Failed,
+            other if other.starts_with("us#") => {
+                let number: usize = other[3..].parse().expect("a number");
+                Answer::Found(ours[number - 1].clone())
+            }
+            other => {
+                let (holder, number) = other.split_once('@').expect("NAME@N");
+                Answer::Found(record(holder, number.parse().expect("a number")))
+            }
+        };
+        campaign.heard(sent, now, answer, 0.0);
+    }
+    match campaign.next(now, wall(now.as_secs())) {
+        Next::Wait(until) => said.push(format!("wait {}", until.as_secs())),
+        Next::Lost(loss) => said.push(format!("lost {loss:?}")),
+        Next::Ask(ask) => {
+            // A step of time at the end of a script is there to show what is asked then.
+            let last = script.rsplit(", ").next().unwrap_or_default();
+            if last.parse::<u64>().is_ok() {
+                said.push(match ask {
+                    Ask::Read => format!("{} read", now.as_secs()),
+                    other => format!("{} {other:?}", now.as_secs()),
+                });
+            }
+        }
+    }
+    assert_eq!(said.join(", "), asked, "{script}");
+}

@@ -1,0 +1,436 @@
+//! The admin server, as a kubelet, Prometheus and people see it.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use prometheus::{IntCounter, Registry};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::{Barrier, Notify},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_apiserver::{ApiServer, Decision};
+use windlass_controller::{Controller, InformerController};
+use windlass_informer::{Informer, ListWatch, Scripted};
+use windlass_operator::{
+    AdminError, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError, RouteError,
+};
+
+/// An operator that runs, and where its admin server is.
+struct Running {
+    address: SocketAddr,
+    stop: CancellationToken,
+    run: AbortOnDropHandle<Result<(), OperatorError>>,
+}
+
+/// Ends when it is told to, and not when it is stopped.
+struct Stubborn(Arc<Notify>);
+
+impl Controller for Stubborn {
+    type Error = Infallible;
+
+    fn name(&self) -> &'static str {
+        "stubborn"
+    }
+
+    async fn run(&self, _: CancellationToken) -> Result<(), Infallible> {
+        self.0.notified().await;
+        Ok(())
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn start(
+        builder: OperatorBuilder,
+        server: impl FnOnce(AdminServer) -> AdminServer,
+        add: impl FnOnce(&Operator),
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let operator = builder
+            .admin_server(server(AdminServer::new(listener)))
+            .build();
+        add(&operator);
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move { operator.run_until(stop).await }
+        });
+        Self {
+            address,
+            stop,
+            run: AbortOnDropHandle::new(run),
+        }
+    }
+
+    async fn get(&self, path: &str) -> (u16, String) {
+        ask(self.address, "GET", path, "").await
+    }
+
+    /// Waits until a page says so.
+    async fn until(&self, path: &str, status: u16, part: &str) -> String {
+        let mut page = (0, String::new());
+        let wait = async {
+            loop {
+                page = self.get(path).await;
+                if page.0 == status && page.1.contains(part) {
+                    return;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let came = timeout(Duration::from_secs(30), wait).await;
+        assert!(came.is_ok(), "{path} says {page:?}, and not {part:?}");
+        page.1
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.run.await.expect("no panic").expect("it ends well");
+    }
+}
+
+/// Rows: BO-26
+#[tokio::test]
+async fn it_is_ready_when_all_informers_have_told_their_list_and_not_from_the_stop_on() {
+    let (configs, source) = Scripted::<ConfigMap>::new();
+    let (others, other) = Scripted::<ConfigMap>::new();
+    let ends = Arc::new(Notify::new());
+    let running = Running::start(
+        Operator::builder(),
+        |server| server,
+        |operator| {
+            for (name, source) in [("web", source), ("shop", other)] {
+                let controller = InformerController::builder().name(name).build();
+                let controller = controller.expect("good settings");
+                let informer = Informer::new(source);
+                controller.add_informer("configs", &informer).expect("new");
+                operator
+                    .add_controller(controller)
+                    .expect("it does not run");
+            }
+            let stubborn = Stubborn(Arc::clone(&ends));
+            operator.add_controller(stubborn).expect("it does not run");
+        },
+    );
+    let page = running
+        .until("/ready", 503, "[-] informer configs of web")
+        .await;
+    assert!(page.starts_with("not ok\n"), "{page}");
+    assert!(page.contains("[-] informer configs of shop"), "{page}");
+
+    configs.list([]).await.expect("it runs");
+    let page = running
+        .until(
+            "/ready",
+            503,
+            "[+] informer configs of web: scripted: watching",
+        )
+        .await;
+    assert!(page.contains("[-] informer configs of shop"), "{page}");
+    others.list([]).await.expect("it runs");
+    let page = running.until("/ready", 200, "ok\n").await;
+    assert!(!page.contains("[-]"), "{page}");
+    assert_eq!(running.get("/readyz").await, (200, page));
+
+    running.stop.cancel();
+    // It drains, and says so; it lives all the same.
+    let (status, page) = running.get("/ready").await;
+    assert_eq!(status, 503);
+    assert!(page.contains("[-] operator: is stopping"), "{page}");
+    assert_eq!(running.get("/live").await, (200, "ok\n".to_owned()));
+
+    ends.notify_one();
+    let address = running.address;
+    running.stop().await;
+    assert!(TcpStream::connect(address).await.is_err(), "it is closed");
+}
+
+/// The namespace is not in the page: an informer does not know it.
+#[tokio::test]
+async fn an_informer_that_is_down_is_named_with_its_last_error() {
+    let server = ApiServer::builder()
+        .authorize(|request| match &*request.resource {
+            "configmaps" => Decision::Deny,
+            _ => Decision::Allow,
+        })
+        .start();
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let running = Running::start(
+        Operator::builder(),
+        |server| server,
+        |operator| {
+            let controller = InformerController::builder().name("web").build();
+            let controller = controller.expect("good settings");
+            let informer = Informer::new(ListWatch::new(configs));
+            controller.add_informer("sites", &informer).expect("new");
+            operator
+                .add_controller(controller)
+                .expect("it does not run");
+        },
+    );
+    let line = "[-] informer sites of web: configmaps: down, cannot watch configmaps: forbidden";
+    running.until("/ready", 503, line).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn it_lives_from_the_start_and_knows_the_names_that_kubernetes_uses() {
+    let running = Running::start(Operator::builder(), |server| server, |_| {});
+    for path in ["/live", "/livez", "/healthz", "/ready?verbose", "/readyz"] {
+        assert_eq!(running.get(path).await, (200, "ok\n".to_owned()), "{path}");
+    }
+    let (status, page) = running.get("/nowhere").await;
+    assert_eq!((status, page.contains("/metrics")), (404, true), "{page}");
+    assert_eq!(ask(running.address, "POST", "/ready", "").await.0, 405);
+    assert_eq!(
+        ask(running.address, "HEAD", "/ready", "").await,
+        (200, String::new())
+    );
+    running.stop().await;
+}
+
+/// Rows: BO-26
+#[tokio::test]
+async fn metrics_are_those_of_the_operator_or_of_a_registry_that_is_given() {
+    let running = Running::start(
+        Operator::builder(),
+        |server| server,
+        |operator| {
+            let controller = InformerController::builder().name("web").build();
+            let controller = controller.expect("good settings");
+            operator
+                .add_controller(controller)
+                .expect("it does not run");
+        },
+    );
+    let (status, page) = running.get("/metrics").await;
+    assert_eq!(status, 200);
+    let series = "controller_runtime_max_concurrent_reconciles{controller=\"web\"} 16";
+    assert!(page.contains(series), "{page}");
+    running.stop().await;
+
+    let registry = Registry::new();
+    let counter = IntCounter::new("visits_total", "Visits.").expect("a name");
+    registry.register(Box::new(counter.clone())).expect("new");
+    let running = Running::start(
+        Operator::builder(),
+        |server| server.registry(registry),
+        |_| {},
+    );
+    counter.inc();
+    let (_, page) = running.get("/metrics").await;
+    assert!(page.ends_with("visits_total 1\n"), "{page}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_check_that_hangs_panics_or_fails_is_one_line() {
+    let running = Running::start(
+        Operator::builder(),
+        |server| {
+            server
+                .check_timeout(Duration::from_millis(100))
+                .ready_check("hangs", pending::<Result<(), String>>)
+                .ready_check("panics", || async {
+                    panic!("out of cheese");
+                    #[expect(unreachable_code, reason = "it says the type")]
+                    Ok::<(), String>(())
+                })
+                .ready_check("fails", || async { Err::<(), _>("no\nconnection") })
+                .ready_check("works", || async { Ok::<(), String>(()) })
+        },
+        |_| {},
+    );
+    for _ in 0..2 {
+        let (status, page) = running.get("/ready").await;
+        assert_eq!(status, 503);
+        assert_eq!(
+            page,
+            "not ok\n\
+             [-] hangs: not finished yet, after 100ms\n\
+             [-] panics: panicked: out of cheese\n\
+             [-] fails: no connection\n\
+             [+] works: ok\n"
+        );
+    }
+    assert_eq!(
+        running.get("/live").await.0,
+        200,
+        "these are not of its life"
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn checks_are_asked_side_by_side() {
+    let both = Arc::new(Barrier::new(2));
+    let check = || {
+        let both = Arc::clone(&both);
+        move || {
+            let both = Arc::clone(&both);
+            async move {
+                both.wait().await;
+                Ok::<_, Infallible>(())
+            }
+        }
+    };
+    let (one, other) = (check(), check());
+    let running = Running::start(
+        Operator::builder(),
+        |server| {
+            let server = server.check_timeout(Duration::from_secs(20));
+            server.live_check("one", one).live_check("other", other)
+        },
+        |_| {},
+    );
+    assert_eq!(
+        running.get("/live").await,
+        (200, "ok\n[+] one: ok\n[+] other: ok\n".to_owned())
+    );
+    running.stop().await;
+}
+
+/// Rows: BO-26
+#[tokio::test]
+async fn routes_answer_with_what_they_like_and_a_panic_is_one_answer() {
+    let running = Running::start(
+        Operator::builder(),
+        |server| {
+            server
+                .route("/echo", |request: Request<Bytes>| async move {
+                    let text = format!("{} {:?}", request.method(), request.body());
+                    let mut answer = Response::new(Bytes::from(text));
+                    *answer.status_mut() = http::StatusCode::ACCEPTED;
+                    answer
+                })
+                .expect("a path")
+                .route("/panic", |_: Request<Bytes>| async {
+                    panic!("out of cheese")
+                })
+                .expect("a path")
+        },
+        |_| {},
+    );
+    for _ in 0..2 {
+        let answer = ask(running.address, "PUT", "/echo?a=b", "hello").await;
+        assert_eq!(answer, (202, "PUT b\"hello\"".to_owned()));
+        let (status, page) = running.get("/panic").await;
+        assert_eq!((status, &*page), (500, "/panic panicked: out of cheese\n"));
+    }
+    let long = "x".repeat(2 * 1024 * 1024);
+    assert_eq!(ask(running.address, "POST", "/echo", &long).await.0, 413);
+    running.stop().await;
+}
+
+#[test]
+fn a_route_that_nobody_reaches_is_refused() {
+    let answer = |_: Request<Bytes>| async { Response::new(Bytes::new()) };
+    let server = || {
+        let server = AdminServer::new(([127, 0, 0, 1], 0));
+        server.route("/here", answer).expect("a path")
+    };
+    for path in ["/here", "/ready", "/healthz", "/metrics"] {
+        match server().route(path, answer) {
+            Err(RouteError::Taken { path: taken }) => assert_eq!(taken, path),
+            other => panic!("{other:?}"),
+        }
+    }
+    for path in ["", "here", "/here?now"] {
+        let refused = server().route(path, answer).expect_err("no path");
+        assert_eq!(refused.reason(), "no_path");
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_it_from_beginning_is_told_with_the_address() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let server = AdminServer::new(address);
+    let operator = Operator::builder().admin_server(server).build();
+    match operator.run_until(CancellationToken::new()).await {
+        Err(OperatorError::Admin { source }) => {
+            let text = source.to_string();
+            assert!(text.contains(&address.to_string()), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let again = operator.run_until(CancellationToken::new()).await;
+    assert!(matches!(again, Err(OperatorError::AlreadyRan)), "{again:?}");
+
+    let server = AdminServer::new(([127, 0, 0, 1], 0));
+    let operator = Operator::builder().admin_server(server).build();
+    for _ in 0..2 {
+        let controller = InformerController::builder().name("twice").build();
+        let added = operator.add_controller(controller.expect("good settings"));
+        added.expect("it does not run");
+    }
+    match operator.run_until(CancellationToken::new()).await {
+        Err(OperatorError::Admin {
+            source: AdminError::Collectors { .. },
+        }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A Deployment waits for it before it ends the one that leads.
+#[tokio::test]
+async fn who_stands_by_is_ready_and_who_cannot_read_the_lease_is_not() {
+    let server = ApiServer::new();
+    let election = |identity| {
+        let builder = LeaderElection::builder(server.client(), "default", "web");
+        builder.identity(identity).build().expect("good settings")
+    };
+    let start = |election| {
+        let builder = Operator::builder().leader_election(election);
+        Running::start(builder, |server| server, |_| {})
+    };
+    let first = start(election("first"));
+    let line = "[+] leader election: leading, with the lease default/web";
+    first.until("/ready", 200, line).await;
+    let second = start(election("second"));
+    let line = "[+] leader election: standing by; first holds the lease default/web";
+    second.until("/ready", 200, line).await;
+    first.stop().await;
+    second.stop().await;
+
+    let deaf = ApiServer::builder().authorize(|_| Decision::Deny).start();
+    let election = LeaderElection::new(deaf.client(), "default", "web");
+    let third = start(election.expect("names"));
+    let line = "[-] leader election: cannot get the lease default/web: forbidden";
+    let page = third.until("/ready", 503, line).await;
+    let rule = "grant `get`, `create` and `update` on `leases` of the group `coordination.k8s.io`";
+    assert!(page.contains(rule), "{page}");
+    third.stop().await;
+}
+
+/// Sends a request, and reads the answer.
+async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+    // It may have had enough.
+    _ = stream.write_all(body.as_bytes()).await;
+    let mut answer = Vec::new();
+    _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).expect("text");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+    (status.expect("a status"), body.to_owned())
+}

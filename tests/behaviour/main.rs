@@ -16,6 +16,7 @@ mod api;
 mod controller;
 mod finalizer;
 mod history;
+mod leader;
 mod mapping;
 mod objects;
 mod opinionated;

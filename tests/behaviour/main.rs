@@ -16,6 +16,8 @@ mod api;
 mod controller;
 mod finalizer;
 mod history;
+mod leader;
+mod mapping;
 mod objects;
 mod opinionated;
 mod picture;

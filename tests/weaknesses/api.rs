@@ -15,12 +15,12 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 use windlass::{
-    AddError, HealthState, Informer, ListWatch, ObjectKey, Outcome, Request, Scripted, State,
-    TypedReconciler,
+    AddError, GenerationChanged, HealthState, Informer, ListWatch, ObjectKey, Outcome, Reconciler,
+    Request, Scripted, State, TypedReconciler,
 };
 use windlass_apiserver::ApiServer;
 
-use crate::rig::{KIND, Refused, Rig, config, quiet, settle, show, value};
+use crate::rig::{KIND, Log, Refused, Rig, ask, config, pass, quiet, settle, show, value};
 
 /// A service that writes down what it is asked.
 #[derive(Clone)]
@@ -185,4 +185,88 @@ async fn w43_a_reconciler_reads_the_store_of_another_kind() {
     rig.apply(config("api", 8)).await;
     assert_eq!(rig.said().await, "true, false");
     rig.stop().await;
+}
+
+/// A secret names the config that uses it. Each end of a reference that moves is told again, in
+/// its turn and once for all that woke it; nobody is told who is not there.
+#[tokio::test(start_paused = true)]
+async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes_both() {
+    let mut rig = Rig::new(quiet());
+    let (script, source) = Scripted::<Secret>::new();
+    rig.controller
+        .add_informer("secrets", &Informer::new(source))
+        .expect("added");
+    rig.controller
+        .add_mapper("secrets", KIND, |secret: &Secret| {
+            let user = secret.metadata.annotations.as_ref()?.get("for")?;
+            Some(ObjectKey::new(user.as_str()).within("shop"))
+        })
+        .expect("both are there");
+    rig.reconcile(says(&rig.log));
+    rig.start().await;
+    script.list([]).await.expect("it runs");
+    for name in ["web", "api"] {
+        rig.apply(config(name, 1)).await;
+    }
+    rig.said().await;
+
+    for (version, user, told) in [
+        (1, "web", "resynced web=1"),
+        (2, "api", "resynced api=1, resynced web=1"),
+        (3, "nobody", "resynced api=1"),
+    ] {
+        let mut secret = Secret {
+            metadata: config("key", version).metadata,
+            ..Secret::default()
+        };
+        secret.metadata.annotations = Some([("for".to_owned(), user.to_owned())].into());
+        script.apply(secret).await.expect("it runs");
+        let said = rig.said().await;
+        let mut said: Vec<_> = said.split(", ").collect();
+        said.sort_unstable();
+        assert_eq!(said.join(", "), told);
+    }
+    rig.stop().await;
+}
+
+/// Neither told of it, nor robbed of what it is owed: for whoever does not want an update,
+/// nothing has happened.
+#[tokio::test(start_paused = true)]
+async fn w43_a_status_update_does_not_reconcile_where_a_predicate_says_so() {
+    let mut rig = Rig::new(quiet());
+    let log = rig.log.clone();
+    let fails = move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        let first = request.attempt() == 0;
+        async move {
+            match first {
+                true => Err(Refused("not yet")),
+                false => Ok(Outcome::done()),
+            }
+        }
+    };
+    rig.reconcile(fails.filter(GenerationChanged));
+    rig.start().await;
+    rig.apply(config("web", 1)).await;
+    assert_eq!(rig.said().await, "created web=1");
+    // Of the same generation. The default policy drops what is pending; not here.
+    rig.apply(config("web", 2)).await;
+    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.pending(), 1);
+    pass(60).await;
+    assert_eq!(rig.said().await, "created web=2", "with the newest object");
+    let mut changed = config("web", 3);
+    changed.metadata.generation = Some(2);
+    rig.apply(changed).await;
+    assert_eq!(rig.said().await, "updated web=3");
+    rig.stop().await;
+}
+
+/// A reconciler that says what it is asked.
+fn says(log: &Log) -> impl Reconciler<ConfigMap> + use<> {
+    let log = log.clone();
+    move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        async { Ok::<_, Refused>(Outcome::done()) }
+    }
 }

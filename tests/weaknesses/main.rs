@@ -12,6 +12,7 @@ mod finalizers;
 mod identity;
 mod memory;
 mod observability;
+mod operator;
 mod requeue;
 mod staleness;
 

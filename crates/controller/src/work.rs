@@ -99,9 +99,13 @@ pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Opti
     if wants(event) {
         return Some(event.clone());
     }
-    let object = event.object().filter(|_| resynced)?;
-    let again = Event::Resynced(object.clone());
-    wants(&again).then_some(again)
+    match event {
+        Event::Added(object) | Event::Updated { new: object, .. } if resynced => {
+            let again = Event::Resynced(Arc::clone(object));
+            wants(&again).then_some(again)
+        }
+        _ => None,
+    }
 }
 
 /// Asks a mapper about each object of `event` that it wants to be asked about. Also returns the
@@ -266,7 +270,87 @@ fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use windlass_informer::ObjectKey;
+
     use super::*;
+    use crate::{HandlerId, Reconciler, Request, Role, SameName, route::Route};
+
+    #[test]
+    fn a_resync_is_told_where_the_event_that_it_became_one_with_is_not_wanted() {
+        for (wanted, event, alone, with_resync) in [
+            ("CREATE UPDATE DELETE RESYNC", "CREATE", "CREATE", "CREATE"),
+            ("RESYNC", "CREATE", "-", "RESYNC"),
+            ("RESYNC", "UPDATE", "-", "RESYNC"),
+            ("CREATE", "UPDATE", "-", "-"),
+            ("CREATE RESYNC", "DELETE", "-", "-"),
+            ("RESYNC", "RESYNC", "RESYNC", "RESYNC"),
+        ] {
+            let chain = chain(wanted);
+            let share = |resynced| {
+                let told = share(&chain[0], &event_called(event), resynced);
+                told.map_or("-", |told| told.action())
+            };
+            let shown = (share(false), share(true));
+            assert_eq!(shown, (alone, with_resync), "{event}, wanted {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_mapper_is_asked_of_the_old_and_of_the_new() {
+        let named = |event: &str, mapper: &dyn Map| {
+            let (keys, panicked) = map(mapper, &event_called(event));
+            let keys: Vec<_> = keys.iter().map(ObjectKey::name).collect();
+            (keys.join(" "), panicked.is_some())
+        };
+        let same = Mapping::<ConfigMap, _>::new(SameName);
+        assert_eq!(named("UPDATE", &same), ("old new".to_owned(), false));
+        assert_eq!(named("DELETE", &same), ("new".to_owned(), false));
+        let refuses = |object: &ConfigMap| {
+            assert_ne!(object.metadata.name.as_deref(), Some("old"), "not this one");
+            SameName.keys(object).into_iter().collect::<Vec<_>>()
+        };
+        let refuses = Mapping::<ConfigMap, _>::new(refuses);
+        assert_eq!(named("UPDATE", &refuses), ("new".to_owned(), true));
+        let nothing = |_: &Event<ConfigMap>| false;
+        let deaf = Mapping::<ConfigMap, _>::new(Mapper::filter(SameName, nothing));
+        assert_eq!(named("UPDATE", &deaf), (String::new(), false));
+    }
+
+    /// A chain of one, which wants the actions that `wanted` holds.
+    fn chain(wanted: &'static str) -> crate::route::Chain {
+        let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+        let wants = move |event: &Event<ConfigMap>| wanted.contains(event.action());
+        let code = Reconciling::<ConfigMap, _>::new(handler.filter(wants));
+        let mut route = Route::default();
+        let of = crate::route::ObjectType::of::<ConfigMap>();
+        let kind = route.kind("configs", of).expect("a new kind");
+        assert_eq!(
+            route.add(kind, Role::Reconciler, Box::new(code)),
+            HandlerId(0)
+        );
+        route.chain(kind)
+    }
+
+    fn event_called(action: &str) -> AnyEvent {
+        let object = |name: &str| -> Arc<dyn AnyObject> {
+            let mut object = ConfigMap::default();
+            object.metadata.name = Some(name.to_owned());
+            Arc::new(object)
+        };
+        match action {
+            "CREATE" => Event::Added(object("new")),
+            "UPDATE" => Event::Updated {
+                old: object("old"),
+                new: object("new"),
+            },
+            "DELETE" => Event::Deleted {
+                last: object("new"),
+                missed: false,
+            },
+            _ => Event::Resynced(object("new")),
+        }
+    }
 
     #[test]
     fn a_long_panic_is_cut_between_characters() {

@@ -151,6 +151,17 @@ impl LeaderElection {
         *self.standing.borrow() == Standing::Leads
     }
 
+    /// Who holds the lease, when this replica last looked; none if nobody does, or it could not
+    /// look.
+    #[must_use]
+    pub fn holder(&self) -> Option<String> {
+        match &*self.standing.borrow() {
+            Standing::Leads => Some(self.identity().to_owned()),
+            Standing::Waits { holder } if !holder.is_empty() => Some(holder.clone()),
+            _ => None,
+        }
+    }
+
     fn from_settings(settings: Settings) -> Self {
         Self {
             metrics: ElectionMetrics::new(&settings.name),

@@ -167,6 +167,7 @@ async fn one_of_two_replicas_works_and_a_stop_hands_over() {
     let second = Replica::start(election(&server, "second"), floor.lingers(secs(0)));
     sleep(secs(3600)).await;
     assert!(!second.election.is_leader());
+    assert_eq!(second.election.holder().as_deref(), Some("first"));
     assert_eq!((floor.now(), floor.most()), (1, 1));
     assert_eq!(first.counted(MASTER).as_deref(), Some("1"));
     assert_eq!(second.counted(MASTER).as_deref(), Some("0"));

@@ -104,7 +104,9 @@ impl Delivery {
             }
             _ => return Some(newer),
         }
-        older.resynced |= resynced;
+        // There is no state to tell again of what is gone.
+        older.resynced =
+            (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         *rest = Some(newer);
         None
     }
@@ -128,7 +130,7 @@ mod tests {
     fn a_delete_is_told_in_place_of_what_came_before() {
         check(Delivery::Latest, "add a", "delete b", "delete b");
         check(Delivery::Latest, "update a b", "delete c", "delete c");
-        check(Delivery::Latest, "resync a", "delete a", "delete a+");
+        check(Delivery::Latest, "resync a", "delete a", "delete a");
     }
 
     #[test]
@@ -137,6 +139,20 @@ mod tests {
             check(delivery, "add a", "resync a", "add a+");
             check(delivery, "update a b", "resync b", "update a b+");
             check(delivery, "resync a", "resync a", "resync a+");
+        }
+    }
+
+    #[test]
+    fn that_there_was_a_resync_is_not_forgotten() {
+        let mut first = notice("update a b");
+        for (newer, shown) in [
+            ("resync b", "update a b+"),
+            ("update b c", "update a c+"),
+            ("delete d", "delete d"),
+        ] {
+            let second = Delivery::Latest.fold(&mut first, notice(newer), &mut None);
+            assert!(second.is_none());
+            assert_eq!(show(&first), shown, "{newer}");
         }
     }
 

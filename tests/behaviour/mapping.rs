@@ -1,0 +1,290 @@
+//! Changes of one kind that reconcile another, and updates that reconcile nobody.
+
+use std::convert::Infallible;
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use kube::{
+    Api, CustomResourceExt as _, Resource, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass::{
+    GenerationChanged, Index, Informer, InformerController, ObjectKey, Outcome, Owners, Reconciler,
+    Request, RunError,
+};
+
+use crate::{
+    cluster::Cluster,
+    kinds::{Gadget, GadgetSpec, config},
+    watched::quick,
+};
+
+/// The annotation that names another object.
+const NAMED: &str = "test.windlass.dev/name";
+
+on_both_servers! {
+    /// Whoever refers to what has changed is found in an index of the store.
+    ///
+    /// Rows: KR-05, KR-17
+    async fn a_change_of_a_secret_reconciles_whoever_refers_to_it(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let by_secret = Index::new(|object: &ConfigMap| object.annotations().get(NAMED).cloned());
+        let informer = Informer::builder(quick(cluster.api::<ConfigMap>().await));
+        let informer = informer.index(&by_secret).build();
+        let store = informer.store();
+        let (running, mut told) = start(&cluster, &informer, |controller, watched| {
+            controller.add_informer("secrets", &Informer::new(watched)).expect("new");
+            controller
+                .add_mapper("secrets", "configs", move |secret: &Secret| {
+                    let users = store.by(&by_secret, &secret.name_any());
+                    let users = users.expect("a declared index");
+                    users.iter().map(|user| ObjectKey::of(&**user)).collect::<Vec<_>>()
+                })
+                .expect("both are there");
+        })
+        .await;
+        for (name, secret) in [("a", "s"), ("b", "s"), ("c", "other")] {
+            create(&configs, named(config(name, "1"), secret)).await;
+            assert_eq!(next(&mut told, 1).await, [format!("Created {name}")]);
+        }
+        create(&secrets, secret("s")).await;
+        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        patch(&secrets, "s", json!({ "stringData": { "key": "2" } })).await;
+        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        secrets.delete("s", &DeleteParams::default()).await.expect("there");
+        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        running.quiet(&configs, &mut told).await;
+    }
+
+    /// Rows: BO-09, KR-18
+    async fn a_reference_that_moves_reconciles_both_ends(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        let (running, mut told) = start(&cluster, &informer, |controller, watched| {
+            controller.add_informer("secrets", &Informer::new(watched)).expect("new");
+            controller
+                .add_mapper("secrets", "configs", |secret: &Secret| {
+                    let (namespace, name) = secret.annotations().get(NAMED)?.split_once('/')?;
+                    Some(ObjectKey::new(name).within(namespace))
+                })
+                .expect("both are there");
+        })
+        .await;
+        for name in ["a", "b", "c"] {
+            create(&configs, config(name, "1")).await;
+        }
+        assert_eq!(next(&mut told, 3).await, ["Created a", "Created b", "Created c"]);
+        let path = |name: &str| format!("{}/{name}", cluster.namespace());
+        create(&secrets, named(secret("s"), &path("a"))).await;
+        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        patch(&secrets, "s", json!({ "metadata": { "annotations": { NAMED: path("b") } } })).await;
+        assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
+        // Another namespace, where nobody is called so.
+        patch(&secrets, "s", json!({ "metadata": { "annotations": { NAMED: "default/c" } } })).await;
+        assert_eq!(next(&mut told, 1).await, ["Resynced b"]);
+        running.quiet(&configs, &mut told).await;
+    }
+
+    /// Rows: KR-04, KR-15
+    async fn a_change_of_what_is_owned_reconciles_its_owner(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        let (running, mut told) = start(&cluster, &informer, |controller, watched| {
+            controller.add_informer("secrets", &Informer::new(watched)).expect("new");
+            let owners = Owners::of::<ConfigMap>(&());
+            controller.add_mapper::<Secret>("secrets", "configs", owners).expect("both are there");
+        })
+        .await;
+        let owner = create(&configs, config("a", "1")).await;
+        assert_eq!(next(&mut told, 1).await, ["Created a"]);
+        create(&secrets, secret("nobodys")).await;
+        // Of the same name, and of another kind.
+        let other = create(&secrets, secret("a")).await;
+        create(&secrets, owned_by(secret("theirs"), &other)).await;
+        create(&secrets, owned_by(secret("ours"), &owner)).await;
+        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        patch(&secrets, "ours", json!({ "stringData": { "key": "2" } })).await;
+        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        secrets.delete("ours", &DeleteParams::default()).await.expect("there");
+        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        running.quiet(&configs, &mut told).await;
+    }
+
+    /// Rows: KR-16, KR-19
+    async fn what_is_owned_and_its_owner_may_be_of_kinds_that_are_found_at_run_time(cluster: Cluster) {
+        let (configs, secrets) = (cluster.api_aside::<ConfigMap>(), cluster.api_aside::<Secret>());
+        let kind = ApiResource::erase::<Secret>(&());
+        let client = cluster.client().await;
+        let dynamic: Api<DynamicObject> = Api::namespaced_with(client, cluster.namespace(), &kind);
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        let (running, mut told) = start(&cluster, &informer, |controller, _| {
+            controller.add_informer("anything", &Informer::new(quick((dynamic, kind)))).expect("new");
+            let owners = Owners::of::<DynamicObject>(&ApiResource::erase::<ConfigMap>(&()));
+            controller
+                .add_mapper::<DynamicObject>("anything", "configs", owners)
+                .expect("both are there");
+        })
+        .await;
+        let owner = create(&configs, config("a", "1")).await;
+        assert_eq!(next(&mut told, 1).await, ["Created a"]);
+        create(&secrets, owned_by(secret("ours"), &owner)).await;
+        assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
+        running.quiet(&configs, &mut told).await;
+    }
+
+    /// Rows: BO-10
+    async fn an_update_of_the_status_alone_does_not_reconcile_where_a_predicate_says_so(cluster: Cluster) {
+        cluster.install(&Gadget::crd()).await;
+        let gadgets = cluster.api_aside::<Gadget>();
+        let controller = InformerController::new();
+        let informer = Informer::new(quick(cluster.api::<Gadget>().await));
+        controller.add_informer("gadgets", &informer).expect("new");
+        let (tell, mut told) = mpsc::channel(64);
+        let says = reconciler("filtered ", &tell).filter(GenerationChanged);
+        controller.add_reconciler::<Gadget>("gadgets", says).expect("a name");
+        // It can be left out, for each reconciler on its own.
+        controller.add_reconciler::<Gadget>("gadgets", reconciler("", &tell)).expect("a name");
+        let running = Running::start(&controller);
+
+        create(&gadgets, Gadget::new("a", GadgetSpec { size: 1 })).await;
+        assert_eq!(next(&mut told, 2).await, ["Created a", "filtered Created a"]);
+        let ready = Patch::Merge(json!({ "status": { "ready": true } }));
+        gadgets.patch_status("a", &PatchParams::default(), &ready).await.expect("there");
+        assert_eq!(next(&mut told, 1).await, ["Updated a"]);
+        patch(&gadgets, "a", json!({ "metadata": { "labels": { "tier": "front" } } })).await;
+        assert_eq!(next(&mut told, 1).await, ["Updated a"]);
+        for change in [
+            json!({ "spec": { "size": 2 } }),
+            json!({ "metadata": { "finalizers": ["test.windlass.dev/held"] } }),
+        ] {
+            patch(&gadgets, "a", change).await;
+            assert_eq!(next(&mut told, 2).await, ["Updated a", "filtered Updated a"]);
+        }
+        gadgets.delete("a", &DeleteParams::default()).await.expect("there");
+        assert_eq!(next(&mut told, 2).await, ["Updated a", "filtered Updated a"]);
+        patch(&gadgets, "a", json!({ "metadata": { "finalizers": null } })).await;
+        assert_eq!(next(&mut told, 2).await, ["Deleted a", "filtered Deleted a"]);
+        running.stop().await.expect("nothing went wrong for good");
+    }
+}
+
+/// A controller that runs.
+struct Running {
+    stop: CancellationToken,
+    task: AbortOnDropHandle<Result<(), RunError>>,
+}
+
+impl Running {
+    fn start(controller: &InformerController) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn({
+            let (controller, stop) = (controller.clone(), stop.clone());
+            async move { controller.run(stop).await }
+        });
+        Self {
+            stop,
+            task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    async fn stop(self) -> Result<(), RunError> {
+        self.stop.cancel();
+        self.task.await.expect("no panic")
+    }
+
+    /// Stops when it is clear that nothing more is told than what comes next.
+    async fn quiet(self, configs: &Api<ConfigMap>, told: &mut mpsc::Receiver<String>) {
+        create(configs, config("last", "1")).await;
+        assert_eq!(next(told, 1).await, ["Created last"]);
+        self.stop().await.expect("nothing went wrong for good");
+    }
+}
+
+/// Runs a controller whose reconciler of what `informer` tells is heard, and that `add` adds
+/// another kind to.
+async fn start(
+    cluster: &Cluster,
+    informer: &Informer<ConfigMap>,
+    add: impl FnOnce(&InformerController, windlass::ListWatch<Secret>),
+) -> (Running, mpsc::Receiver<String>) {
+    let controller = InformerController::new();
+    controller.add_informer("configs", informer).expect("new");
+    let (tell, told) = mpsc::channel(64);
+    controller
+        .add_reconciler::<ConfigMap>("configs", reconciler("", &tell))
+        .expect("a name");
+    add(&controller, quick(cluster.api::<Secret>().await));
+    (Running::start(&controller), told)
+}
+
+fn reconciler<K: Send + Sync + 'static>(
+    name: &'static str,
+    tell: &mpsc::Sender<String>,
+) -> impl Reconciler<K> + use<K> {
+    let tell = tell.clone();
+    move |request: Request<K>| {
+        let tell = tell.clone();
+        async move {
+            // The real server publishes its certificates in every namespace.
+            if request.key().name() != "kube-root-ca.crt" {
+                let line = format!("{name}{:?} {}", request.action(), request.key().name());
+                tell.send(line).await.expect("the test listens");
+            }
+            Ok::<_, Infallible>(Outcome::done())
+        }
+    }
+}
+
+/// The next that are told, sorted: objects are reconciled side by side.
+async fn next(told: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    while lines.len() < count {
+        lines.push(told.recv().await.expect("the controller runs"));
+    }
+    lines.sort();
+    lines
+}
+
+fn secret(name: &str) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Secret::default()
+    }
+}
+
+fn named<K: Resource>(mut object: K, name: &str) -> K {
+    let annotations = object.annotations_mut();
+    annotations.insert(NAMED.to_owned(), name.to_owned());
+    object
+}
+
+fn owned_by<K: Resource<DynamicType = ()>>(mut secret: Secret, owner: &K) -> Secret {
+    let reference: OwnerReference = owner.controller_owner_ref(&()).expect("a name and a uid");
+    secret.metadata.owner_references = Some(vec![reference]);
+    secret
+}
+
+async fn create<K>(objects: &Api<K>, object: K) -> K
+where
+    K: Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let created = objects.create(&PostParams::default(), &object).await;
+    created.expect("a new object")
+}
+
+async fn patch<K>(objects: &Api<K>, name: &str, patch: Value)
+where
+    K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let patched = objects.patch(name, &params, &patch).await;
+    patched.expect("an object that is there");
+}

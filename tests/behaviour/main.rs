@@ -20,5 +20,6 @@ mod leader;
 mod mapping;
 mod objects;
 mod opinionated;
+mod packed;
 mod picture;
 mod selector;

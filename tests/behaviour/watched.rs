@@ -1,13 +1,11 @@
 //! An informer that runs for as long as a test looks at it.
 
 use std::{
-    fmt::Debug,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use kube::{Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::Resource;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{Backoff, Event, Informer, InformerError, ListWatch, Source, Stored, Subscription};
 
@@ -36,7 +34,7 @@ where
 
 impl<K> Watched<K>
 where
-    K: Resource + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Stored,
 {
     pub(crate) fn start(source: impl Source<K>) -> Self {
         let problems = Arc::new(Mutex::new(Vec::new()));
@@ -103,16 +101,16 @@ where
     }
 }
 
-pub(crate) fn say<K: Resource>(event: &Event<K>) -> String {
+pub(crate) fn say<K: Stored>(event: &Event<K>) -> String {
     match event {
-        Event::Added(object) => format!("added {}", object.name_any()),
-        Event::Updated { new, .. } => format!("updated {}", new.name_any()),
+        Event::Added(object) => format!("added {}", object.name()),
+        Event::Updated { new, .. } => format!("updated {}", new.name()),
         Event::Deleted {
             last,
             missed: false,
-        } => format!("deleted {}", last.name_any()),
-        Event::Deleted { last, missed: true } => format!("missed {}", last.name_any()),
-        Event::Resynced(object) => format!("resynced {}", object.name_any()),
+        } => format!("deleted {}", last.name()),
+        Event::Deleted { last, missed: true } => format!("missed {}", last.name()),
+        Event::Resynced(object) => format!("resynced {}", object.name()),
         _ => "synced".to_owned(),
     }
 }

@@ -17,7 +17,7 @@ use windlass_informer::{DecodeError, Event, ObjectKey};
 use crate::{
     AnyObject, Failure, HandlerError, Mapper, Outcome, Reconciler, State, Watcher,
     object::AnyEvent,
-    reconciler::{Call, Retry, as_kind, cast},
+    reconciler::{Call, Retry, as_kind, cast, of_kind},
     route::Handler,
 };
 
@@ -187,13 +187,11 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
             let Call { key, event, .. } = call;
-            let told = match event {
-                Event::Added(object) => self.0.add(cast(object, &key)?).await,
-                Event::Updated { old, new } => {
-                    self.0.update(cast(old, &key)?, cast(new, &key)?).await
-                }
-                Event::Deleted { last, .. } => self.0.delete(cast(last, &key)?).await,
-                Event::Resynced(object) => self.0.resync(cast(object, &key)?).await,
+            let told = match cast(event, &key)? {
+                Event::Added(object) => self.0.add(object).await,
+                Event::Updated { old, new } => self.0.update(old, new).await,
+                Event::Deleted { last, .. } => self.0.delete(last).await,
+                Event::Resynced(object) => self.0.resync(object).await,
                 _ => Ok(()),
             };
             told.map(|()| Outcome::done()).map_err(Into::into)
@@ -249,23 +247,10 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
     }
 }
 
-/// The event as one about a `K`. The kinds of a controller are typed, so there is one.
+/// The event as one about a `K`, to be asked about. One that does not decode is wanted, so that
+/// somebody hears of it.
 fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
-    // One that does not decode is told all the same, so that somebody hears of it.
-    let cast = |object: &Arc<dyn AnyObject>| as_kind(Arc::clone(object)).ok().flatten();
-    Some(match event {
-        Event::Added(object) => Event::Added(cast(object)?),
-        Event::Updated { old, new } => Event::Updated {
-            old: cast(old)?,
-            new: cast(new)?,
-        },
-        Event::Deleted { last, missed } => Event::Deleted {
-            last: cast(last)?,
-            missed: *missed,
-        },
-        Event::Resynced(object) => Event::Resynced(cast(object)?),
-        _ => return None,
-    })
+    of_kind(event.clone()).ok().flatten()
 }
 
 #[cfg(test)]

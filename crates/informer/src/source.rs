@@ -11,6 +11,7 @@ mod request;
 #[cfg(feature = "kube-runtime")]
 mod runtime;
 mod scripted;
+mod workers;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 

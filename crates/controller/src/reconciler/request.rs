@@ -165,18 +165,21 @@ impl<K> fmt::Debug for Request<K> {
 impl Call {
     /// The call as a request about a `K`.
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
-        let (object, old) = match self.event {
-            Event::Updated { old, new } => (new, Some(old)),
-            Event::Added(object) | Event::Resynced(object) => (object, None),
-            Event::Deleted { last, .. } => (last, None),
+        let (action, object, old) = match cast(self.event, &self.key)? {
+            Event::Updated { old, new } => (self.action, new, Some(old)),
+            // Its state before does not decode: whoever is asked has not heard of it.
+            Event::Added(object) if self.action == Action::Updated => {
+                (Action::Created, object, None)
+            }
+            Event::Added(object) | Event::Resynced(object) => (self.action, object, None),
+            Event::Deleted { last, .. } => (self.action, last, None),
             _ => return Err(cannot_cast::<K>(self.key).into()),
         };
-        let cast = |object: Arc<dyn AnyObject>| cast(object, &self.key);
         Ok(Request {
-            object: cast(object)?,
-            old: old.map(cast).transpose()?,
+            object,
+            old,
             key: self.key,
-            action: self.action,
+            action,
             state: self.state,
             attempt: self.attempt,
             last_attempt: self.last_attempt,
@@ -184,17 +187,17 @@ impl Call {
     }
 }
 
-/// The object as a `K`: as it is, or decoded, where its store keeps it in another form. One that
-/// does not decode is an error of its call, which no repetition mends.
+/// The event as one about a `K`, for a call. An object that does not decode is an error of the
+/// call, which no repetition mends.
 ///
 /// The kinds of a controller are typed, so it is a `K`; should it be none all the same, it is an
 /// error of one call and not a panic.
 pub(crate) fn cast<K: Any + Send + Sync>(
-    object: Arc<dyn AnyObject>,
+    event: AnyEvent,
     key: &ObjectKey,
-) -> Result<Arc<K>, Failure> {
-    match as_kind(object) {
-        Ok(Some(object)) => Ok(object),
+) -> Result<Event<K>, Failure> {
+    match of_kind(event) {
+        Ok(Some(event)) => Ok(event),
         Ok(None) => Err(cannot_cast::<K>(key.clone()).into()),
         Err(source) => {
             let key = key.clone();
@@ -203,7 +206,28 @@ pub(crate) fn cast<K: Any + Send + Sync>(
     }
 }
 
-/// The object as a `K`, if it is one.
+/// The event as one about a `K`, if it is. An update from a state that does not decode is an add:
+/// nobody has been told of that state.
+pub(crate) fn of_kind<K: Any + Send + Sync>(
+    event: AnyEvent,
+) -> Result<Option<Event<K>>, DecodeError> {
+    Ok(match event {
+        Event::Added(object) => as_kind(object)?.map(Event::Added),
+        Event::Updated { old, new } => match (as_kind(new)?, as_kind(old)) {
+            (Some(new), Ok(Some(old))) => Some(Event::Updated { old, new }),
+            (new, Err(_)) => new.map(Event::Added),
+            _ => None,
+        },
+        Event::Deleted { last, missed } => {
+            as_kind(last)?.map(|last| Event::Deleted { last, missed })
+        }
+        Event::Resynced(object) => as_kind(object)?.map(Event::Resynced),
+        _ => None,
+    })
+}
+
+/// The object as a `K`, if it is one: as it is, or decoded, where its store keeps it in another
+/// form.
 pub(crate) fn as_kind<K: Any + Send + Sync>(
     object: Arc<dyn AnyObject>,
 ) -> Result<Option<Arc<K>>, DecodeError> {

@@ -10,7 +10,11 @@ use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument as _;
 
-use super::{Change, Changes, ListWatch, Stopped, request::Requests};
+use super::{
+    Change, Changes, ListWatch, Stopped,
+    request::Requests,
+    workers::{Read, Workers},
+};
 use crate::{
     DecodeError, Form, Identity, ObjectKey, Verb, WatchError,
     decode::{Decoder, Line, LineTooLong, Lines, Page, PageError, PageMeta},
@@ -22,6 +26,7 @@ use crate::{
 pub(super) struct Follow<K: Resource, O> {
     requests: Requests<K>,
     decoder: Arc<Decoder<K>>,
+    workers: Workers<K, O>,
     session: Session,
     aside: Aside<Instant>,
     rng: StdRng,
@@ -80,9 +85,11 @@ where
             streamed_lists,
             trim,
             rng,
+            decoders,
             form: _,
         } = source;
         Self {
+            workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
             decoder: Arc::new(Decoder::new(requests.types(), trim)),
             session: Session::new(Arc::clone(&requests.resource), backoff, streamed_lists),
             requests,
@@ -127,6 +134,7 @@ where
                 self.session.ended(stood, &mut self.rng)
             }
             Err(Break::Watch(error)) if !self.session.is_final(&error) => {
+                self.workers.drop_all();
                 let retry_in = self.session.broke(&error, stood, &mut self.rng);
                 self.changes
                     .send(Change::Interrupted { error, retry_in })
@@ -159,7 +167,7 @@ where
                     self.begin_page(metadata).await?;
                     begun = true;
                 }
-                self.item(&item).await?;
+                self.item(item).await?;
             }
         }
         let metadata = page
@@ -168,6 +176,7 @@ where
         if !begun {
             self.begin_page(&metadata).await?;
         }
+        self.settle_all().await?;
         if let Some(version) = self.session.paged(&metadata) {
             self.changes
                 .send(Change::ListEnded {
@@ -187,18 +196,46 @@ where
         Ok(())
     }
 
-    async fn item(&mut self, item: &[u8]) -> Result<(), Break> {
-        if !self.again
-            && let Ok(object) = O::read(&self.decoder, item)
-        {
-            self.apply(object).await?;
-            return Ok(());
+    /// Takes one object of a list.
+    async fn item(&mut self, json: Bytes) -> Result<(), Break> {
+        if !self.again && self.workers.are_wanted() {
+            let read = self.workers.put(&self.decoder, json).await;
+            return self.settle(read).await;
         }
-        let identity = self
-            .decoder
-            .identity(item)
-            .map_err(|error| self.requests.garbled(Verb::List, error))?;
-        self.present(identity, item).await
+        let object = if self.again {
+            None
+        } else {
+            O::read(&self.decoder, &json).ok()
+        };
+        self.settle([Read { json, object }]).await
+    }
+
+    /// Takes what the workers still have of a list.
+    async fn settle_all(&mut self) -> Result<(), Break> {
+        loop {
+            let read = self.workers.next(&self.decoder).await;
+            if read.is_empty() {
+                return Ok(());
+            }
+            self.settle(read).await?;
+        }
+    }
+
+    /// Tells of objects of a list that are there. Those that could not be read in one go are
+    /// read step by step, which finds out what is wrong.
+    async fn settle(&mut self, read: impl IntoIterator<Item = Read<O>>) -> Result<(), Break> {
+        for Read { json, object } in read {
+            if let Some(object) = object {
+                self.apply(object).await?;
+                continue;
+            }
+            let identity = self
+                .decoder
+                .identity(&json)
+                .map_err(|error| self.requests.garbled(Verb::List, error))?;
+            self.present(identity, &json).await?;
+        }
+        Ok(())
     }
 
     fn unreadable(&self, error: PageError) -> WatchError {
@@ -247,7 +284,7 @@ where
             while let Some(line) = lines.next() {
                 let line: Bytes =
                     line.map_err(|error| self.requests.too_long(Verb::Watch, error.limit))?;
-                self.line(&line).await?;
+                self.line(line).await?;
             }
         }
     }
@@ -255,12 +292,25 @@ where
     async fn begin_picture(&mut self) -> Result<(), Stopped> {
         self.aside.clear();
         self.again = !self.changes.is_empty();
+        self.workers.begin();
         self.changes.send(Change::ListStarted).await
     }
 
-    async fn line(&mut self, line: &[u8]) -> Result<(), Break> {
-        if !self.again
-            && let Some(object) = Line::there(line)
+    async fn line(&mut self, line: Bytes) -> Result<(), Break> {
+        let there = Line::there(&line).filter(|_| !self.again);
+        if !self.session.is_following() {
+            if let Some(object) = there
+                && self.workers.are_wanted()
+            {
+                let read = self
+                    .workers
+                    .put(&self.decoder, line.slice_ref(object))
+                    .await;
+                return self.settle(read).await;
+            }
+            self.settle_all().await?;
+        }
+        if let Some(object) = there
             && let Ok(object) = O::read(&self.decoder, object)
         {
             let object = self.apply(object).await?;
@@ -270,7 +320,7 @@ where
             return Ok(());
         }
         let Line { kind, object } =
-            Line::read(line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
+            Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
         match &*kind {
             "ADDED" | "MODIFIED" => {
                 let identity = self.identity(object)?;

@@ -1,6 +1,11 @@
 //! List and watch through an API server.
 
-use std::{fmt, marker::PhantomData, num::NonZeroU32, time::Duration};
+use std::{
+    fmt,
+    marker::PhantomData,
+    num::{NonZeroU32, NonZeroUsize},
+    time::Duration,
+};
 
 use kube::{Api, Resource, api::PartialObjectMeta};
 use rand::{SeedableRng as _, rngs::StdRng};
@@ -39,6 +44,7 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// | silence that breaks a list | 30 seconds |
 /// | longest line of a watch, longest object of a list | 256 MiB |
 /// | form in which an object is kept | decoded; [`packed`](Self::packed) keeps JSON |
+/// | threads that decode a long list | those of the runtime, up to 4 |
 /// | fields dropped | `metadata.managedFields` |
 ///
 /// # Example
@@ -64,6 +70,7 @@ pub struct ListWatch<K: Resource, O = K> {
     pub(super) streamed_lists: bool,
     pub(super) trim: Trim,
     pub(super) rng: StdRng,
+    pub(super) decoders: Option<NonZeroUsize>,
     pub(super) form: PhantomData<fn() -> O>,
 }
 
@@ -129,6 +136,7 @@ impl<K: Resource> ListWatch<K> {
             streamed_lists,
             trim,
             rng,
+            decoders,
             form: PhantomData,
         } = self;
         ListWatch {
@@ -137,6 +145,7 @@ impl<K: Resource> ListWatch<K> {
             streamed_lists,
             trim,
             rng,
+            decoders,
             form: PhantomData,
         }
     }
@@ -149,6 +158,7 @@ impl<K: Resource> ListWatch<K> {
             streamed_lists,
             trim,
             rng,
+            decoders,
             form: PhantomData,
         } = self;
         ListWatch {
@@ -157,6 +167,7 @@ impl<K: Resource> ListWatch<K> {
             streamed_lists,
             trim,
             rng,
+            decoders,
             form: PhantomData,
         }
     }
@@ -236,6 +247,16 @@ impl<K: Resource, O> ListWatch<K, O> {
         Self { trim, ..self }
     }
 
+    /// How many threads of the runtime decode a long list: its objects after the first few
+    /// hundred. The default is as many as the runtime has, up to four; on a runtime of one thread
+    /// it is one. What is told is the same, and in the same order.
+    pub fn decoders(self, threads: NonZeroUsize) -> Self {
+        Self {
+            decoders: Some(threads),
+            ..self
+        }
+    }
+
     /// Makes the jitter of waits the same in each run.
     pub fn seed(self, seed: u64) -> Self {
         Self {
@@ -262,6 +283,7 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
             streamed_lists: true,
             trim: Trim::default(),
             rng: StdRng::from_os_rng(),
+            decoders: None,
             form: PhantomData,
         }
     }

@@ -1,0 +1,234 @@
+//! Stores that keep JSON, or metadata alone, behind the same events and handlers.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    Event, ExponentialBackoff, Index, Informer, InformerController, Named as _, ObjectKey, Outcome,
+    Packed, Request, Stored as _,
+};
+
+use crate::{
+    kinds::{Gizmo, config, loose_gizmo, value},
+    watched::{Watched, quick},
+};
+
+on_both_servers! {
+    async fn a_packed_store_tells_what_a_typed_one_tells(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await).packed());
+        assert_eq!(watched.first_list().await, ["added a"]);
+        let patch = json!({ "data": { "value": "2" } });
+        others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        let Some(Event::Updated { old, new }) = watched.events.next().await else {
+            panic!("an update");
+        };
+        assert_eq!(value(&old.get().expect("it decodes")), "1");
+        assert_eq!(value(&new.get().expect("it decodes")), "2");
+
+        let key = ObjectKey::new("a").within(cluster.namespace());
+        let kept = watched.informer.store().get(&key).expect("there");
+        assert!(Arc::ptr_eq(&kept, &new));
+        let whole = others.get("a").await.expect("there");
+        assert!(!kept.json().contains("managedFields"), "{}", kept.json());
+        assert_eq!(kept.uid(), whole.metadata.uid.as_deref());
+        assert_eq!(kept.resource_version(), whole.metadata.resource_version.as_deref());
+        assert_eq!(kept.metadata().creation_timestamp, whole.metadata.creation_timestamp);
+
+        others.delete("a", &DeleteParams::default()).await.expect("there");
+        let Some(Event::Deleted { last, missed: false }) = watched.events.next().await else {
+            panic!("a delete");
+        };
+        assert_eq!(value(&last.get().expect("it decodes")), "2");
+        assert!(watched.informer.store().is_empty());
+        watched.stop().await;
+    }
+
+    async fn metadata_alone_are_asked_for_and_kept(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        others.create(&PostParams::default(), &config("a", "hunter2")).await.expect("new");
+        let metadata = quick(cluster.api::<ConfigMap>().await).metadata().packed();
+        let mut watched = Watched::start(metadata);
+        assert_eq!(watched.first_list().await, ["added a"]);
+        let patch = json!({ "metadata": { "labels": { "tier": "front" } } });
+        others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        assert_eq!(watched.next().await, "updated a");
+        let kept = watched.informer.store().list().remove(0);
+        assert!(!kept.json().contains("hunter2"), "{}", kept.json());
+        let labels = kept.get().expect("it decodes").metadata.labels.clone();
+        assert_eq!(labels.expect("one")["tier"], "front");
+        watched.stop().await;
+    }
+
+    async fn an_index_over_packed_objects_is_kept_current(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        let by_value = Index::new(|config: &Packed<ConfigMap>| {
+            config.get().ok()?.data.as_ref()?.get("value").cloned()
+        });
+        let source = quick(cluster.api::<ConfigMap>().await).packed();
+        let informer = Informer::builder(source).index(&by_value).build();
+        let mut events = informer.subscribe();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (informer, stop) = (informer.clone(), stop.clone());
+            async move { informer.run(stop).await }
+        });
+        others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        while !matches!(events.next().await, Some(Event::Added(_))) {}
+        let found = |value: &str| informer.store().by(&by_value, value).expect("declared").len();
+        assert_eq!((found("1"), found("2")), (1, 0));
+        let patch = json!({ "data": { "value": "2" } });
+        others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        while !matches!(events.next().await, Some(Event::Updated { .. })) {}
+        assert_eq!((found("1"), found("2")), (0, 1));
+        stop.cancel();
+        running.await.expect("no panic").expect("nothing final went wrong");
+    }
+
+    /// Handlers of a kind need not know how its store keeps it; those that never look at an
+    /// object can say so, and it is not decoded for them.
+    async fn handlers_of_a_kind_are_given_packed_objects_decoded(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let controller = InformerController::new();
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await).packed());
+        controller.add_informer("configs", &informer).expect("new");
+        let (tell, mut told) = mpsc::channel(64);
+        controller
+            .add_reconciler("configs", {
+                let tell = tell.clone();
+                move |request: Request<ConfigMap>| {
+                    let old = request.old().map(|old| value(old).to_owned());
+                    let said = format!("{:?} {old:?} {}", request.action(), value(request.object()));
+                    let tell = tell.clone();
+                    async move {
+                        tell.send(said).await.expect("somebody listens");
+                        Ok::<_, Infallible>(Outcome::done())
+                    }
+                }
+            })
+            .expect("a reconciler of config maps");
+        controller
+            .add_reconciler("configs", move |request: Request<Packed<ConfigMap>>| {
+                let said = format!("{:?} packed {}", request.action(), request.object().name());
+                let tell = tell.clone();
+                async move {
+                    tell.send(said).await.expect("somebody listens");
+                    Ok::<_, Infallible>(Outcome::done())
+                }
+            })
+            .expect("a reconciler of packed config maps");
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (controller, stop) = (controller.clone(), stop.clone());
+            async move { controller.run(stop).await }
+        });
+
+        configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
+        assert_eq!(told.recv().await.as_deref(), Some("Created None 1"));
+        assert_eq!(told.recv().await.as_deref(), Some("Created packed a"));
+        let patch = json!({ "data": { "value": "2" } });
+        configs.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        assert_eq!(told.recv().await.as_deref(), Some("Updated Some(\"1\") 2"));
+        assert_eq!(told.recv().await.as_deref(), Some("Updated packed a"));
+        configs.delete("a", &DeleteParams::default()).await.expect("there");
+        assert_eq!(told.recv().await.as_deref(), Some("Deleted None 2"));
+        stop.cancel();
+        running.await.expect("no panic").expect("nothing final went wrong");
+    }
+
+    async fn a_packed_object_that_does_not_decode_fails_its_call_until_it_changes(cluster: Cluster) {
+        cluster.install(&loose_gizmo()).await;
+        let others: Api<DynamicObject> = Api::namespaced_with(
+            cluster.aside(),
+            cluster.namespace(),
+            &ApiResource::erase::<Gizmo>(&()),
+        );
+        let bad = DynamicObject::new("a", &ApiResource::erase::<Gizmo>(&()))
+            .data(json!({ "spec": { "size": "hunter2" } }));
+        others.create(&PostParams::default(), &bad).await.expect("loose");
+
+        let (tell, mut told) = mpsc::channel(64);
+        let problems = Arc::new(Mutex::new(Vec::new()));
+        let controller = InformerController::builder()
+            .retry_policy(ExponentialBackoff::new(Duration::from_millis(1), 5))
+            .on_error({
+                let (problems, tell) = (Arc::clone(&problems), tell.clone());
+                move |problem| {
+                    problems.lock().expect("nobody panics here").push(format!("{problem:?}"));
+                    tell.try_send("error".to_owned()).expect("room");
+                }
+            })
+            .build()
+            .expect("a good name");
+        let informer = Informer::new(quick(cluster.api::<Gizmo>().await).packed());
+        controller.add_informer("gizmos", &informer).expect("new");
+        controller
+            .add_reconciler("gizmos", move |request: Request<Gizmo>| {
+                let said = format!("{:?} {}", request.action(), request.object().spec.size);
+                let tell = tell.clone();
+                async move {
+                    tell.send(said).await.expect("somebody listens");
+                    Ok::<_, Infallible>(Outcome::done())
+                }
+            })
+            .expect("a reconciler of gizmos");
+        let stop = CancellationToken::new();
+        let running = tokio::spawn({
+            let (controller, stop) = (controller.clone(), stop.clone());
+            async move { controller.run(stop).await }
+        });
+
+        assert_eq!(told.recv().await.as_deref(), Some("error"));
+        let patch = json!({ "spec": { "size": 7 } });
+        others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        // Of its old state nobody has been told, as in a store that keeps objects decoded.
+        assert_eq!(told.recv().await.as_deref(), Some("Created 7"));
+        let problems = problems.lock().expect("nobody panics here").join("\n");
+        assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
+        stop.cancel();
+        running.await.expect("no panic").expect("nothing final went wrong");
+    }
+
+    /// A list that is long enough for several decoders, streamed and in pages.
+    async fn a_list_that_several_threads_decode_is_told_in_order_and_whole(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let others = cluster.api_aside::<ConfigMap>();
+        stream::iter(0..700)
+            .map(Ok::<_, kube::Error>)
+            .try_for_each_concurrent(16, |i| {
+                let others = others.clone();
+                async move {
+                    let object = config(&format!("c-{i:04}"), "1");
+                    others.create(&PostParams::default(), &object).await.map(|_| ())
+                }
+            })
+            .await
+            .expect("many objects");
+        for streamed in [true, false] {
+            let source = quick(cluster.api::<ConfigMap>().await)
+                .streamed_lists(streamed)
+                .decoders(std::num::NonZeroUsize::new(4).expect("not zero"));
+            let mut watched = Watched::start(source);
+            let mut told = Vec::new();
+            while let Some(Event::Added(config)) = watched.events.next().await {
+                told.push(config.metadata.name.clone().expect("a name"));
+            }
+            let expected: Vec<_> = (0..700).map(|i| format!("c-{i:04}")).collect();
+            assert_eq!(told, expected, "streamed: {streamed}");
+            watched.stop().await;
+        }
+    }
+}

@@ -15,7 +15,7 @@ use futures::{FutureExt, future::BoxFuture};
 use windlass_informer::{DecodeError, Event, ObjectKey};
 
 use crate::{
-    AnyObject, Failure, HandlerError, Mapper, Outcome, Reconciler, State, Watcher,
+    AnyObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
     object::AnyEvent,
     reconciler::{Call, Retry, as_kind, cast},
     route::Handler,
@@ -202,7 +202,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        typed(event).is_none_or(|event| self.0.wants(&event))
+        passes(&self.0.predicates(), event)
     }
 }
 
@@ -224,7 +224,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        typed(event).is_none_or(|event| self.0.wants(&event))
+        passes(&self.0.predicates(), event)
     }
 }
 
@@ -245,8 +245,15 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        typed(event).is_none_or(|event| self.0.wants(&event))
+        passes(&self.0.predicates(), event)
     }
+}
+
+/// Whether `event` passes all of `predicates`. Where there are none it is not looked at: to look
+/// may be to decode.
+fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &AnyEvent) -> bool {
+    let all = |event| predicates.iter().all(|it| it.passes(&event));
+    predicates.is_empty() || typed(event).is_none_or(all)
 }
 
 /// The event as one about a `K`. The kinds of a controller are typed, so there is one.

@@ -59,6 +59,31 @@ fn gateway_accepts_every_route_whose_parent_exists() {
 }
 
 #[test]
+fn leader_hands_over_when_it_is_stopped_and_is_replaced_when_it_crashes() {
+    let output = run("leader", &[]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}\n{complaints}");
+    let mut rest = told.as_ref();
+    for expected in [
+        "first sells at 1",
+        "[+] leader election: standing by; first holds the lease default/shop-operator",
+        "first sells at 2",
+        "first has ended",
+        "second sells at 3",
+        "second has crashed",
+        "third sells at 4",
+        "third has ended",
+        "all is well",
+    ] {
+        let (_, after) = rest
+            .split_once(expected)
+            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+        rest = after;
+    }
+}
+
+#[test]
 fn tracing_shows_one_trace_from_the_event_to_the_retry() {
     let output = run("tracing", &[]);
     let told = String::from_utf8_lossy(&output.stdout);

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Client, Config, client::Body};
+use kube::{Client, Config, client::Body, core::PartialObjectMeta};
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep, timeout};
 
@@ -14,14 +14,15 @@ pub(crate) use self::embedded::fill;
 use crate::{
     Result,
     contender::{
-        Contender, Following, Lists, Object,
-        floor::{self, Bare, BareConfigMap, BarePod, Kept},
+        Contender, Following, Keeps, Lists, Object,
+        floor::{self, Bare, BareConfigMap, BareObject, BarePod, BareText, Kept},
         runtime, windlass,
     },
     measure::{Measured, Meter, Moment, Sampler},
     objects::Kind,
     seen::Seen,
     server::update_version,
+    servers::Load,
 };
 
 /// What a child does.
@@ -33,6 +34,7 @@ use crate::{
 pub(crate) struct Job {
     pub(crate) contender: Contender,
     pub(crate) task: Task,
+    pub(crate) keeps: Keeps,
     pub(crate) kind: Kind,
     pub(crate) count: usize,
     pub(crate) lists: Lists,
@@ -56,10 +58,44 @@ pub(crate) enum Task {
     Handle { events: usize, rate: u64 },
     /// Updates to the handler of a controller, one of whose two watches is broken.
     Isolation { events: usize, rate: u64 },
+    /// Updates to the handler of a controller, first quietly and then beside one object that
+    /// is trouble.
+    Disturbed {
+        events: usize,
+        rate: u64,
+        by: Trouble,
+    },
+    /// A server, and what is asked of it.
+    Serve(Load),
+}
+
+/// What one object does to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Trouble {
+    /// It is updated all the time.
+    Hot,
+    /// Its handler never returns.
+    Hanging,
+}
+
+/// Long enough that a connection is there.
+const SETTLED: Duration = Duration::from_millis(50);
+
+/// How often the object that is hot is updated, a second.
+const HOT: u64 = 1000;
+
+/// One round of updates: after how many, how many, and how many a second of others and of the
+/// one that is trouble.
+#[derive(Clone, Copy)]
+struct Round {
+    first: usize,
+    events: usize,
+    rate: u64,
+    hot: u64,
 }
 
 /// Long enough that what was begun is done.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_millis(200);
 
 // === impl Job ===
 
@@ -89,11 +125,20 @@ impl Job {
         _ = client
             .send(Request::get("/version").body(Body::empty())?)
             .await;
-        sleep(QUIET).await;
-        if self.contender == Contender::Floor {
-            self.measure_floor::<T>(&client, meter).await
-        } else {
-            self.measure_contender::<K>(client, meter).await
+        sleep(SETTLED).await;
+        match (self.contender, self.keeps) {
+            (Contender::Floor, Keeps::Metadata) => {
+                self.measure_floor::<BareObject>(&client, meter).await
+            }
+            (Contender::Floor, Keeps::Packed) => {
+                self.measure_floor::<BareText>(&client, meter).await
+            }
+            (Contender::Floor, _) => self.measure_floor::<T>(&client, meter).await,
+            (_, Keeps::Metadata) => {
+                let measured = self.measure_contender::<PartialObjectMeta<K>>(client, meter);
+                measured.await
+            }
+            _ => self.measure_contender::<K>(client, meter).await,
         }
     }
 
@@ -105,14 +150,17 @@ impl Job {
         let Self { task, count, .. } = *self;
         let mut measured = Measured::default();
         let timed = !matches!(task, Task::Sync | Task::Start | Task::Relist);
-        let seen = Arc::new(Seen::new(count, timed));
+        // The last object is trouble, where one is.
+        let apart = matches!(task, Task::Disturbed { .. }).then(|| count - 1);
+        let seen = Arc::new(Seen::new(count, timed, apart));
         let begun = Moment::now(meter);
         let following = self.follow::<K>(client.clone(), &seen).await?;
         begun.cost(count, &mut measured);
         sleep(QUIET).await;
         begun.growth(count, &mut measured);
         match task {
-            Task::Sync | Task::Start => {
+            // A server is no child, but a process that a child would talk to.
+            Task::Sync | Task::Start | Task::Serve(_) => {
                 if task == Task::Start {
                     measured.set("calls", calls(&seen));
                 }
@@ -159,10 +207,64 @@ impl Job {
                     "delivered",
                     crate::measure::float(seen.done(objects) as u64),
                 );
-                seen.lateness(&mut measured).await;
+                seen.lateness(["p50_us", "p99_us"], &mut measured).await;
+            }
+            Task::Disturbed { events, rate, by } => {
+                let round = Round {
+                    first: 0,
+                    events,
+                    rate,
+                    hot: 0,
+                };
+                if !self.disturb(&client, &seen, round).await? {
+                    return Err("not every event of the quiet run came".into());
+                }
+                let names = ["quiet_p50_us", "quiet_p99_us"];
+                seen.lateness(names, &mut measured).await;
+                let hot = match by {
+                    Trouble::Hot => HOT,
+                    Trouble::Hanging => 1,
+                };
+                if by == Trouble::Hanging {
+                    seen.hang();
+                }
+                let round = Round {
+                    first: events,
+                    hot,
+                    ..round
+                };
+                self.disturb(&client, &seen, round).await?;
+                let delivered = seen.done(events) as u64;
+                measured.set("delivered", crate::measure::float(delivered));
+                // Where one of a hundred never came, there is no such number.
+                if seen.done(events) * 100 >= events * 99 {
+                    seen.lateness(["p50_us", "p99_us"], &mut measured).await;
+                }
+                let [quiet, loud] = ["quiet_p99_us", "p99_us"].map(|name| measured.get(name));
+                if let (Some(quiet), Some(loud)) = (quiet, loud) {
+                    measured.set("slowdown", loud / quiet);
+                }
             }
         }
         Ok(measured)
+    }
+
+    /// Has each of the first objects updated once, and says whether all updates came in time.
+    async fn disturb(&self, client: &Client, seen: &Seen, round: Round) -> Result<bool> {
+        let Round {
+            first,
+            events,
+            rate,
+            hot,
+        } = round;
+        seen.want(update_version(self.count, first), events);
+        post(
+            client,
+            &format!("/bench/go?events={events}&rate={rate}&hot={hot}"),
+        )
+        .await?;
+        let patience = Duration::from_secs(2 + events as u64 / rate.max(1));
+        Ok(timeout(patience, seen.all()).await.is_ok())
     }
 
     async fn follow<K: Object>(&self, client: Client, seen: &Arc<Seen>) -> Result<Following> {
@@ -170,14 +272,16 @@ impl Job {
         let broken = matches!(self.task, Task::Isolation { .. });
         let controls = matches!(
             self.task,
-            Task::Start | Task::Handle { .. } | Task::Isolation { .. }
+            Task::Start | Task::Handle { .. } | Task::Isolation { .. } | Task::Disturbed { .. }
         );
         let seen = Arc::clone(seen);
-        let lists = self.lists;
+        let Self { lists, keeps, .. } = *self;
         match (self.contender, controls) {
-            (Contender::Windlass, false) => windlass::store::<K>(client, lists, listener).await,
+            (Contender::Windlass, false) => {
+                windlass::store::<K>(client, lists, keeps, listener).await
+            }
             (Contender::Windlass, true) => {
-                windlass::controller::<K>(client, lists, seen, broken).await
+                windlass::controller::<K>(client, lists, keeps, seen, broken).await
             }
             (_, false) => runtime::store::<K>(client, lists, listener).await,
             (_, true) => runtime::controller::<K>(client, lists, seen, broken).await,
@@ -194,19 +298,24 @@ impl Job {
             kind,
             count,
             lists,
+            keeps,
             ..
         } = *self;
         let mut measured = Measured::default();
         let begun = Moment::now(meter);
-        let mut kept = Kept::<T>::read(client, kind, lists, count).await?;
+        let mut kept = Kept::<T>::read(client, kind, lists, keeps, count).await?;
         begun.cost(count, &mut measured);
         sleep(QUIET).await;
         begun.growth(count, &mut measured);
         match task {
-            Task::Sync | Task::Start | Task::Isolation { .. } => {}
+            Task::Sync
+            | Task::Start
+            | Task::Isolation { .. }
+            | Task::Disturbed { .. }
+            | Task::Serve(_) => {}
             Task::Relist => {
                 let begun = Moment::now(meter);
-                floor::identities(client, kind).await?;
+                floor::identities(client, kind, keeps).await?;
                 begun.cost(count, &mut measured);
             }
             Task::Stream { events, rate } | Task::Handle { events, rate } => {

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -9,14 +9,15 @@ use crate::{
     child::Job,
     progress::Progress,
     report::{Report, lines},
-    scenario::{Runner, catalogue},
+    scenario::{Programs, Runner, Scenario, catalogue},
+    servers,
 };
 
 /// Windlass side by side with its peers.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
-    child: Option<Child>,
+    part: Option<Part>,
 
     /// Small, in under two minutes; writes nothing.
     #[arg(long)]
@@ -25,24 +26,41 @@ struct Cli {
     /// Only the scenarios whose names contain this; writes nothing.
     #[arg(long)]
     only: Option<String>,
+
+    #[command(flatten)]
+    programs: Programs,
 }
 
+/// What a run has other processes do.
 #[derive(Debug, Subcommand)]
-enum Child {
+enum Part {
     /// Does one job, and prints what it measured.
     #[command(hide = true)]
     Child {
         /// What to do, as JSON.
         job: String,
     },
+
+    /// Serves the embedded API server until its stdin closes.
+    #[command(hide = true)]
+    Serve,
+
+    /// Prints which programs the scenarios need that are not built by cargo.
+    #[command(hide = true)]
+    Needs,
 }
 
 /// Runs what the command line says.
 #[must_use]
 pub fn main(meter: Option<Meter>) -> ExitCode {
     let cli = Cli::parse();
-    let done = match &cli.child {
-        Some(Child::Child { job }) => child(job, meter),
+    let done = match &cli.part {
+        Some(Part::Child { job }) => child(job, meter),
+        Some(Part::Serve) => servers::serve(),
+        Some(Part::Needs) => {
+            needs(&cli);
+            Ok(())
+        }
         None => compare(&cli),
     };
     match done {
@@ -60,16 +78,30 @@ fn child(job: &str, meter: Option<Meter>) -> Result<()> {
     Ok(())
 }
 
-fn compare(cli: &Cli) -> Result<()> {
+fn needs(cli: &Cli) {
+    let scenarios = wanted(cli);
+    let contenders = scenarios.iter().flat_map(|scenario| &scenario.contenders);
+    let programs: BTreeSet<_> = contenders.filter_map(|it| Programs::of(*it)).collect();
+    for program in programs {
+        println!("{program}");
+    }
+}
+
+fn wanted(cli: &Cli) -> Vec<Scenario> {
     let mut scenarios = catalogue(cli.quick);
     if let Some(only) = &cli.only {
         scenarios.retain(|scenario| scenario.name.contains(only));
     }
-    let runner = Runner::new()?;
+    scenarios
+}
+
+fn compare(cli: &Cli) -> Result<()> {
+    let scenarios = wanted(cli);
+    let runner = Runner::new(cli.programs.clone())?;
     let mut progress = Progress::new(scenarios.len());
     let mut outcomes = Vec::new();
     for scenario in scenarios {
-        let outcome = runner.run(scenario, &mut progress)?;
+        let outcome = runner.run(scenario, &outcomes, &mut progress)?;
         progress.clear();
         for line in lines(&outcome) {
             println!("{line}");

@@ -18,6 +18,12 @@ pub(crate) enum Contender {
     Windlass,
     /// kube-runtime.
     Runtime,
+    /// client-go's shared informer.
+    ClientGo,
+    /// controller-runtime's manager, with one controller.
+    ControllerRuntime,
+    /// The real kube-apiserver with etcd, the peer of the embedded server.
+    KubeApiserver,
     /// The same bytes read, and decoded once into what is kept, and nothing else.
     Floor,
 }
@@ -29,6 +35,19 @@ pub(crate) enum Lists {
     Paged,
     /// As a watch that begins with everything: Windlass' default.
     Streamed,
+}
+
+/// What a store keeps of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum Keeps {
+    /// The decoded object.
+    Typed,
+    /// The JSON of the object, which nobody looks at.
+    Packed,
+    /// The JSON of the object, which whoever is told of it decodes.
+    Decoded,
+    /// Its metadata, which is all that is asked for.
+    Metadata,
 }
 
 /// A kind that can be followed.
@@ -67,13 +86,33 @@ pub(crate) struct Following {
 // === impl Contender ===
 
 impl Contender {
-    pub(crate) const ALL: [Self; 3] = [Self::Windlass, Self::Runtime, Self::Floor];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Windlass,
+        Self::Runtime,
+        Self::ClientGo,
+        Self::ControllerRuntime,
+        Self::KubeApiserver,
+        Self::Floor,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Windlass => "windlass",
             Self::Runtime => "kube-runtime",
+            Self::ClientGo => "client-go",
+            Self::ControllerRuntime => "controller-runtime",
+            Self::KubeApiserver => "kube-apiserver",
             Self::Floor => "floor",
         }
+    }
+
+    /// Whether it is written in Go, and so measured by `bench/peers`.
+    pub(crate) fn in_go(self) -> bool {
+        matches!(self, Self::ClientGo | Self::ControllerRuntime)
+    }
+
+    /// Whether Windlass is compared with it, rather than both with it.
+    pub(crate) fn is_peer(self) -> bool {
+        !matches!(self, Self::Windlass | Self::Floor)
     }
 }

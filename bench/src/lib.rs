@@ -14,6 +14,9 @@ mod contender;
 mod measure;
 mod seen;
 
+// Who serves it, where servers are compared.
+mod servers;
+
 // What is compared, and how often.
 mod progress;
 mod scenario;

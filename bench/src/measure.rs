@@ -30,11 +30,17 @@ pub(crate) struct Moment {
     meter: Option<Meter>,
     live: usize,
     allocations: usize,
+    resident: Option<u64>,
 }
 
 // === impl Measured ===
 
 impl Measured {
+    /// What a child printed.
+    pub(crate) fn read(printed: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(printed)
+    }
+
     pub(crate) fn set(&mut self, what: &str, number: f64) {
         self.numbers.insert(what.to_owned(), number);
     }
@@ -52,6 +58,7 @@ impl Moment {
             meter,
             live: meter.map_or(0, |meter| (meter.live)()),
             allocations: meter.map_or(0, |meter| (meter.allocations)()),
+            resident: status("VmRSS:"),
             cpu: nanoseconds(ClockId::ProcessCPUTime),
             wall: monotonic(),
         }
@@ -71,9 +78,12 @@ impl Moment {
 
     /// Notes how many bytes more there are than then, and were at most.
     pub(crate) fn growth(&self, count: usize, measured: &mut Measured) {
+        let count = float(count as u64);
+        if let (Some(then), Some(most)) = (self.resident, status("VmHWM:")) {
+            measured.set("rss_bytes", float(most.saturating_sub(then)) / count);
+        }
         if let Some(meter) = self.meter {
             let since = |bytes: usize| float(bytes.saturating_sub(self.live) as u64);
-            let count = float(count as u64);
             measured.set("settled_bytes", since((meter.live)()) / count);
             measured.set("peak_bytes", since((meter.peak)()) / count);
         }
@@ -83,6 +93,14 @@ impl Moment {
 /// Nanoseconds of the clock that all processes share.
 pub(crate) fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic)
+}
+
+/// A line of what Linux knows of this process, in bytes; none elsewhere.
+fn status(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim_end().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// The loss is beyond the fifteenth digit.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// The version of the first object; ten digits, so that every later one has ten too.
 pub(crate) const FIRST_VERSION: u64 = 1_000_000_000;
@@ -82,6 +83,21 @@ impl Template {
         Self::of(format!("{{{}", &whole[metadata..]))
     }
 
+    /// The metadata of an object, as it stands in a list and in a watch event alike.
+    pub(crate) fn metadata(kind: Kind) -> Self {
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            #[serde(borrow)]
+            metadata: &'a RawValue,
+        }
+        let whole = compact(kind.pretty());
+        let object: Object<'_> = serde_json::from_str(&whole).expect("it has metadata");
+        Self::of(format!(
+            r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}}"#,
+            object.metadata
+        ))
+    }
+
     fn of(json: String) -> Self {
         let json = json.into_bytes();
         let find = |place: &[u8]| {
@@ -158,6 +174,7 @@ fn compact(pretty: &str) -> String {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    use kube::{Resource, core::PartialObjectMeta};
     use serde::de::DeserializeOwned;
 
     use super::{Kind, Template, index_of};
@@ -169,15 +186,22 @@ mod tests {
     }
 
     #[track_caller]
-    fn check<K: DeserializeOwned + kube::Resource>(kind: Kind) {
-        for template in [Template::whole(kind), Template::item(kind)] {
-            let mut json = Vec::new();
-            template.render(42, 1_000_000_007, 5, &mut json);
-            assert_eq!(json.len(), template.len(), "{kind:?}");
-            let object: K = serde_json::from_slice(&json).expect("decodes");
-            let meta = object.meta();
+    fn check<K: DeserializeOwned + Resource<DynamicType = ()>>(kind: Kind) {
+        let whole = decode::<K>(&Template::whole(kind));
+        let item = decode::<K>(&Template::item(kind));
+        let slim = decode::<PartialObjectMeta<K>>(&Template::metadata(kind));
+        for meta in [whole.meta(), item.meta(), slim.meta()] {
             assert_eq!(meta.resource_version.as_deref(), Some("1000000007"));
             assert_eq!(meta.name.as_deref().and_then(index_of), Some(42));
+            assert!(meta.managed_fields.is_some(), "{kind:?}");
         }
+    }
+
+    #[track_caller]
+    fn decode<K: DeserializeOwned>(template: &Template) -> K {
+        let mut json = Vec::new();
+        template.render(42, 1_000_000_007, 5, &mut json);
+        assert_eq!(json.len(), template.len());
+        serde_json::from_slice(&json).expect("decodes")
     }
 }

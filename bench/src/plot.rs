@@ -81,13 +81,25 @@ fn colour(who: &str) -> &'static str {
     match who {
         "windlass" => "#1b6ca8",
         "floor" => "#bbbbbb",
+        "client-go" => "#5f8f4e",
+        "controller-runtime" => "#8a63a6",
         _ => "#d9822b",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bars, Group};
+    use std::collections::BTreeSet;
+
+    use super::{Bars, Group, colour};
+    use crate::contender::Contender;
+
+    #[test]
+    fn each_contender_has_its_own_colour() {
+        let colours: BTreeSet<_> = Contender::ALL.map(|it| colour(it.name())).into();
+        // A server and a reader are in no group together.
+        assert_eq!(colours.len(), Contender::ALL.len() - 1);
+    }
 
     #[test]
     fn the_longest_bar_of_a_group_is_as_long_as_any_other_groups() {

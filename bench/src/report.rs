@@ -2,18 +2,20 @@
 
 mod table;
 
-use std::{fs, path::Path, process::Command};
+use std::{fmt::Write as _, fs, path::Path, process::Command};
 
 use crate::{
     Result,
     contender::Contender,
     plot::{Bars, Group},
-    scenario::{Better, Number, Outcome},
+    scenario::{Better, Number, Outcome, Served},
 };
 
-/// The lines of one scenario: `NAME windlass=X peer=Y ratio=Z floor=F`.
+/// The lines of one scenario:
+/// `NAME windlass=X peer=Y ratio=Z floor=F client-go=.. controller-runtime=..`.
 ///
-/// The ratio is how many times better Windlass is.
+/// The ratio is how many times better Windlass is than the first peer. A peer that is better
+/// than Windlass is named at the end.
 pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     let numbers = outcome.scenario.numbers.iter();
     numbers.map(|number| line(outcome, *number)).collect()
@@ -24,15 +26,39 @@ fn line(outcome: &Outcome, number: Number) -> String {
         median(outcome, contender, number)
             .map_or_else(|| "-".to_owned(), |median| number.unit.show(median))
     };
-    format!(
+    let mut peers = outcome.peers();
+    let mut line = format!(
         "{}-{} windlass={} peer={} ratio={} floor={}",
         outcome.scenario.name,
         number.suffix,
         show(Contender::Windlass),
-        show(Contender::Runtime),
+        peers.next().map_or_else(|| "-".to_owned(), show),
         ratio(outcome, number),
         show(Contender::Floor),
-    )
+    );
+    for peer in peers {
+        _ = write!(line, " {}={}", peer.name(), show(peer));
+    }
+    if let Some(better) = better(outcome, number) {
+        _ = write!(line, " better={}", better.name());
+    }
+    line
+}
+
+/// The best of the peers that are better than Windlass.
+fn better(outcome: &Outcome, number: Number) -> Option<Contender> {
+    let windlass = median(outcome, Contender::Windlass, number)?;
+    let peers = outcome.peers();
+    let peers = peers.filter_map(|peer| Some((median(outcome, peer, number)?, peer)));
+    let best = match number.better {
+        Better::Less => peers
+            .filter(|(median, _)| *median < windlass)
+            .min_by(|one, other| one.0.total_cmp(&other.0)),
+        Better::More => peers
+            .filter(|(median, _)| *median > windlass)
+            .max_by(|one, other| one.0.total_cmp(&other.0)),
+    };
+    best.map(|(_, peer)| peer)
 }
 
 fn median(outcome: &Outcome, contender: Contender, number: Number) -> Option<f64> {
@@ -42,7 +68,8 @@ fn median(outcome: &Outcome, contender: Contender, number: Number) -> Option<f64
 
 fn ratio(outcome: &Outcome, number: Number) -> String {
     let windlass = median(outcome, Contender::Windlass, number);
-    let peer = median(outcome, Contender::Runtime, number);
+    let peer = outcome.peers().next();
+    let peer = peer.and_then(|peer| median(outcome, peer, number));
     let ratio = match (number.better, windlass, peer) {
         (Better::Less, Some(windlass), Some(peer)) if windlass > 0.0 => peer / windlass,
         (Better::More, Some(windlass), Some(peer)) if peer > 0.0 => windlass / peer,
@@ -98,12 +125,19 @@ impl<'o> Report<'o> {
     fn tables(&self, root: &Path) -> String {
         let mut text = machine(root, self.seconds);
         text.push_str("\n![CPU](performance/cpu.svg)\n\n![Memory](performance/memory.svg)\n\n");
-        text.push_str(table::HEAD);
-        for outcome in self.outcomes {
-            for number in &outcome.scenario.numbers {
-                text.push_str(&table::row(outcome, *number, &ratio(outcome, *number)));
+        // Servers are compared with another peer than those who read from one.
+        let (servers, readers): (Vec<_>, Vec<_>) = self
+            .outcomes
+            .iter()
+            .partition(|outcome| outcome.scenario.served == Served::Contender);
+        for outcomes in [readers, servers] {
+            if !outcomes.is_empty() {
+                text.push_str(&table::of(&outcomes));
+                text.push('\n');
             }
         }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
         text
     }
 
@@ -172,4 +206,55 @@ fn version(root: &Path, package: &str) -> String {
     lock.split_once(&entry)
         .and_then(|(_, rest)| rest.split_once('"'))
         .map_or_else(|| "unknown".to_owned(), |(version, _)| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+    use crate::{
+        contender::Contender,
+        measure::Measured,
+        scenario::{Number, Outcome, catalogue},
+    };
+
+    /// Some samples of a scenario.
+    pub(super) fn outcome() -> Outcome {
+        let mut scenario = catalogue(true).remove(0);
+        "P1-pod".clone_into(&mut scenario.name);
+        scenario.numbers = vec![Number::CPU, Number::SETTLED];
+        scenario.contenders = vec![
+            Contender::Windlass,
+            Contender::Runtime,
+            Contender::ClientGo,
+            Contender::Floor,
+        ];
+        let mut outcome = Outcome::new(scenario);
+        for (contender, printed) in [
+            (
+                Contender::Windlass,
+                r#"{"numbers":{"cpu_us":2,"settled_bytes":2000,"wall_us":9}}"#,
+            ),
+            (Contender::Runtime, r#"{"numbers":{"cpu_us":4.0}}"#),
+            (Contender::Runtime, r#"{"numbers":{"cpu_us":2.0}}"#),
+            (Contender::ClientGo, r#"{"numbers":{"cpu_us":1.5}}"#),
+            (Contender::Floor, r#"{"numbers":{"cpu_us":1}}"#),
+        ] {
+            let measured = Measured::read(printed.as_bytes()).expect("as a child prints it");
+            for number in [Number::CPU, Number::SETTLED] {
+                outcome.note(contender, number, &measured);
+            }
+        }
+        outcome
+    }
+
+    #[test]
+    fn a_line_names_the_peer_that_is_better() {
+        assert_eq!(
+            lines(&outcome()),
+            [
+                "P1-pod-cpu windlass=2.0us peer=3.0us ratio=1.50 floor=1.0us client-go=1.5us better=client-go",
+                "P1-pod-settled windlass=2.0KB peer=- ratio=- floor=- client-go=-",
+            ]
+        );
+    }
 }

@@ -1,15 +1,17 @@
 //! What is compared, and how often.
 
 mod catalogue;
+mod programs;
 mod run;
 
 pub(crate) use self::{
     catalogue::catalogue,
+    programs::Programs,
     run::{Outcome, Runner},
 };
 use crate::{
     child::Task,
-    contender::{Contender, Lists},
+    contender::{Contender, Keeps, Lists},
     objects::Kind,
 };
 
@@ -20,12 +22,23 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     pub(crate) served: Served,
     pub(crate) task: Task,
+    pub(crate) keeps: Keeps,
     pub(crate) kind: Kind,
     pub(crate) count: usize,
     pub(crate) lists: Lists,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) numbers: Vec<Number>,
     pub(crate) repeats: usize,
+
+    /// The scenario whose samples are taken for those who do the same there, if it was run.
+    pub(crate) like: Option<Like>,
+}
+
+/// A scenario in which some contenders do the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Like {
+    pub(crate) name: String,
+    pub(crate) contenders: Vec<Contender>,
 }
 
 /// Who answers.
@@ -37,6 +50,8 @@ pub(crate) enum Served {
     Embedded,
     /// The embedded API server, in the child, without a socket.
     InProcess,
+    /// The contender, which is a server.
+    Contender,
 }
 
 /// One number that is compared.
@@ -58,6 +73,7 @@ pub(crate) enum Unit {
     Microseconds,
     Bytes,
     Count,
+    Times,
 }
 
 /// Which of two numbers is better.
@@ -74,6 +90,12 @@ impl Number {
     pub(crate) const WALL: Self = Self::timed("wall_us", "wall");
     pub(crate) const P50: Self = Self::timed("p50_us", "p50");
     pub(crate) const P99: Self = Self::timed("p99_us", "p99");
+    pub(crate) const QUIET_P99: Self = Self::timed("quiet_p99_us", "quiet-p99");
+    pub(crate) const READY: Self = Self::timed("ready_us", "ready");
+    pub(crate) const RSS: Self = Self {
+        counted: false,
+        ..Self::counted("rss_bytes", "rss", Unit::Bytes)
+    };
     pub(crate) const SETTLED: Self = Self::counted("settled_bytes", "settled", Unit::Bytes);
     pub(crate) const PEAK: Self = Self::counted("peak_bytes", "peak", Unit::Bytes);
     pub(crate) const RELIST_PEAK: Self = Self::counted("relist_peak_bytes", "peak", Unit::Bytes);
@@ -87,6 +109,24 @@ impl Number {
         better: Better::More,
         ..Self::counted("delivered", "delivered", Unit::Count)
     };
+
+    /// How many times later the others are than in the quiet run.
+    pub(crate) const SLOWDOWN: Self = Self {
+        counted: false,
+        ..Self::counted("slowdown", "slowdown", Unit::Times)
+    };
+    pub(crate) const CREATES: Self = Self::rate("creates_per_second", "creates/s");
+    pub(crate) const CREATES_AT_ONCE: Self =
+        Self::rate("creates_at_once_per_second", "creates-32-at-once/s");
+    pub(crate) const EVENTS: Self = Self::rate("events_per_second", "events/s");
+
+    const fn rate(measure: &'static str, suffix: &'static str) -> Self {
+        Self {
+            counted: false,
+            better: Better::More,
+            ..Self::counted(measure, suffix, Unit::Count)
+        }
+    }
 
     const fn timed(measure: &'static str, suffix: &'static str) -> Self {
         Self {
@@ -109,6 +149,14 @@ impl Number {
     }
 }
 
+impl Number {
+    /// Whether the number of this contender comes from the children that count allocations.
+    /// Those in Go know their memory all the time, and are asked once.
+    pub(crate) fn pass(&self, contender: Contender) -> bool {
+        self.counted && !contender.in_go()
+    }
+}
+
 // === impl Unit ===
 
 impl Unit {
@@ -122,6 +170,7 @@ impl Unit {
             Self::Bytes => format!("{number:.0}B"),
             Self::Count if number >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
             Self::Count => format!("{number:.1}"),
+            Self::Times => format!("{number:.2}"),
         }
     }
 }

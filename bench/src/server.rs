@@ -29,9 +29,28 @@ pub(crate) struct LoadServer {
 struct Load {
     kind: Kind,
     count: usize,
-    item: Template,
-    whole: Template,
+    whole: Form,
+    metadata: Form,
     orders: watch::Sender<Orders>,
+}
+
+/// Which form of an object a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Whole,
+    Metadata,
+}
+
+/// One of the forms in which a client can have objects.
+#[derive(Debug)]
+struct Form {
+    /// What an object is called where it is told: its kind, and the version of that.
+    kind: &'static str,
+    api_version: &'static str,
+
+    /// An object in a list, and in an event.
+    item: Template,
+    event: Template,
 }
 
 /// What the watches are to do.
@@ -39,16 +58,20 @@ struct Load {
 struct Orders {
     /// Watches that were opened under a lower number learn that their history is gone.
     expired: u64,
+    /// How often there were orders to send updates.
+    round: u64,
     /// Which updates to send.
-    updates: Option<Updates>,
+    updates: Updates,
 }
 
 /// Updates, of one object after the other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Updates {
     events: usize,
     /// How many a second; as many as can be, if zero.
     rate: u64,
+    /// How many updates a second of the last object go between them.
+    hot: u64,
 }
 
 // === impl LoadServer ===
@@ -61,8 +84,18 @@ impl LoadServer {
         let load = Arc::new(Load {
             kind,
             count,
-            item: Template::item(kind),
-            whole: Template::whole(kind),
+            whole: Form {
+                kind: kind.type_name(),
+                api_version: "v1",
+                item: Template::item(kind),
+                event: Template::whole(kind),
+            },
+            metadata: Form {
+                kind: "PartialObjectMetadata",
+                api_version: "meta.k8s.io/v1",
+                item: Template::metadata(kind),
+                event: Template::metadata(kind),
+            },
             orders: watch::Sender::default(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -104,16 +137,37 @@ async fn accept(listener: TcpListener, load: Arc<Load>) -> std::io::Result<()> {
     }
 }
 
+// === impl Shape ===
+
+impl Shape {
+    /// What an `Accept` asks for.
+    fn of(accept: &[u8]) -> Self {
+        let partial = b"as=PartialObjectMetadata";
+        if accept.windows(partial.len()).any(|it| it == partial) {
+            Self::Metadata
+        } else {
+            Self::Whole
+        }
+    }
+}
+
 // === impl Load ===
 
 impl Load {
+    fn form(&self, shape: Shape) -> &Form {
+        match shape {
+            Shape::Whole => &self.whole,
+            Shape::Metadata => &self.metadata,
+        }
+    }
+
     /// The version of a list.
     fn version(&self, orders: &Orders) -> u64 {
         FIRST_VERSION + self.count as u64 + orders.expired
     }
 }
 
-/// The version of update number `event`, when there are `count` objects.
+/// The version of update number `event` of a watch, when there are `count` objects.
 pub(crate) fn update_version(count: usize, event: usize) -> u64 {
     FIRST_VERSION + 2 * count as u64 + event as u64
 }

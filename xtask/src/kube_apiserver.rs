@@ -10,10 +10,9 @@ use std::{
 use clap::Args;
 use serde_json::Value;
 
-use crate::{Result, repository::Repository};
+use crate::{Result, go::Program, repository::Repository};
 
 mod envtest;
-mod go;
 
 pub(crate) use self::envtest::Envtest;
 
@@ -48,6 +47,9 @@ pub(crate) enum Found {
     /// There is none, for this reason.
     Nothing(String),
 }
+
+/// Where its sources are.
+const FOLDER: &str = "tests/kube-apiserver";
 
 /// Where envtest's binaries are, by the convention of controller-runtime.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
@@ -98,9 +100,24 @@ pub(crate) fn find(repository: &Repository) -> Result<Found> {
     if let Some(assets) = env::var_os(ASSETS).filter(|assets| !assets.is_empty()) {
         return envtest::find(repository, Path::new(&assets)).map(Found::Server);
     }
-    let program = go::Program::read(repository)?;
-    match program.missing() {
+    let program = Program::read(repository, FOLDER, "kube-apiserver/kube-apiserver")?;
+    match program.missing("kube-apiserver") {
         Some(reason) => Ok(Found::Nothing(format!("{reason}, and {ASSETS} is not set"))),
-        None => program.build().map(Found::Server),
+        None => build(program).map(Found::Server),
     }
+}
+
+fn build(program: Program) -> Result<RealServer> {
+    let version = program.value("k8s.io/kubernetes ")?;
+    let package = "k8s.io/component-base/version";
+    let mut numbers = version.trim_start_matches('v').split('.');
+    let (major, minor) = (
+        numbers.next().unwrap_or("1"),
+        numbers.next().unwrap_or_default(),
+    );
+    let flags = format!(
+        "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    );
+    let program = program.build(&format!("kube-apiserver {version}"), &flags)?;
+    Ok(RealServer { program, version })
 }

@@ -16,6 +16,7 @@ mod test;
 
 // What they share.
 mod duration;
+mod go;
 mod progress;
 
 // What must hold of the repository itself.

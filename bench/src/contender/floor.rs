@@ -4,16 +4,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use http::Request;
+use http::{Request, header::ACCEPT};
 use http_body_util::BodyExt as _;
 use k8s_openapi::{
     api::core::v1::{PodSpec, PodStatus},
     apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
 };
 use kube::{Client, client::Body};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::value::RawValue;
 
-use super::Lists;
+use super::{Keeps, Lists};
 use crate::{
     Result,
     objects::{Kind, index_of},
@@ -46,6 +50,18 @@ pub(crate) struct BareConfigMap {
     metadata: BareMeta,
     data: Option<BTreeMap<String, String>>,
     immutable: Option<bool>,
+}
+
+/// Any object of which only metadata is asked for.
+#[derive(Deserialize)]
+pub(crate) struct BareObject {
+    metadata: BareMeta,
+}
+
+/// Any object, as its bytes: whom it concerns is read, and nothing else.
+pub(crate) struct BareText {
+    name: String,
+    _json: Box<RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -90,7 +106,6 @@ struct Event<T> {
 
 /// Whom an object on a page concerns, which is all that a relist of unchanged objects needs.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "it is read, and not looked at")]
 struct Identity {
     metadata: IdentityMeta,
 }
@@ -112,13 +127,14 @@ impl<T: Bare> Kept<T> {
         client: &Client,
         kind: Kind,
         lists: Lists,
+        keeps: Keeps,
         count: usize,
     ) -> Result<Self> {
         let path = kind.path();
         let mut objects = Vec::with_capacity(count);
         let version = match lists {
             Lists::Paged => {
-                pages::<T>(client, kind, |object| objects.push(Arc::new(object))).await?
+                pages::<T>(client, kind, keeps, |object| objects.push(Arc::new(object))).await?
             }
             Lists::Streamed => String::new(),
         };
@@ -128,9 +144,8 @@ impl<T: Bare> Kept<T> {
                 "{path}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
             ),
         };
-        let watch = client
-            .send(Request::get(watch).body(Body::empty())?)
-            .await?;
+        let watch = Request::get(watch).header(ACCEPT, accept(keeps, ""));
+        let watch = client.send(watch.body(Body::empty())?).await?;
         let mut kept = Self {
             objects,
             watch: watch.into_body(),
@@ -178,21 +193,23 @@ impl<T: Bare> Kept<T> {
 }
 
 /// Reads all pages, of each object only whom it concerns.
-pub(crate) async fn identities(client: &Client, kind: Kind) -> Result<()> {
+pub(crate) async fn identities(client: &Client, kind: Kind, keeps: Keeps) -> Result<()> {
     let mut read = 0_usize;
-    pages::<Identity>(client, kind, |_| read += 1).await?;
+    pages::<Identity>(client, kind, keeps, |_| read += 1).await?;
     Ok(())
 }
 
 async fn pages<T: DeserializeOwned>(
     client: &Client,
     kind: Kind,
+    keeps: Keeps,
     mut each: impl FnMut(T),
 ) -> Result<String> {
     let mut token = String::new();
     loop {
         let url = format!("{}?limit=500&continue={token}", kind.path());
-        let answer = client.send(Request::get(url).body(Body::empty())?).await?;
+        let request = Request::get(url).header(ACCEPT, accept(keeps, "List"));
+        let answer = client.send(request.body(Body::empty())?).await?;
         let body = answer.into_body().collect().await?.to_bytes();
         let page: Page<T> = serde_json::from_slice(&body)?;
         page.items.into_iter().for_each(&mut each);
@@ -200,6 +217,16 @@ async fn pages<T: DeserializeOwned>(
         if token.is_empty() {
             return Ok(page.metadata.resource_version);
         }
+    }
+}
+
+/// What is asked for: the objects, or of each only the metadata.
+fn accept(keeps: Keeps, list: &str) -> String {
+    match keeps {
+        Keeps::Metadata => {
+            format!("application/json;as=PartialObjectMetadata{list};v=v1;g=meta.k8s.io")
+        }
+        _ => "application/json".to_owned(),
     }
 }
 
@@ -221,5 +248,28 @@ impl Bare for BarePod {
 impl Bare for BareConfigMap {
     fn name(&self) -> &str {
         &self.metadata.name
+    }
+}
+
+impl Bare for BareObject {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+impl Bare for BareText {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<'de> Deserialize<'de> for BareText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(from)?;
+        let identity: Identity = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        Ok(Self {
+            name: identity.metadata.name,
+            _json: json,
+        })
     }
 }

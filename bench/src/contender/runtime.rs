@@ -64,9 +64,10 @@ pub(crate) async fn controller<K: Object>(
         });
     }
     let store = controller.store();
-    let noop = |object: Arc<K>, seen: Arc<Seen>| {
+    let noop = |object: Arc<K>, seen: Arc<Seen>| async move {
         seen.object(&*object);
-        ready(Ok::<_, Infallible>(Action::await_change()))
+        seen.or_hang(&*object).await;
+        Ok::<_, Infallible>(Action::await_change())
     };
     let results = controller.run(
         noop,

@@ -6,44 +6,23 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{InformerController, Outcome, Request};
-use windlass_informer::{HealthState, Informer, ListWatch};
+use windlass_informer::{HealthState, Informer, ListWatch, Packed, Source, Stored};
 
-use super::{Following, Lists, Object};
+use super::{Following, Keeps, Lists, Object};
 use crate::{Result, seen::Seen};
 
 /// A store, and whoever listens to it, once it is whole.
 pub(crate) async fn store<K: Object>(
     client: Client,
     lists: Lists,
+    keeps: Keeps,
     seen: Option<Arc<Seen>>,
 ) -> Result<Following> {
-    let informer = informer::<K>(client, lists);
-    if let Some(seen) = seen {
-        let mut events = informer.subscribe();
-        tokio::spawn(async move {
-            while let Some(event) = events.next().await {
-                if let Some(object) = event.object() {
-                    seen.object(&**object);
-                }
-            }
-        });
-    }
-    tokio::spawn({
-        let informer = informer.clone();
-        async move { informer.run(CancellationToken::new()).await }
-    });
-    informer.synced().await;
-    informer
-        .until(|state| matches!(state, HealthState::Watching))
-        .await;
-    let again = informer.clone();
-    Ok(Following {
-        relisted: Box::pin(async move {
-            let watches = |state: &HealthState| matches!(state, HealthState::Watching);
-            again.until(|state| !watches(state)).await;
-            again.until(watches).await;
-        }),
-        _kept: Box::new(informer),
+    let source = source::<K>(client, lists);
+    Ok(match keeps {
+        Keeps::Typed | Keeps::Metadata => whole(informer(source), seen, typed).await,
+        Keeps::Packed => whole(informer(source.packed()), seen, untouched).await,
+        Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
     })
 }
 
@@ -51,18 +30,20 @@ pub(crate) async fn store<K: Object>(
 pub(crate) async fn controller<K: Object>(
     client: Client,
     lists: Lists,
+    keeps: Keeps,
     seen: Arc<Seen>,
     broken: bool,
 ) -> Result<Following> {
     let controller = InformerController::new();
-    controller.add_informer("healthy", &informer::<K>(client.clone(), lists))?;
-    let noop = Arc::clone(&seen);
-    controller.add_reconciler("healthy", move |request: Request<K>| {
-        noop.object(&**request.object());
-        async { Ok::<_, Infallible>(Outcome::done()) }
-    })?;
+    let healthy = source::<K>(client.clone(), lists);
+    match keeps {
+        Keeps::Typed | Keeps::Metadata => add(&controller, &informer(healthy), &seen, typed)?,
+        Keeps::Packed => add(&controller, &informer(healthy.packed()), &seen, untouched)?,
+        Keeps::Decoded => add(&controller, &informer(healthy.packed()), &seen, decoded)?,
+    }
     if broken {
-        controller.add_informer("broken", &informer::<Secret>(client, lists))?;
+        let secrets = source::<Secret>(client, lists);
+        controller.add_informer("broken", &informer(secrets))?;
         controller.add_reconciler("broken", |_: Request<Secret>| async {
             Ok::<_, Infallible>(Outcome::done())
         })?;
@@ -78,9 +59,78 @@ pub(crate) async fn controller<K: Object>(
     })
 }
 
-fn informer<K: Object>(client: Client, lists: Lists) -> Informer<K> {
-    let source = ListWatch::new(Api::<K>::all(client));
-    Informer::builder(source.streamed_lists(lists == Lists::Streamed))
-        .on_error(|_| {})
-        .build()
+async fn whole<S: Stored>(
+    informer: Informer<S>,
+    seen: Option<Arc<Seen>>,
+    look: fn(&Seen, &S),
+) -> Following {
+    if let Some(seen) = seen {
+        let mut events = informer.subscribe();
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                if let Some(object) = event.object() {
+                    look(&seen, object);
+                }
+            }
+        });
+    }
+    tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    });
+    informer.synced().await;
+    informer
+        .until(|state| matches!(state, HealthState::Watching))
+        .await;
+    let again = informer.clone();
+    Following {
+        relisted: Box::pin(async move {
+            let watches = |state: &HealthState| matches!(state, HealthState::Watching);
+            again.until(|state| !watches(state)).await;
+            again.until(watches).await;
+        }),
+        _kept: Box::new(informer),
+    }
+}
+
+fn add<S: Stored>(
+    controller: &InformerController,
+    informer: &Informer<S>,
+    seen: &Arc<Seen>,
+    look: fn(&Seen, &S),
+) -> Result<()> {
+    controller.add_informer("healthy", informer)?;
+    let seen = Arc::clone(seen);
+    controller.add_reconciler("healthy", move |request: Request<S>| {
+        let seen = Arc::clone(&seen);
+        async move {
+            let object = request.object();
+            look(&seen, object);
+            seen.or_hang(&**object).await;
+            Ok::<_, Infallible>(Outcome::done())
+        }
+    })?;
+    Ok(())
+}
+
+fn typed<K: Object>(seen: &Seen, object: &K) {
+    seen.object(object);
+}
+
+fn untouched<K: Object>(seen: &Seen, object: &Packed<K>) {
+    seen.named(object);
+}
+
+fn decoded<K: Object>(seen: &Seen, object: &Packed<K>) {
+    if let Ok(object) = object.get() {
+        seen.object(&*object);
+    }
+}
+
+fn source<K: Object>(client: Client, lists: Lists) -> ListWatch<K> {
+    ListWatch::new(Api::<K>::all(client)).streamed_lists(lists == Lists::Streamed)
+}
+
+fn informer<S: Stored>(source: impl Source<S>) -> Informer<S> {
+    Informer::builder(source).on_error(|_| {}).build()
 }

@@ -1,10 +1,11 @@
 //! All comparisons, in the order in which they run.
 
-use super::{Number, Scenario, Served};
+use super::{Like, Number, Scenario, Served};
 use crate::{
-    child::Task,
-    contender::{Contender, Lists},
+    child::{Task, Trouble},
+    contender::{Contender, Keeps, Lists},
     objects::{Kind, short},
+    servers::Load,
 };
 
 /// All comparisons; small ones if `quick`.
@@ -15,7 +16,11 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
         size.cold_start(),
         size.updates(),
         size.relist(),
-        vec![size.latency(), size.broken_watch()],
+        size.stores(),
+        size.latency(),
+        vec![size.broken_watch()],
+        size.troubles(),
+        vec![size.servers()],
     ]
     .concat()
 }
@@ -25,6 +30,24 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
 struct Size {
     quick: bool,
 }
+
+/// Those whose store alone is measured.
+const STORES: [Contender; 4] = [
+    Contender::Windlass,
+    Contender::Runtime,
+    Contender::ClientGo,
+    Contender::Floor,
+];
+
+/// Those who can read from a server without a socket.
+const RUST: [Contender; 3] = [Contender::Windlass, Contender::Runtime, Contender::Floor];
+
+/// Those whose handler is called, as one's own is.
+const CONTROLLERS: [Contender; 3] = [
+    Contender::Windlass,
+    Contender::Runtime,
+    Contender::ControllerRuntime,
+];
 
 const BOTH: [Kind; 2] = [Kind::Configmap, Kind::Pod];
 
@@ -45,27 +68,40 @@ impl Size {
             name: format!("{id}-{}-{}", kind.name(), short(count)),
             served: Served::Load,
             task,
+            keeps: Keeps::Typed,
             kind,
             count,
             lists: Lists::Paged,
-            contenders: Contender::ALL.to_vec(),
+            contenders: STORES.to_vec(),
             numbers: vec![
                 Number::CPU,
                 Number::WALL,
                 Number::SETTLED,
                 Number::PEAK,
+                Number::RSS,
                 Number::ALLOCATIONS,
             ],
             repeats: self.pick(3, 1),
+            like: None,
         }
+    }
+
+    /// All `numbers`; when quick only those that need no second process of each contender.
+    fn of(self, numbers: &[Number]) -> Vec<Number> {
+        let numbers = numbers.iter().copied();
+        numbers.filter(|it| !self.quick || !it.counted).collect()
     }
 
     /// The embedded API server, on a port and in the process.
     fn embedded(self) -> Vec<Scenario> {
-        let sync = |kind, count| Scenario {
-            served: Served::Embedded,
-            repeats: self.pick(5, 1),
-            ..self.base("sync", kind, count, Task::Sync)
+        let sync = |kind, count| {
+            let base = self.base("sync", kind, count, Task::Sync);
+            Scenario {
+                served: Served::Embedded,
+                contenders: RUST.to_vec(),
+                numbers: self.of(&base.numbers),
+                ..base
+            }
         };
         let configs = sync(Kind::Configmap, 10_000);
         let in_process = Scenario {
@@ -79,30 +115,45 @@ impl Size {
 
     /// P1: from nothing to whole.
     fn cold_start(self) -> Vec<Scenario> {
-        let sizes = [self.pick(100_000, 10_000), self.pick(50_000, 2_000)];
-        let of = |(kind, count)| {
-            let handled = Scenario {
-                contenders: vec![Contender::Windlass, Contender::Runtime],
-                numbers: vec![Number::CPU, Number::WALL],
-                ..self.base("P1-handled", kind, count, Task::Start)
-            };
-            [
-                self.base("P1", kind, count, Task::Sync),
-                streamed(self.base("P1", kind, self.few(), Task::Sync)),
-                handled,
-            ]
+        BOTH.into_iter().flat_map(|kind| self.lists(kind)).collect()
+    }
+
+    fn lists(self, kind: Kind) -> Vec<Scenario> {
+        let count = match kind {
+            Kind::Configmap => self.pick(100_000, 10_000),
+            Kind::Pod => self.pick(100_000, 2_000),
         };
-        BOTH.into_iter().zip(sizes).flat_map(of).collect()
+        let streaming = streamed(self.base("P1", kind, self.few(), Task::Sync));
+        let streaming = Scenario {
+            numbers: self.of(&streaming.numbers),
+            ..streaming
+        };
+        let handled = Scenario {
+            contenders: CONTROLLERS.to_vec(),
+            numbers: vec![Number::CPU, Number::WALL],
+            ..self.base("P1-handled", kind, count, Task::Start)
+        };
+        let mut all = vec![self.base("P1", kind, count, Task::Sync), streaming, handled];
+        if !self.quick {
+            all.push(self.base("P1", kind, 1_000, Task::Sync));
+        }
+        all
     }
 
     /// P3: a steady stream of updates.
     fn updates(self) -> Vec<Scenario> {
         let events = self.pick(50_000, 10_000);
         let of = |kind| {
-            let numbers = vec![Number::CPU, Number::WALL, Number::ALLOCATIONS];
+            let numbers = self.of(&[Number::CPU, Number::WALL, Number::ALLOCATIONS]);
             let stream = Task::Stream { events, rate: 0 };
             let handle = Task::Handle { events, rate: 0 };
-            [("P3-store", stream), ("P3", handle)].map(|(id, task)| Scenario {
+            let handlers = [&CONTROLLERS[..], &[Contender::Floor]].concat();
+            let both = [
+                ("P3-store", stream, STORES.to_vec()),
+                ("P3", handle, handlers),
+            ];
+            both.map(|(id, task, contenders)| Scenario {
+                contenders,
                 numbers: numbers.clone(),
                 ..self.base(id, kind, self.few(), task)
             })
@@ -124,20 +175,70 @@ impl Size {
         BOTH.into_iter().map(of).collect()
     }
 
+    /// P1 to P3 in the other forms that a store can have.
+    fn stores(self) -> Vec<Scenario> {
+        let kinds = if self.quick { &BOTH[1..] } else { &BOTH };
+        kinds
+            .iter()
+            .flat_map(|kind| self.stores_of(*kind))
+            .collect()
+    }
+
+    fn stores_of(self, kind: Kind) -> Vec<Scenario> {
+        let (lists, updates) = (self.lists(kind), self.updates());
+        let relists = self.relist();
+        let find = |all: &[Scenario], id: &str| {
+            let mut all = all.iter();
+            all.find(|it| it.kind == kind && it.name.starts_with(id))
+                .cloned()
+                .expect("the scenario is there")
+        };
+        let list = find(&lists, "P1-");
+        let relist = find(&relists, "P2-");
+        let update = find(&updates, &format!("P3-{}", kind.name()));
+        let peers = |scenario: &Scenario| {
+            let contenders = scenario.contenders.iter().copied();
+            contenders.filter(|it| it.is_peer()).collect::<Vec<_>>()
+        };
+        // What the peers keep is the same, whatever we do: they are not measured twice.
+        let packed = |id, scenario: &Scenario| Scenario {
+            like: Some(Like {
+                name: scenario.name.clone(),
+                contenders: peers(scenario),
+            }),
+            ..kept(id, Keeps::Packed, scenario)
+        };
+        let decoded = Scenario {
+            like: Some(Like {
+                name: update.name.clone(),
+                contenders: [peers(&update), vec![Contender::Floor]].concat(),
+            }),
+            ..kept("P3-packed-decoded", Keeps::Decoded, &update)
+        };
+        vec![
+            packed("P1-packed", &list),
+            packed("P2-packed", &relist),
+            packed("P3-packed", &update),
+            decoded,
+            kept("P1-metadata", Keeps::Metadata, &list),
+            kept("P3-metadata", Keeps::Metadata, &update),
+        ]
+    }
+
     /// P4: a thousand updates a second.
-    fn latency(self) -> Scenario {
-        let events = self.pick(10_000, 3_000);
+    fn latency(self) -> Vec<Scenario> {
+        let events = self.pick(10_000, 1_000);
         let rate = 1_000;
-        Scenario {
-            contenders: vec![Contender::Windlass, Contender::Runtime],
+        vec![Scenario {
+            contenders: [&CONTROLLERS[..], &[Contender::ClientGo]].concat(),
             numbers: vec![Number::P50, Number::P99, Number::CPU],
             ..self.base("P4", Kind::Pod, 1_000, Task::Handle { events, rate })
-        }
+        }]
     }
 
     /// P7: one watch that is broken, beside one that is not.
     fn broken_watch(self) -> Scenario {
-        let events = self.pick(2_000, 300);
+        let events = self.pick(2_000, 150);
         let task = Task::Isolation { events, rate: 100 };
         Scenario {
             contenders: vec![Contender::Windlass, Contender::Runtime],
@@ -145,6 +246,61 @@ impl Size {
             repeats: 1,
             ..self.base("P7-broken-watch", Kind::Configmap, events, task)
         }
+    }
+
+    /// P7: one object that is trouble, beside many that are not.
+    fn troubles(self) -> Vec<Scenario> {
+        let events = self.pick(2_000, 500);
+        let of = |(id, by)| {
+            let rate = 500;
+            let task = Task::Disturbed { events, rate, by };
+            Scenario {
+                name: format!("{id}-configmap-{}", short(events)),
+                contenders: CONTROLLERS.to_vec(),
+                numbers: vec![
+                    Number::DELIVERED,
+                    Number::QUIET_P99,
+                    Number::P99,
+                    Number::SLOWDOWN,
+                ],
+                ..self.base(id, Kind::Configmap, events + 1, task)
+            }
+        };
+        [
+            ("P7-hot-object", Trouble::Hot),
+            ("P7-hanging-handler", Trouble::Hanging),
+        ]
+        .map(of)
+        .to_vec()
+    }
+
+    /// P10: the embedded API server, and the real one.
+    fn servers(self) -> Scenario {
+        let load = Load {
+            creates: self.pick(3_000, 300),
+            events: self.pick(1_000, 100),
+        };
+        Scenario {
+            name: "P10-server".to_owned(),
+            served: Served::Contender,
+            contenders: vec![Contender::Windlass, Contender::KubeApiserver],
+            numbers: vec![
+                Number::READY,
+                Number::CREATES,
+                Number::CREATES_AT_ONCE,
+                Number::EVENTS,
+            ],
+            ..self.base("P10", Kind::Configmap, 0, Task::Serve(load))
+        }
+    }
+}
+
+/// The same, in another form of store.
+fn kept(id: &str, keeps: Keeps, scenario: &Scenario) -> Scenario {
+    Scenario {
+        name: format!("{id}-{}-{}", scenario.kind.name(), short(scenario.count)),
+        keeps,
+        ..scenario.clone()
     }
 }
 
@@ -168,6 +324,26 @@ mod tests {
             let all = catalogue(quick);
             let names: BTreeSet<_> = all.iter().map(|scenario| &scenario.name).collect();
             assert_eq!(names.len(), all.len(), "quick: {quick}");
+        }
+    }
+
+    #[test]
+    fn who_does_the_same_as_elsewhere_was_measured_there_before() {
+        let all = catalogue(true);
+        for (index, scenario) in all.iter().enumerate() {
+            let Some(like) = &scenario.like else { continue };
+            let earlier = all[..index].iter().find(|it| it.name == like.name);
+            let earlier = earlier.unwrap_or_else(|| panic!("{} comes later", like.name));
+            for contender in &like.contenders {
+                assert!(earlier.contenders.contains(contender), "{}", scenario.name);
+            }
+            for number in &scenario.numbers {
+                let same = earlier
+                    .numbers
+                    .iter()
+                    .any(|it| it.measure == number.measure);
+                assert!(same, "{}-{}", scenario.name, number.suffix);
+            }
         }
     }
 }

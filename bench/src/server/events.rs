@@ -9,15 +9,21 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-use super::{Load, Orders, Updates, update_version};
+use super::{Form, Load, Orders, Shape, Updates, update_version};
 use crate::{measure::monotonic, objects::FIRST_VERSION};
 
 /// One watch, between two of its events.
 struct Watching {
     load: Arc<Load>,
+    shape: Shape,
     orders: watch::Receiver<Orders>,
     opened: Orders,
     stage: Stage,
+
+    /// How many orders to update were obeyed.
+    rounds: u64,
+    /// How many updates were sent.
+    sent: usize,
 }
 
 enum Stage {
@@ -27,9 +33,16 @@ enum Stage {
     InitialEnd,
     /// Nothing to send until there are orders.
     Waiting,
-    /// Updates, from this one on.
-    Updating(Updates, usize, Option<Interval>),
+    Updating(Updating),
     Ended,
+}
+
+/// One round of updates.
+struct Updating {
+    events: usize,
+    done: usize,
+    ticks: Option<Interval>,
+    hot: Option<Interval>,
 }
 
 // === impl Load ===
@@ -38,11 +51,15 @@ impl Load {
     pub(super) fn events(
         self: &Arc<Self>,
         initial: bool,
+        shape: Shape,
     ) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
         let orders = self.orders.subscribe();
         let opened = *orders.borrow();
         let watching = Watching {
             load: Arc::clone(self),
+            shape,
+            rounds: 0,
+            sent: 0,
             opened,
             orders,
             stage: if initial {
@@ -56,13 +73,17 @@ impl Load {
             Some((bytes, watching))
         })
     }
+}
 
-    fn event(&self, kind: &str, index: usize, version: u64, sent: u64) -> Bytes {
-        let mut line = Vec::with_capacity(self.whole.len() + 40);
+// === impl Form ===
+
+impl Form {
+    fn line(&self, change: &str, index: usize, version: u64, sent: u64) -> Bytes {
+        let mut line = Vec::with_capacity(self.event.len() + 40);
         line.extend_from_slice(b"{\"type\":\"");
-        line.extend_from_slice(kind.as_bytes());
+        line.extend_from_slice(change.as_bytes());
         line.extend_from_slice(b"\",\"object\":");
-        self.whole.render(index, version, sent, &mut line);
+        self.event.render(index, version, sent, &mut line);
         line.extend_from_slice(b"}\n");
         Bytes::from(line)
     }
@@ -72,11 +93,12 @@ impl Load {
 
 impl Watching {
     async fn next(&mut self) -> Option<Bytes> {
+        let form = self.load.form(self.shape);
         loop {
             match &mut self.stage {
                 Stage::Initial(index) if *index < self.load.count => {
                     let version = FIRST_VERSION + *index as u64;
-                    let event = self.load.event("ADDED", *index, version, 0);
+                    let event = form.line("ADDED", *index, version, 0);
                     *index += 1;
                     return Some(event);
                 }
@@ -84,30 +106,24 @@ impl Watching {
                 Stage::InitialEnd => {
                     self.stage = Stage::Waiting;
                     let version = self.load.version(&self.opened);
-                    let kind = self.load.kind.type_name();
+                    let Form {
+                        kind, api_version, ..
+                    } = form;
                     return Some(Bytes::from(format!(
-                        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"{kind}\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{version}\",\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}}}}}}}}\n"
+                        "{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{\"resourceVersion\":\"{version}\",\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}}}}}}}}\n"
                     )));
                 }
                 Stage::Waiting => {
-                    let opened = self.opened;
+                    let (opened, rounds) = (self.opened, self.rounds);
                     let orders = self.orders.wait_for(|orders| {
-                        orders.expired > opened.expired || orders.updates.is_some()
+                        orders.expired > opened.expired || orders.round > rounds
                     });
                     let orders = *orders.await.ok()?;
-                    self.stage = match orders.updates {
-                        Some(updates) => {
-                            let ticks = (updates.rate > 0).then(|| {
-                                let mut ticks = interval(
-                                    Duration::from_secs(1)
-                                        / u32::try_from(updates.rate).unwrap_or(u32::MAX),
-                                );
-                                ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-                                ticks
-                            });
-                            Stage::Updating(updates, 0, ticks)
-                        }
-                        None => Stage::Ended,
+                    self.stage = if orders.round > rounds {
+                        self.rounds = orders.round;
+                        Stage::Updating(Updating::new(orders.updates))
+                    } else {
+                        Stage::Ended
                     };
                     if matches!(self.stage, Stage::Ended) {
                         return Some(Bytes::from_static(
@@ -115,18 +131,58 @@ impl Watching {
                         ));
                     }
                 }
-                Stage::Updating(updates, event, ticks) if *event < updates.events => {
-                    if let Some(ticks) = ticks {
-                        ticks.tick().await;
-                    }
-                    let version = update_version(self.load.count, *event);
-                    let index = *event % self.load.count;
-                    *event += 1;
-                    return Some(self.load.event("MODIFIED", index, version, monotonic()));
+                Stage::Updating(updating) => {
+                    let Some(index) = updating.next(self.load.count).await else {
+                        self.stage = Stage::Waiting;
+                        continue;
+                    };
+                    let version = update_version(self.load.count, self.sent);
+                    self.sent += 1;
+                    return Some(form.line("MODIFIED", index, version, monotonic()));
                 }
-                Stage::Updating(..) => std::future::pending().await,
                 Stage::Ended => return None,
             }
         }
+    }
+}
+
+// === impl Updating ===
+
+impl Updating {
+    fn new(updates: Updates) -> Self {
+        Self {
+            events: updates.events,
+            done: 0,
+            ticks: ticks(updates.rate),
+            hot: ticks(updates.hot),
+        }
+    }
+
+    /// Which object is updated next, of `count`, when its time has come.
+    async fn next(&mut self, count: usize) -> Option<usize> {
+        if self.done == self.events {
+            return None;
+        }
+        tokio::select! {
+            () = tick(&mut self.ticks), if self.ticks.is_some() || self.hot.is_none() => {
+                self.done += 1;
+                Some((self.done - 1) % count)
+            }
+            () = tick(&mut self.hot), if self.hot.is_some() => Some(count - 1),
+        }
+    }
+}
+
+/// Nothing, if as many as can be are wanted, or none.
+fn ticks(rate: u64) -> Option<Interval> {
+    let apart = Duration::from_secs(1).checked_div(u32::try_from(rate).unwrap_or(u32::MAX))?;
+    let mut ticks = interval(apart);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    Some(ticks)
+}
+
+async fn tick(ticks: &mut Option<Interval>) {
+    if let Some(ticks) = ticks {
+        ticks.tick().await;
     }
 }

@@ -4,11 +4,11 @@ use std::{collections::HashMap, convert::Infallible};
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 
-use super::{Load, Updates};
+use super::{Form, Load, Shape, Updates};
 use crate::objects::FIRST_VERSION;
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -30,13 +30,17 @@ impl Load {
                 .get(name)
                 .and_then(|value| value.parse::<usize>().ok())
         };
+        let accept = request.headers().get(header::ACCEPT);
+        let shape = Shape::of(accept.map_or(b"", HeaderValue::as_bytes));
         match request.uri().path() {
             "/bench/go" => {
                 self.orders.send_modify(|orders| {
-                    orders.updates = Some(Updates {
+                    orders.round += 1;
+                    orders.updates = Updates {
                         events: number("events").unwrap_or_default(),
                         rate: number("rate").unwrap_or_default() as u64,
-                    });
+                        hot: number("hot").unwrap_or_default() as u64,
+                    };
                 });
                 answer(StatusCode::OK, Bytes::from_static(b"{}"))
             }
@@ -46,12 +50,13 @@ impl Load {
             }
             path if path == self.kind.path() && query.contains_key("watch") => {
                 let initial = query.contains_key("sendInitialEvents");
-                let frames = self.events(initial).map(|bytes| Ok(Frame::data(bytes)));
-                Response::new(BodyExt::boxed(StreamBody::new(frames)))
+                let frames = self.events(initial, shape);
+                let frames = frames.map(|bytes| Ok(Frame::data(bytes)));
+                json(BodyExt::boxed(StreamBody::new(frames)))
             }
             path if path == self.kind.path() => {
                 let limit = number("limit").unwrap_or(Self::PAGE);
-                answer(StatusCode::OK, self.page(number("continue").unwrap_or(0), limit))
+                answer(StatusCode::OK, self.page(shape, number("continue").unwrap_or(0), limit))
             }
             _ => answer(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -62,7 +67,7 @@ impl Load {
         }
     }
 
-    fn page(&self, from: usize, limit: usize) -> Bytes {
+    fn page(&self, shape: Shape, from: usize, limit: usize) -> Bytes {
         let to = (from + limit).min(self.count);
         let version = self.version(&self.orders.borrow());
         let token = if to < self.count {
@@ -70,10 +75,14 @@ impl Load {
         } else {
             String::new()
         };
-        let mut page = Vec::with_capacity((to - from) * (self.item.len() + 1) + 200);
+        let form = self.form(shape);
+        let mut page = Vec::with_capacity((to - from) * (form.item.len() + 1) + 200);
+        let Form {
+            kind, api_version, ..
+        } = form;
         page.extend_from_slice(
             format!(
-                "{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{version}\"{token}}},\"items\":["
+                "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{{\"resourceVersion\":\"{version}\"{token}}},\"items\":["
             )
             .as_bytes(),
         );
@@ -82,7 +91,7 @@ impl Load {
                 page.push(b',');
             }
             let version = FIRST_VERSION + index as u64;
-            self.item.render(index, version, 0, &mut page);
+            form.item.render(index, version, 0, &mut page);
         }
         page.extend_from_slice(b"]}");
         Bytes::from(page)
@@ -90,7 +99,14 @@ impl Load {
 }
 
 fn answer(status: StatusCode, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(body).boxed());
+    let mut response = json(Full::new(body).boxed());
     *response.status_mut() = status;
+    response
+}
+
+fn json(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
     response
 }

@@ -1,6 +1,6 @@
 //! Mappers: whom of another kind a change concerns.
 
-use windlass_informer::{Event, ObjectKey};
+use windlass_informer::ObjectKey;
 
 use crate::{Filtered, Predicate};
 
@@ -73,11 +73,10 @@ pub trait Mapper<K>: Send + Sync + 'static {
     /// The objects that `object` concerns.
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey>;
 
-    /// Whether it is to be asked of `event`. By default of each; [`filter`](Self::filter)
-    /// changes it.
-    fn wants(&self, event: &Event<K>) -> bool {
-        let _ = event;
-        true
+    /// What an event must pass for it to be asked: by default nothing, and more with each
+    /// [`filter`](Self::filter).
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        Vec::new()
     }
 
     /// This mapper, asked of nothing but what passes `predicate`.

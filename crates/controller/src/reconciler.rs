@@ -2,8 +2,6 @@
 
 use std::future::Future;
 
-use windlass_informer::Event;
-
 use crate::{Filtered, Predicate};
 
 mod failure;
@@ -76,11 +74,10 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         request: Request<K>,
     ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
 
-    /// Whether it is to be told of `event`. By default of each; [`filter`](Self::filter) changes
-    /// it. What it does not want is, for this handler, as if it had not happened.
-    fn wants(&self, event: &Event<K>) -> bool {
-        let _ = event;
-        true
+    /// What an event must pass for it to be told: by default nothing, and more with each
+    /// [`filter`](Self::filter).
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        Vec::new()
     }
 
     /// This reconciler, told of nothing but what passes `predicate`.

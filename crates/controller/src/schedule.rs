@@ -16,16 +16,23 @@
 //! - **Fair.** Whatever is ready is taken within a bounded number of turns.
 //! - **Bounded.** A lane to which nothing is owed does not exist.
 
-use std::{collections::HashSet, hash::BuildHasher};
+use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-use slab::Slab;
+use hashbrown::DefaultHashBuilder;
 
 use crate::{Action, HandlerId};
 
-mod agenda;
-mod groups;
+// Where what is owed is kept.
+mod few;
 mod lane;
+mod pool;
+
+// Which lane is whose.
+mod groups;
+mod index;
+
+// Whose turn it is, and when.
+mod agenda;
 mod ready;
 
 #[cfg(test)]
@@ -34,29 +41,31 @@ mod script;
 use self::{
     agenda::Agenda,
     groups::Groups,
+    index::Index,
     lane::{Lane, Phase},
+    pool::Pool,
     ready::Ready,
 };
 pub(crate) use self::{
     agenda::Moment,
-    lane::{LaneKey, Offer, Pending, Reason},
+    lane::{About, LaneKey, Offer, Pending, Reason},
     ready::{Class, LaneId},
 };
 
 /// What is owed to every object: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
-    lanes: Slab<Lane<E, P>>,
-    /// The lanes by their key, which is kept in the lane alone.
-    index: HashTable<LaneId>,
+    lanes: Pool<Lane<E, P>>,
+    /// The lanes by their key, which is kept in the lane and its group alone.
+    index: Index,
     hasher: DefaultHashBuilder,
     groups: Groups,
 
     ready: Ready,
     agenda: Agenda,
 
-    /// Who may be owed a call.
-    handlers: HashSet<HandlerId>,
+    /// Who may be owed a call, in order.
+    handlers: Vec<HandlerId>,
 
     held: usize,
     pending: usize,
@@ -103,13 +112,13 @@ pub(crate) enum Offered {
 impl<E, P> Default for Schedule<E, P> {
     fn default() -> Self {
         Self {
-            lanes: Slab::new(),
-            index: HashTable::new(),
+            lanes: Pool::default(),
+            index: Index::default(),
             hasher: DefaultHashBuilder::default(),
             groups: Groups::default(),
             ready: Ready::default(),
             agenda: Agenda::default(),
-            handlers: HashSet::new(),
+            handlers: Vec::new(),
             held: 0,
             pending: 0,
             discarded: Vec::new(),
@@ -117,7 +126,7 @@ impl<E, P> Default for Schedule<E, P> {
     }
 }
 
-impl<E, P> Schedule<E, P> {
+impl<E: About, P: About> Schedule<E, P> {
     /// Notes that something happened to the object of `key`.
     ///
     /// Where the newest event that was not told yet is about the same object (of the same
@@ -129,7 +138,7 @@ impl<E, P> Schedule<E, P> {
         fold: impl FnOnce(&mut E, E) -> Option<E>,
     ) -> Offered {
         let id = self.lane(key);
-        let lane = &mut self.lanes[id as usize];
+        let lane = &mut self.lanes[id];
         let offered = match lane.fold(offer, fold) {
             Some(offer) => {
                 lane.push(offer);
@@ -148,7 +157,7 @@ impl<E, P> Schedule<E, P> {
     pub(crate) fn take(&mut self, now: Moment) -> Option<Turn<E, P>> {
         self.advance(now);
         let id = self.ready.pop()?;
-        let lane = &mut self.lanes[id as usize];
+        let lane = &mut self.lanes[id];
         lane.phase = Phase::Held;
         self.held += 1;
 
@@ -164,8 +173,9 @@ impl<E, P> Schedule<E, P> {
             self.pending -= pendings.len();
             // What an earlier object of this name was owed goes with it, but for the news of
             // its end: whoever could not take that must be asked.
-            let outlived =
-                pendings.extract_if(.., |it| it.uid != offer.uid && it.action != Action::Deleted);
+            let outlived = pendings.extract_if(.., |it| {
+                it.action != Action::Deleted && it.call.uid() != offer.event.uid()
+            });
             self.discarded.extend(outlived);
             for pending in &mut pendings {
                 pending.overtaken = pending.due <= now;
@@ -180,7 +190,7 @@ impl<E, P> Schedule<E, P> {
         };
         Some(Turn {
             lane: id,
-            key: lane.key.clone(),
+            key: lane.key(&self.groups[lane.group]),
             work,
         })
     }
@@ -203,7 +213,7 @@ impl<E, P> Schedule<E, P> {
         let lane = turn.lane;
         match turn.work {
             Work::Event { offer, pendings } => {
-                self.lanes[lane as usize].push_front(offer);
+                self.lanes[lane].push_front(offer);
                 for pending in pendings {
                     self.set(lane, pending);
                 }
@@ -223,22 +233,24 @@ impl<E, P> Schedule<E, P> {
     /// Makes ready what has come due.
     pub(crate) fn advance(&mut self, now: Moment) {
         while let Some((appointment, id)) = self.agenda.take_due(now) {
-            self.lanes[id as usize].come_due(appointment);
+            self.lanes[id].come_due(appointment);
             self.settle(id);
         }
     }
 
     /// Lets `handler` be owed calls.
     pub(crate) fn admit(&mut self, handler: HandlerId) {
-        self.handlers.insert(handler);
+        if let Err(at) = self.handlers.binary_search(&handler) {
+            self.handlers.insert(at, handler);
+        }
     }
 
     /// Forgets whatever `handler` is owed, now and by turns that are not over. Looks at every
     /// lane. Returns how many pending calls were forgotten.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
-        self.handlers.remove(&handler);
+        self.handlers.retain(|it| *it != handler);
         let ids: Vec<_> = (self.lanes.iter())
-            .filter(|(_, lane)| lane.pendings() > 0)
+            .filter(|(_, lane)| lane.has_pendings())
             .map(|(id, _)| id)
             .collect();
         let mut gone = 0;
@@ -246,7 +258,7 @@ impl<E, P> Schedule<E, P> {
             let before = self.discarded.len();
             (self.lanes[id]).cancel(handler, &mut self.agenda, &mut self.discarded);
             gone += self.discarded.len() - before;
-            self.settle(narrow(id));
+            self.settle(id);
         }
         self.pending -= gone;
         gone
@@ -280,33 +292,39 @@ impl<E, P> Schedule<E, P> {
 
     /// The lane of `key`, made if nothing was owed to it.
     fn lane(&mut self, key: LaneKey) -> LaneId {
-        let hash = self.hasher.hash_one(&key);
-        let known = (self.index).find(hash, |&id| self.lanes[id as usize].key == key);
-        if let Some(&id) = known {
-            return id;
-        }
-        let group = self.groups.join(&key);
-        let id = narrow(self.lanes.insert(Lane::new(key, group)));
-        self.index.insert_unique(hash, id, |&id| {
-            self.hasher.hash_one(&self.lanes[id as usize].key)
+        let (namespace, name) = key.object.into_parts();
+        let group = self.groups.of(key.kind, namespace);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "half of the bits of a hash are a hash"
+        )]
+        let hash = self.hasher.hash_one((group, &name)) as u32;
+        let known = self.index.find(hash, |id| {
+            let lane = &self.lanes[id];
+            lane.group == group && lane.name == name
         });
-        id
+        known.unwrap_or_else(|| {
+            self.groups.enter(group);
+            let id = self.lanes.insert(Lane::new(name, hash, group));
+            self.index.insert(hash, id);
+            id
+        })
     }
 
     /// Makes `pending` pending, unless its handler is gone.
     fn set(&mut self, lane: LaneId, pending: Pending<P>) {
-        if !self.handlers.contains(&pending.handler) {
+        if self.handlers.binary_search(&pending.handler).is_err() {
             self.discarded.push(pending);
             return;
         }
-        match self.lanes[lane as usize].set(pending, &mut self.agenda, lane) {
+        match self.lanes[lane].set(pending, &mut self.agenda, lane) {
             Some(replaced) => self.discarded.push(replaced),
             None => self.pending += 1,
         }
     }
 
     fn release(&mut self, id: LaneId) {
-        let lane = &mut self.lanes[id as usize];
+        let lane = &mut self.lanes[id];
         debug_assert_eq!(lane.phase, Phase::Held, "released a lane that nobody holds");
         lane.phase = Phase::Idle;
         self.held -= 1;
@@ -315,15 +333,15 @@ impl<E, P> Schedule<E, P> {
 
     /// Puts a lane where it belongs, after what is owed to it changed.
     fn settle(&mut self, id: LaneId) {
-        let lane = &mut self.lanes[id as usize];
+        let lane = &mut self.lanes[id];
         let phase = match (lane.phase, lane.urgency()) {
             (Phase::Held, _) => Phase::Held,
             (_, Some(class)) => Phase::Ready(class),
             (_, None) => Phase::Idle,
         };
         if phase != lane.phase {
-            if let Phase::Ready(_) = lane.phase {
-                self.ready.remove(id);
+            if let Phase::Ready(class) = lane.phase {
+                self.ready.remove(id, class, lane.group);
             }
             if let Phase::Ready(class) = phase {
                 self.ready.push(id, class, lane.group);
@@ -331,17 +349,10 @@ impl<E, P> Schedule<E, P> {
             lane.phase = phase;
         }
         if phase == Phase::Idle && lane.is_empty() {
-            let lane = self.lanes.remove(id as usize);
-            self.groups.leave(lane.group);
-            let hash = self.hasher.hash_one(&lane.key);
-            if let Ok(entry) = self.index.find_entry(hash, |&it| it == id) {
-                entry.remove();
-            }
+            let (hash, group) = (lane.hash, lane.group);
+            self.index.remove(hash, id);
+            self.groups.leave(group);
+            self.lanes.remove(id);
         }
     }
-}
-
-/// The number of a lane as it is kept, in half the space of an index.
-fn narrow(id: usize) -> LaneId {
-    LaneId::try_from(id).expect("fewer than four thousand million objects are owed something")
 }

@@ -17,7 +17,7 @@ use crate::{
     controller::Owed,
     object::AnyEvent,
     route::Role,
-    schedule::{Pending, Reason},
+    schedule::{About as _, Pending, Reason},
     work::Failed,
 };
 
@@ -74,7 +74,7 @@ pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<Owed>) -> Spa
         "controller-retry",
         kind,
         object = %key,
-        uid = pending.uid.as_ref().map(tracing::field::display),
+        uid = pending.call.uid(),
         action = pending.action.as_str(),
         attempt = pending.call.attempt,
     );

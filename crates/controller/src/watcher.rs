@@ -2,8 +2,6 @@
 
 use std::{future::Future, sync::Arc};
 
-use windlass_informer::Event;
-
 use crate::{Failure, Filtered, Predicate};
 
 mod simple;
@@ -94,11 +92,10 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         self.update(Arc::clone(&object), object)
     }
 
-    /// Whether it is to be told of `event`. By default of each; [`filter`](Self::filter) changes
-    /// it. What it does not want is, for this handler, as if it had not happened.
-    fn wants(&self, event: &Event<K>) -> bool {
-        let _ = event;
-        true
+    /// What an event must pass for it to be told: by default nothing, and more with each
+    /// [`filter`](Self::filter).
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        Vec::new()
     }
 
     /// This watcher, told of nothing but what passes `predicate`.

@@ -15,7 +15,7 @@ use futures::{FutureExt, future::BoxFuture};
 use windlass_informer::{DecodeError, Event, ObjectKey};
 
 use crate::{
-    AnyObject, Failure, HandlerError, Mapper, Outcome, Reconciler, State, Watcher,
+    AnyObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
     object::AnyEvent,
     reconciler::{Call, Retry, as_kind, cast, of_kind},
     route::Handler,
@@ -200,7 +200,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        typed(event).is_none_or(|event| self.0.wants(&event))
+        passes(&self.0.predicates(), event)
     }
 }
 
@@ -222,7 +222,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        typed(event).is_none_or(|event| self.0.wants(&event))
+        passes(&self.0.predicates(), event)
     }
 }
 
@@ -243,8 +243,15 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        typed(event).is_none_or(|event| self.0.wants(&event))
+        passes(&self.0.predicates(), event)
     }
+}
+
+/// Whether `event` passes all of `predicates`. Where there are none it is not looked at: to look
+/// may be to decode.
+fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &AnyEvent) -> bool {
+    let all = |event| predicates.iter().all(|it| it.passes(&event));
+    predicates.is_empty() || typed(event).is_none_or(all)
 }
 
 /// The event as one about a `K`, to be asked about. One that does not decode is wanted, so that

@@ -84,6 +84,19 @@ impl ObjectKey {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// The namespace and the name as they are kept: shared, for whoever keeps them apart.
+    ///
+    /// ```
+    /// use windlass_informer::ObjectKey;
+    ///
+    /// let (namespace, name) = ObjectKey::new("web").within("shop").into_parts();
+    /// assert_eq!((namespace.as_deref(), &*name), (Some("shop"), "web"));
+    /// ```
+    #[must_use]
+    pub fn into_parts(self) -> (Option<Arc<str>>, Arc<str>) {
+        (self.namespace, self.name)
+    }
 }
 
 impl fmt::Display for ObjectKey {

@@ -38,11 +38,13 @@ pub use self::{
 /// deleted, drops all controllers at once, before anybody else takes the lease for expired, and
 /// the operator ends with [`OperatorError::LeadershipLost`](crate::OperatorError). Told to
 /// stop, it renews until its controllers have ended, and then empties the lease: the lease goes
-/// last. Each request has a time limit, and waits for nothing else that this process asks.
+/// last. Each request has a time limit, half of the renew deadline.
 ///
 /// *Asked.* Handlers yield: a call that blocks its thread cannot be dropped. The same timing in
-/// all replicas. In its namespace, a Role that grants `get`, `create` and `update` on `leases`
-/// of the group `coordination.k8s.io`; `get` and `update` may be limited to the one name.
+/// all replicas. A client without a rate limit, or one of its own: a renewal should not wait
+/// behind what controllers ask. In the namespace of the lease, a Role that grants `get`,
+/// `create` and `update` on `leases` of the group `coordination.k8s.io`; `get` and `update` may
+/// be limited to the one name.
 ///
 /// *Not promised.* That nothing which a former leader sent arrives after the lease was taken:
 /// no lease can do that. Write with `resourceVersion` where it matters. Nor does a lease help a

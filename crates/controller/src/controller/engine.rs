@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::{clock::Clock, sync::Mutex};
 use crate::{
     HandlerId,
-    schedule::{LaneKey, Moment, Offer, Offered, Pending, Schedule, Turn, Work},
+    schedule::{About, LaneKey, Moment, Offer, Offered, Pending, Schedule, Turn, Work},
 };
 
 /// What is owed to every object, for any number of workers.
@@ -34,8 +34,10 @@ pub(crate) struct Engine<E, P> {
 /// Dropping it gives the work back, as it is: what was not done is owed again.
 #[derive(Debug)]
 #[must_use = "dropping this gives the work back at once"]
-pub(crate) struct Held<E, P> {
+pub(crate) struct Held<E: About, P: About> {
     engine: Arc<Engine<E, P>>,
+    /// When it was taken.
+    since: Moment,
     /// None once it was given back.
     turn: Option<Turn<E, P>>,
     owed: Vec<Pending<P>>,
@@ -43,7 +45,7 @@ pub(crate) struct Held<E, P> {
 
 // === impl Engine ===
 
-impl<E, P> Engine<E, P> {
+impl<E: About, P: About> Engine<E, P> {
     /// Notes that something happened to the object of `key`.
     pub(crate) fn offer(
         &self,
@@ -81,19 +83,8 @@ impl<E, P> Engine<E, P> {
     /// Takes something to do, if there is.
     pub(crate) fn try_take(self: &Arc<Self>) -> Option<Held<E, P>> {
         let now = self.now();
-        let (turn, more, _discarded) = {
-            let mut schedule = self.schedule.lock();
-            let turn = schedule.take(now)?;
-            (turn, schedule.ready() > 0, schedule.take_discarded())
-        };
-        if more {
-            self.ready.notify_one();
-        }
-        Some(Held {
-            engine: Arc::clone(self),
-            turn: Some(turn),
-            owed: Vec::new(),
-        })
+        let turn = self.change(|schedule| schedule.take(now))?;
+        Some(self.hold(turn, now))
     }
 
     /// Wakes workers when what is pending comes due, for ever.
@@ -151,15 +142,28 @@ impl<E, P> Engine<E, P> {
         self.clock.now()
     }
 
-    /// Changes the schedule, and tells the timer if something is due sooner for it.
+    /// Changes the schedule, and tells whoever has something to do for it.
     fn give_back(&self, change: impl FnOnce(&mut Schedule<E, P>)) {
+        self.change(|schedule| {
+            change(schedule);
+            None
+        });
+    }
+
+    /// Changes the schedule, under its lock, and tells whoever has something to do for it: the
+    /// timer, if something is due sooner, and a worker, if something is ready.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Schedule<E, P>) -> Option<Turn<E, P>>,
+    ) -> Option<Turn<E, P>> {
         // What is discarded is dropped outside of the lock: it may be the last of an object.
-        let (sooner, ready, _discarded) = {
+        let (turn, sooner, ready, _discarded) = {
             let mut schedule = self.schedule.lock();
             let before = schedule.next_due().unwrap_or(Moment::NEVER);
-            change(&mut schedule);
+            let turn = change(&mut schedule);
             let after = schedule.next_due().unwrap_or(Moment::NEVER);
             (
+                turn,
                 after < before,
                 schedule.ready() > 0,
                 schedule.take_discarded(),
@@ -171,10 +175,21 @@ impl<E, P> Engine<E, P> {
         if ready {
             self.ready.notify_one();
         }
+        turn
+    }
+
+    /// Puts into a worker's hands what it took.
+    fn hold(self: &Arc<Self>, turn: Turn<E, P>, since: Moment) -> Held<E, P> {
+        Held {
+            engine: Arc::clone(self),
+            since,
+            turn: Some(turn),
+            owed: Vec::new(),
+        }
     }
 }
 
-impl<E, P> Default for Engine<E, P> {
+impl<E: About, P: About> Default for Engine<E, P> {
     fn default() -> Self {
         Self {
             schedule: Mutex::default(),
@@ -187,10 +202,15 @@ impl<E, P> Default for Engine<E, P> {
 
 // === impl Held ===
 
-impl<E, P> Held<E, P> {
+impl<E: About, P: About> Held<E, P> {
     /// Whose turn it is.
     pub(crate) fn key(&self) -> &LaneKey {
         &self.turn().key
+    }
+
+    /// When it was taken.
+    pub(crate) const fn since(&self) -> Moment {
+        self.since
     }
 
     /// What is to be done.
@@ -218,13 +238,25 @@ impl<E, P> Held<E, P> {
         }
     }
 
+    /// Gives the object back, as [`finish`](Self::finish) does, and takes what is to be done
+    /// next, if there is something: under one lock.
+    pub(crate) fn next(mut self, now: Moment) -> Option<Self> {
+        let turn = self.turn.take()?;
+        let owed = std::mem::take(&mut self.owed);
+        let next = self.engine.change(|schedule| {
+            schedule.finish(turn.lane, owed);
+            schedule.take(now)
+        });
+        next.map(|turn| self.engine.hold(turn, now))
+    }
+
     fn turn(&self) -> &Turn<E, P> {
         let turn = self.turn.as_ref();
         turn.expect("a turn is there until it is given back")
     }
 }
 
-impl<E, P> Drop for Held<E, P> {
+impl<E: About, P: About> Drop for Held<E, P> {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.take() {
             let owed = std::mem::take(&mut self.owed);

@@ -19,7 +19,7 @@ use windlass_informer::{
 use super::{
     Shared,
     mapping::{self, Woken},
-    notice::Notice,
+    notice::{Notice, Room},
 };
 use crate::{
     Action, AnyObject,
@@ -136,12 +136,12 @@ impl<K: Stored> Feed for Typed<K> {
         // Before the informer runs, so that its first list is told once.
         let mut events = self.informer.subscribe();
         self.woken.listen(events.recall());
-        let room = Arc::new(Semaphore::new(into.settings.queue.get()));
+        let queue = Arc::new(Semaphore::new(into.settings.queue.get()));
         async move {
             let metrics = into.kind_metrics(kind);
             let pump = async {
                 // The room first: nothing is ever in our hands that has no place in the queue.
-                while let Ok(room) = Arc::clone(&room).acquire_owned().await {
+                while let Some(room) = Room::of(&queue).await {
                     let Some(told) = events.told().await else {
                         break;
                     };
@@ -160,7 +160,7 @@ impl<K: Stored> Feed for Typed<K> {
                         continue;
                     };
                     let event = event.map(|object| object as Arc<dyn AnyObject>);
-                    let Some((action, object)) = Action::of(&event).zip(event.object()) else {
+                    let Some(action) = Action::of(&event) else {
                         continue;
                     };
                     metrics.came(action);
@@ -180,7 +180,6 @@ impl<K: Stored> Feed for Typed<K> {
                         mapping::map(&into, kind, &event, class, &span);
                     }
                     let offer = Offer {
-                        uid: object.uid(),
                         class,
                         asked: false,
                         event: Notice {

@@ -19,7 +19,7 @@ use self::{clock::Clock, engine::Engine};
 use crate::{
     Action, HandlerId,
     route::KindId,
-    schedule::{Class, LaneKey, Moment, Offer, Pending, Reason, Work},
+    schedule::{About, Class, LaneKey, Moment, Offer, Pending, Reason, Work},
 };
 
 /// The lock of `shuttle` with the face of `parking_lot`'s.
@@ -74,7 +74,17 @@ mod clock {
 /// found, and a second of time.
 const SCHEDULES: usize = 500;
 
-type Numbers = Engine<u32, u32>;
+type Numbers = Engine<Number, Number>;
+
+/// What is told and what is called for, of whatever object.
+#[derive(Clone, Copy, Debug)]
+struct Number(u32);
+
+impl About for Number {
+    fn uid(&self) -> Option<&str> {
+        None
+    }
+}
 
 /// Workers, and how they are ended.
 struct Workers {
@@ -198,26 +208,30 @@ fn work(
     let work = |()| {
         let (engine, say, stop) = (Arc::clone(engine), say.clone(), stop.clone());
         spawn(async move {
-            while let Some(mut held) = stop.run_until_cancelled(engine.take()).await {
+            let mut next = None;
+            while let Some(mut held) = match next.take() {
+                Some(held) => Some(held),
+                None => stop.run_until_cancelled(engine.take()).await,
+            } {
                 let name = held.key().object.name().to_owned();
                 let number = match held.work() {
-                    Work::Event { offer, .. } => offer.event,
-                    Work::Retry(pending) => 100 + pending.call,
+                    Work::Event { offer, .. } => offer.event.0,
+                    Work::Retry(pending) => 100 + pending.call.0,
                 };
                 if let Some(delay) = fails(&name, number) {
                     held.owe(Pending {
-                        uid: None,
                         handler: HandlerId(0),
                         action: Action::Created,
                         reason: Reason::Failed,
                         due: engine.now() + delay,
                         overtaken: false,
-                        call: number,
+                        call: Number(number),
                     });
                 }
                 let said = say.send((name, number)).await;
                 said.expect("the program listens");
-                held.finish();
+                // As a worker does: the next thing under the same lock.
+                next = held.next(engine.now());
             }
         })
     };
@@ -254,10 +268,9 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
         object: ObjectKey::new(name),
     };
     let offer = Offer {
-        uid: None,
         class: Class::Live,
         asked: false,
-        event: number,
+        event: Number(number),
     };
     engine.offer(key, offer, |_, newer| Some(newer));
 }
@@ -269,7 +282,7 @@ fn check<F: Future<Output = ()> + 'static>(program: fn() -> F) {
     shuttle::check_pct(move || block_on(program()), SCHEDULES, 3);
 }
 
-impl<E, P> Engine<E, P> {
+impl<E: About, P: About> Engine<E, P> {
     fn clock(&self) -> &Clock {
         &self.clock
     }

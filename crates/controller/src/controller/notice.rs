@@ -1,12 +1,16 @@
 //! An event on its way, and which events are as good as one.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::Semaphore;
 use windlass_informer::Event;
 
 use crate::{
-    HandlerError, HandlerId, State, object::AnyEvent, route::Role, schedule::Moment, trace::Origin,
+    HandlerError, HandlerId, State,
+    object::AnyEvent,
+    route::Role,
+    schedule::{About, Moment},
+    trace::Origin,
 };
 
 /// What becomes of several events of one object that nobody could be told of yet.
@@ -50,19 +54,28 @@ pub(crate) struct Notice {
     pub(crate) received: Moment,
 
     /// The last handler that has been told, if the telling broke off.
-    pub(crate) told: Option<(Role, HandlerId)>,
+    pub(crate) told: Option<Place>,
 
     /// Its room in the queue, given back when all have been told.
     #[expect(dead_code, reason = "it is there to be dropped")]
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<Room>,
 }
+
+/// A handler's place in its chain, in four bytes: there is one for every event that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(NonZeroU32);
+
+/// Room for one event in the queue of an informer, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Room(Arc<Semaphore>);
 
 /// What a pending call needs.
 pub(crate) struct Owed {
     /// The event as it was received.
     pub(crate) event: AnyEvent,
     pub(crate) attempt: u32,
-    pub(crate) state: Option<State>,
+    /// Hardly any call leaves one.
+    pub(crate) state: Option<Box<State>>,
     /// Why the last call failed, if it did.
     pub(crate) error: Option<Arc<HandlerError>>,
     /// The trace of the call that it comes from.
@@ -109,6 +122,59 @@ impl Delivery {
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         *rest = Some(newer);
         None
+    }
+}
+
+// === impl Notice ===
+
+impl About for Notice {
+    fn uid(&self) -> Option<&str> {
+        uid(&self.event)
+    }
+}
+
+// === impl Owed ===
+
+impl About for Owed {
+    fn uid(&self) -> Option<&str> {
+        uid(&self.event)
+    }
+}
+
+fn uid(event: &AnyEvent) -> Option<&str> {
+    event.object()?.uid_text()
+}
+
+// === impl Place ===
+
+impl Place {
+    pub(crate) fn of((role, id): (Role, HandlerId)) -> Self {
+        /// The bits of the number; above them is the role.
+        const NUMBERS: u32 = 30;
+        let number = u32::try_from(id.0).expect("handlers are added by hand");
+        debug_assert!(number < 1 << NUMBERS, "handlers are added by hand");
+        Self(NonZeroU32::MIN.saturating_add((role as u32) << NUMBERS | number))
+    }
+}
+
+// === impl Room ===
+
+impl Room {
+    /// Waits for room in `queue`. None if there will be none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready takes nothing.
+    pub(crate) async fn of(queue: &Arc<Semaphore>) -> Option<Self> {
+        // A permit of the semaphore's own knows how many it stands for; this stands for one.
+        queue.acquire().await.ok()?.forget();
+        Some(Self(Arc::clone(queue)))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.add_permits(1);
     }
 }
 
@@ -179,12 +245,24 @@ mod tests {
     #[test]
     fn what_somebody_has_been_told_stays_as_it_is() {
         let mut older = notice("update a b");
-        older.told = Some((Role::Watcher, HandlerId(0)));
+        older.told = Some(Place::of((Role::Watcher, HandlerId(0))));
         assert!(
             Delivery::Latest
                 .fold(&mut older, notice("update b c"), &mut None)
                 .is_some()
         );
+    }
+
+    #[test]
+    fn places_stand_in_the_order_of_the_chain() {
+        let chain = [
+            (Role::Watcher, HandlerId(0)),
+            (Role::Watcher, HandlerId(7)),
+            (Role::Reconciler, HandlerId(0)),
+            (Role::Reconciler, HandlerId(3)),
+        ];
+        assert!(chain.is_sorted());
+        assert!(chain.map(Place::of).is_sorted_by(|a, b| a < b));
     }
 
     #[track_caller]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet, coop::consume_budget};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::InformerError;
 
@@ -74,8 +74,21 @@ fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<Ended>, stop: &CancellationTo
 
 /// Takes what there is to do, one turn after the other. A turn that has begun ends.
 async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
-    while let Some(held) = stop.run_until_cancelled(shared.engine.take()).await {
-        turn::play(&shared, held).await;
+    let engine = &shared.engine;
+    while let Some(mut held) = stop.run_until_cancelled(engine.take()).await {
+        loop {
+            let now = turn::play(&shared, &mut held).await;
+            // Handlers that never wait would keep everybody else waiting.
+            consume_budget().await;
+            if stop.is_cancelled() {
+                held.finish();
+                break;
+            }
+            match held.next(now) {
+                Some(next) => held = next,
+                None => break,
+            }
+        }
     }
     Ok(())
 }

@@ -89,13 +89,13 @@ impl Shared {
 
     /// The kind called `name`, made if it is new.
     pub(super) fn kind<K: Stored>(&self, name: &str) -> Result<KindId, AddError> {
-        let id = self
-            .route
-            .write()
-            .kind(name, ObjectType::of::<K::Object>())?;
+        let mut route = self.route.write();
+        let id = route.kind(name, ObjectType::of::<K::Object>())?;
+        let name = route.name(id);
+        drop(route);
         let mut kinds = self.kinds.write();
         if kinds.len() <= id.0 as usize {
-            kinds.push(Arc::new(KindMetrics::new(&self.metrics, name)));
+            kinds.push(Arc::new(KindMetrics::new(&self.metrics, &name)));
         }
         Ok(id)
     }
@@ -181,7 +181,6 @@ impl Shared {
             return false;
         };
         let pending = Pending {
-            uid: call.uid,
             handler: call.told.handler,
             action: call.told.action,
             reason: Reason::Failed,

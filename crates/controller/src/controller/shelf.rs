@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use windlass_informer::{ObjectKey, Uid};
+use windlass_informer::ObjectKey;
 
 use super::notice::Owed;
 use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
@@ -39,7 +39,6 @@ pub struct GivenUp {
 pub(crate) struct Shelved {
     pub(crate) told: GivenUp,
     pub(crate) lane: LaneKey,
-    pub(crate) uid: Option<Uid>,
     pub(crate) call: Owed,
 }
 
@@ -226,7 +225,6 @@ mod tests {
                 number: 0,
             },
             lane,
-            uid: None,
             call: Owed {
                 event: Event::Synced,
                 attempt: 0,

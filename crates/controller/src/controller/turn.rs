@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use tracing::Instrument;
-use windlass_informer::{Event, ObjectKey, Uid};
+use windlass_informer::{Event, ObjectKey};
 
 use super::{
     Shared,
     engine::Held,
-    notice::{Notice, Owed},
+    notice::{Notice, Owed, Place},
     report::ErrorReport,
     shelf::{GivenUp, Shelved},
 };
@@ -27,8 +27,7 @@ use crate::{
 struct Turn<'a> {
     shared: &'a Shared,
     kind: KindId,
-    name: Arc<str>,
-    metrics: Arc<KindMetrics>,
+    metrics: &'a KindMetrics,
     /// The trace of what it is about, for calls that come of it.
     origin: Origin,
 }
@@ -40,42 +39,41 @@ type Audience = Vec<(Arc<Handler>, AnyEvent)>;
 struct Dialled<'a> {
     handler: &'a Handler,
     key: &'a ObjectKey,
-    uid: &'a Option<Uid>,
     action: Action,
     /// The event as it was received.
     event: &'a AnyEvent,
 }
 
-/// Does what `held` is held for, and gives it back.
+/// Does what `held` is held for. Returns when it was done: then it is to be given back.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the handler that is being called, and gives the work back: that
-/// handler and those behind it are owed their call.
-pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
+/// Dropping the future drops the handler that is being called; and when what is held is dropped
+/// too, that handler and those behind it are owed their call.
+pub(crate) async fn play(shared: &Shared, held: &mut Held<Notice, Owed>) -> Moment {
     let kind = held.key().kind;
+    let metrics = shared.kind_metrics(kind);
     let mut turn = Turn {
         shared,
         kind,
-        name: shared.route.read().name(kind),
-        metrics: shared.kind_metrics(kind),
+        metrics: &metrics,
         origin: Origin::default(),
     };
-    let began = shared.engine.now();
+    let began = held.since();
     let (action, _ongoing, span) = match held.work() {
         Work::Event { offer, .. } => {
             let Some(action) = Action::of(&offer.event.event) else {
-                return held.finish();
+                return began;
             };
-            let ongoing = (turn.metrics).event(action, began - offer.event.received);
+            let ongoing = metrics.event(action, began - offer.event.received);
             let (key, notice) = (&held.key().object, &offer.event);
-            let span = trace::event(&turn.name, key, action, &notice.event, &notice.origin);
+            let span = trace::event(&metrics.kind, key, action, &notice.event, &notice.origin);
             turn.origin = Origin::of(&span);
             (action, ongoing, span)
         }
         Work::Retry(pending) => {
-            let ongoing = turn.metrics.turn(pending.action, began - pending.due);
-            let span = trace::retry(&turn.name, &held.key().object, pending);
+            let ongoing = metrics.turn(pending.action, began - pending.due);
+            let span = trace::retry(&metrics.kind, &held.key().object, pending);
             turn.origin = match pending.reason {
                 // All retries of a call stand beside each other.
                 Reason::Failed => pending.call.origin.clone(),
@@ -84,21 +82,21 @@ pub(crate) async fn play(shared: &Shared, mut held: Held<Notice, Owed>) {
             (pending.action, ongoing, span)
         }
     };
-    async {
+    let done = async {
         if let Work::Event { .. } = held.work() {
-            let audience = turn.audience(&held);
+            let audience = turn.audience(held);
             let told = |id| audience.iter().any(|(handler, _)| handler.id == id);
             shared.unshelve(held.key(), told);
-            turn.dequeue(&mut held, &audience);
-            turn.tell(&mut held, audience).await;
+            let now = turn.dequeue(held, &audience);
+            turn.tell(held, audience, now).await
         } else {
-            turn.retry(&mut held).await;
+            turn.retry(held).await
         }
     }
     .instrument(span)
     .await;
-    turn.metrics.done(action, shared.engine.now() - began);
-    held.finish();
+    metrics.done(action, done - began);
+    done
 }
 
 // === impl Turn ===
@@ -121,14 +119,15 @@ impl Turn<'_> {
 
     /// Asks of each pending call whether it is still wanted. One of a handler that is not told
     /// is: for that handler nothing has happened.
-    fn dequeue(&self, held: &mut Held<Notice, Owed>, audience: &Audience) {
-        let key = held.key().object.clone();
+    /// Returns when all were asked.
+    fn dequeue(&self, held: &mut Held<Notice, Owed>, audience: &Audience) -> Moment {
+        let (now, key) = (held.since(), held.key().object.clone());
         let Work::Event { offer, pendings } = held.work_mut() else {
-            return;
+            return now;
         };
         offer.asked = true;
         if pendings.is_empty() {
-            return;
+            return now;
         }
         for pending in std::mem::take(pendings) {
             let told = audience.iter().find(|(it, _)| it.id == pending.handler);
@@ -140,7 +139,7 @@ impl Turn<'_> {
                 continue;
             };
             let arrival = Arrival {
-                kind: &self.name,
+                kind: &self.metrics.kind,
                 key: &key,
                 action,
                 object: &**object,
@@ -161,22 +160,27 @@ impl Turn<'_> {
                 held.owe(pending);
             }
         }
+        self.shared.engine.now()
     }
 
-    /// Tells an event to the audience, or to what is left of it.
-    async fn tell(&self, held: &mut Held<Notice, Owed>, audience: Audience) {
+    /// Tells an event to the audience, or to what is left of it, from `now` on. Returns when that
+    /// was done.
+    async fn tell(
+        &self,
+        held: &mut Held<Notice, Owed>,
+        audience: Audience,
+        mut now: Moment,
+    ) -> Moment {
         for (handler, event) in &audience {
             let (Work::Event { offer, .. }, Some(action)) = (held.work(), Action::of(event)) else {
-                return;
+                return now;
             };
             let told = offer.event.told;
-            if told.is_some_and(|told| handler.place() <= told) || handler.is_removed() {
+            if told.is_some_and(|told| Place::of(handler.place()) <= told) || handler.is_removed() {
                 continue;
             }
-            let key = held.key().object.clone();
-            let uid = offer.uid.clone();
             let call = Call {
-                key: key.clone(),
+                key: held.key().object.clone(),
                 action,
                 event: event.clone(),
                 state: None,
@@ -185,67 +189,51 @@ impl Turn<'_> {
             };
             let dialled = Dialled {
                 handler,
-                key: &key,
-                uid: &uid,
+                key: &held.key().object,
                 action,
                 event,
             };
-            let owed = self.call(&dialled, call).await;
+            let owed = self.call(&dialled, call, &mut now).await;
             // From here to the end without an `await`: told and owed go together.
-            if let Some((reason, due, call)) = owed {
-                held.owe(Pending {
-                    uid,
-                    handler: handler.id,
-                    action,
-                    reason,
-                    due,
-                    overtaken: false,
-                    call,
-                });
+            if let Some(owed) = owed {
+                held.owe(owed);
             }
             if let Work::Event { offer, .. } = held.work_mut() {
-                offer.event.told = Some(handler.place());
+                offer.event.told = Some(Place::of(handler.place()));
             }
         }
+        now
     }
 
-    /// Makes one call again.
-    async fn retry(&self, held: &mut Held<Notice, Owed>) {
-        let key = held.key().object.clone();
+    /// Makes one call again. Returns when that was done.
+    async fn retry(&self, held: &mut Held<Notice, Owed>) -> Moment {
+        let mut now = held.since();
+        let key = &held.key().object;
         let Work::Retry(pending) = held.work() else {
-            return;
+            return now;
         };
-        let (id, action, uid) = (pending.handler, pending.action, pending.uid.clone());
-        let Some(handler) = self.shared.route.read().handler(self.kind, id) else {
-            return;
+        let Some(handler) = self.shared.route.read().handler(self.kind, pending.handler) else {
+            return now;
         };
-        let (event, attempt) = (pending.call.event.clone(), pending.call.attempt);
+        let attempt = pending.call.attempt;
         let call = Call {
             key: key.clone(),
-            action,
-            event: self.refresh(&key, &event),
-            state: pending.call.state.clone(),
+            action: pending.action,
+            event: self.refresh(key, &pending.call.event),
+            state: pending.call.state.as_deref().cloned(),
             attempt,
             last_attempt: self.is_last(attempt),
         };
         let dialled = Dialled {
             handler: &handler,
-            key: &key,
-            uid: &uid,
-            action,
-            event: &event,
+            key,
+            action: pending.action,
+            event: &pending.call.event,
         };
-        if let Some((reason, due, call)) = self.call(&dialled, call).await {
-            held.owe(Pending {
-                uid,
-                handler: id,
-                action,
-                reason,
-                due,
-                overtaken: false,
-                call,
-            });
+        if let Some(owed) = self.call(&dialled, call, &mut now).await {
+            held.owe(owed);
         }
+        now
     }
 
     /// The event with the newest state of its object, if that is wanted and it is still the
@@ -271,8 +259,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes a call. Returns the call that is to follow, when, and why.
-    async fn call(&self, dialled: &Dialled<'_>, call: Call) -> Option<(Reason, Moment, Owed)> {
+    /// Makes a call, and moves `now` on to its end. Returns the call that is to follow.
+    async fn call(
+        &self,
+        dialled: &Dialled<'_>,
+        call: Call,
+        now: &mut Moment,
+    ) -> Option<Pending<Owed>> {
         let Dialled {
             handler,
             action,
@@ -280,9 +273,8 @@ impl Turn<'_> {
             ..
         } = *dialled;
         let (attempt, state) = (call.attempt, call.state.clone());
-        let engine = &self.shared.engine;
 
-        let began = engine.now();
+        let began = *now;
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let ended = work::call(handler, call, self.shared.settings.limit)
@@ -291,19 +283,19 @@ impl Turn<'_> {
         trace::called(&span, &ended);
         drop(span);
         drop(ongoing);
-        let now = engine.now();
+        *now = self.shared.engine.now();
         let result = ended.as_ref().map_err(|failed| &failed.error);
         self.metrics
-            .called(handler.role, action, now - began, result);
+            .called(handler.role, action, *now - began, result);
 
-        let (reason, delay, owed) = match ended {
+        let (reason, delay, call) = match ended {
             Ok(outcome) => {
                 let delay = outcome.delay()?;
                 let state = outcome.into_state().or(state);
                 let owed = Owed {
                     event: event.clone(),
                     attempt: 0,
-                    state,
+                    state: state.map(Box::new),
                     error: None,
                     origin: self.origin.clone(),
                 };
@@ -314,7 +306,7 @@ impl Turn<'_> {
                 let owed = Owed {
                     event: event.clone(),
                     attempt: attempt.saturating_add(1),
-                    state: failed.state.or(state),
+                    state: failed.state.or(state).map(Box::new),
                     error: Some(Arc::new(failed.error)),
                     origin: self.origin.clone(),
                 };
@@ -326,7 +318,14 @@ impl Turn<'_> {
             }
         };
         self.metrics.retried();
-        Some((reason, now + delay, owed))
+        Some(Pending {
+            handler: handler.id,
+            action,
+            reason,
+            due: *now + delay,
+            overtaken: false,
+            call,
+        })
     }
 
     /// After how long a call that failed is made again, if it is; and tells of it.
@@ -350,7 +349,7 @@ impl Turn<'_> {
         retry_in: Option<Duration>,
     ) -> ErrorReport<'a> {
         ErrorReport {
-            kind: &self.name,
+            kind: &self.metrics.kind,
             key: dialled.key,
             handler: dialled.handler.id,
             role: dialled.handler.role,
@@ -368,7 +367,7 @@ impl Turn<'_> {
         };
         self.metrics.given_up();
         let told = GivenUp {
-            kind: Arc::clone(&self.name),
+            kind: Arc::clone(&self.metrics.kind),
             key: dialled.key.clone(),
             handler: dialled.handler.id,
             role: dialled.handler.role,
@@ -383,7 +382,6 @@ impl Turn<'_> {
                 kind: self.kind,
                 object: dialled.key.clone(),
             },
-            uid: dialled.uid.clone(),
             call,
         });
         // Whoever is told may look for it, and have it made again.

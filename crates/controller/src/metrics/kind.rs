@@ -1,6 +1,6 @@
 //! What is counted about one kind: the series of its labels, looked up once.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use prometheus::{Histogram, IntCounter, IntGauge};
 
@@ -9,6 +9,8 @@ use crate::{Action, HandlerError, Outcome, route::Role};
 
 /// What is counted about one kind, looked up once.
 pub(crate) struct KindMetrics {
+    /// The name of the kind.
+    pub(crate) kind: Arc<str>,
     all: Metrics,
     actions: [ActionMetrics; 4],
     latency: Histogram,
@@ -36,15 +38,18 @@ struct ActionMetrics {
 
 /// Counts as one for as long as it lives, however that ends.
 #[must_use = "dropping this ends it"]
-pub(crate) struct Ongoing(IntGauge);
+pub(crate) struct Ongoing<'m>(&'m IntGauge);
 
 // === impl KindMetrics ===
 
 impl KindMetrics {
     /// The series of `kind`.
-    pub(crate) fn new(metrics: &Metrics, kind: &str) -> Self {
+    pub(crate) fn new(metrics: &Metrics, kind: &Arc<str>) -> Self {
+        let name = Arc::clone(kind);
+        let kind = &**kind;
         let result = |result| metrics.results.total.with_label_values(&[kind, result]);
         Self {
+            kind: name,
             actions: [
                 Action::Created,
                 Action::Updated,
@@ -86,13 +91,13 @@ impl KindMetrics {
     }
 
     /// A worker has an event in hand, which waited for so long.
-    pub(crate) fn event(&self, action: Action, waited: Duration) -> [Ongoing; 2] {
+    pub(crate) fn event(&self, action: Action, waited: Duration) -> [Ongoing<'_>; 2] {
         self.latency.observe(waited.as_secs_f64());
         self.turn(action, waited)
     }
 
     /// A worker has an event or a retry in hand.
-    pub(crate) fn turn(&self, action: Action, waited: Duration) -> [Ongoing; 2] {
+    pub(crate) fn turn(&self, action: Action, waited: Duration) -> [Ongoing<'_>; 2] {
         self.all.queue.wait.observe(waited.as_secs_f64());
         [
             Ongoing::begin(&self.all.results.active_workers),
@@ -108,7 +113,7 @@ impl KindMetrics {
     }
 
     /// A handler is called.
-    pub(crate) fn call(&self, action: Action) -> Ongoing {
+    pub(crate) fn call(&self, action: Action) -> Ongoing<'_> {
         Ongoing::begin(&self.action(action).ongoing_processes)
     }
 
@@ -187,14 +192,14 @@ impl ActionMetrics {
 
 // === impl Ongoing ===
 
-impl Ongoing {
-    fn begin(gauge: &IntGauge) -> Self {
+impl<'m> Ongoing<'m> {
+    fn begin(gauge: &'m IntGauge) -> Self {
         gauge.inc();
-        Self(gauge.clone())
+        Self(gauge)
     }
 }
 
-impl Drop for Ongoing {
+impl Drop for Ongoing<'_> {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use windlass_informer::{Event, ObjectKey};
+use windlass_informer::ObjectKey;
 
 use super::Predicate;
 use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
@@ -37,8 +37,8 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
         self.code.reconcile(request)
     }
 
-    fn wants(&self, event: &Event<K>) -> bool {
-        self.predicate.passes(event) && self.code.wants(event)
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        both(self.code.predicates(), &self.predicate)
     }
 }
 
@@ -70,8 +70,8 @@ where
         self.code.resync(object)
     }
 
-    fn wants(&self, event: &Event<K>) -> bool {
-        self.predicate.passes(event) && self.code.wants(event)
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        both(self.code.predicates(), &self.predicate)
     }
 }
 
@@ -80,7 +80,16 @@ impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
         self.code.keys(object)
     }
 
-    fn wants(&self, event: &Event<K>) -> bool {
-        self.predicate.passes(event) && self.code.wants(event)
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        both(self.code.predicates(), &self.predicate)
     }
+}
+
+/// What was asked for last is asked first.
+fn both<'p, K>(
+    mut inner: Vec<&'p dyn Predicate<K>>,
+    outer: &'p dyn Predicate<K>,
+) -> Vec<&'p dyn Predicate<K>> {
+    inner.insert(0, outer);
+    inner
 }

@@ -1,15 +1,15 @@
 //! What is due when.
 //!
-//! A sorted set of due times: to set and to cancel one costs O(log n), the next one is read
-//! at its front, and nothing ticks.
+//! A heap in which each node has four children, and a table that says where in it each
+//! appointment is: to set and to cancel one is a few moves for most, and O(log n) at worst;
+//! the next one is read at the root; nothing ticks, and what was cancelled is gone.
 
 use std::{
-    collections::BTreeMap,
     ops::{Add, Sub},
     time::Duration,
 };
 
-use super::ready::LaneId;
+use super::{pool::Number, ready::LaneId};
 
 /// A point in time, counted from when the engine was made.
 ///
@@ -18,19 +18,42 @@ use super::ready::LaneId;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// What was written down in an [`Agenda`]: enough to cancel it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Appointment {
-    due: Moment,
-    /// Tells apart what is due at the same time, in the order in which it was set.
-    number: u64,
-}
+/// What was written down in an [`Agenda`]: enough to cancel it. The number of one that is over
+/// is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Appointment(Number);
 
 /// The due times of everything that is pending.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    lanes: BTreeMap<Appointment, LaneId>,
-    numbers: u64,
+    /// Nothing is due before its parent, which is at a quarter of its place.
+    heap: Vec<Entry>,
+
+    /// By the number of the appointment.
+    places: Vec<Place>,
+
+    /// The number that was given back last.
+    left: Option<Number>,
+
+    /// How many have been set, beginning again after four thousand million.
+    numbers: u32,
+}
+
+/// Sixteen bytes: the children of a node are in one line of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    due: Moment,
+    /// Tells apart what is due at the same time, in the order in which it was set.
+    number: u32,
+    appointment: Number,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Where in the heap, and for which lane.
+    Set { at: u32, lane: LaneId },
+    /// With the number that was given back before.
+    Left(Option<Number>),
 }
 
 // === impl Moment ===
@@ -70,34 +93,123 @@ impl Sub for Moment {
 // === impl Agenda ===
 
 impl Agenda {
+    /// Two make a heap twice as deep; of eight, more are looked at than are moved.
+    const CHILDREN: usize = 4;
+
+    /// Room for as many is kept when there is none.
+    const SMALL: usize = 1024;
+
     /// Notes that something in `lane` is due at `due`.
     pub(crate) fn set(&mut self, due: Moment, lane: LaneId) -> Appointment {
-        let number = self.numbers;
-        self.numbers += 1;
-        let appointment = Appointment { due, number };
-        self.lanes.insert(appointment, lane);
-        appointment
+        let at = self.heap.len();
+        let place = Place::Set {
+            at: u32::try_from(at).expect("fewer appointments than lanes have slots"),
+            lane,
+        };
+        let appointment = if let Some(left) = self.left {
+            let was = std::mem::replace(&mut self.places[left.index()], place);
+            if let Place::Left(next) = was {
+                self.left = next;
+            }
+            left
+        } else {
+            self.places.push(place);
+            Number::at(self.places.len() - 1)
+        };
+        let entry = Entry {
+            due,
+            number: self.numbers,
+            appointment,
+        };
+        self.numbers = self.numbers.wrapping_add(1);
+        self.heap.push(entry);
+        self.rise(at, entry);
+        Appointment(appointment)
     }
 
-    /// Forgets `appointment`, if it has not come due.
+    /// Forgets `appointment`, which has not come due.
     pub(crate) fn cancel(&mut self, appointment: Appointment) {
-        self.lanes.remove(&appointment);
+        if let Place::Set { at, .. } = self.places[appointment.0.index()] {
+            self.remove(at as usize);
+        }
     }
 
     /// When the next thing is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.lanes.keys().next().map(|appointment| appointment.due)
+        self.heap.first().map(|first| first.due)
     }
 
     /// Takes the first thing that is due by `now`.
     pub(crate) fn take_due(&mut self, now: Moment) -> Option<(Appointment, LaneId)> {
-        let first = self.lanes.first_entry()?;
-        (first.key().due <= now).then(|| first.remove_entry())
+        let first = self.heap.first()?;
+        if first.due > now {
+            return None;
+        }
+        let appointment = first.appointment;
+        let Place::Set { lane, .. } = self.places[appointment.index()] else {
+            unreachable!("what is in the heap is set");
+        };
+        self.remove(0);
+        Some((Appointment(appointment), lane))
+    }
+
+    /// Takes out what is at `at`, and puts the last in its place.
+    fn remove(&mut self, at: usize) {
+        let gone = self.heap.swap_remove(at);
+        self.places[gone.appointment.index()] = Place::Left(self.left.replace(gone.appointment));
+        if let Some(&moved) = self.heap.get(at) {
+            let at = self.rise(at, moved);
+            self.sink(at, moved);
+        } else if self.heap.is_empty() && self.places.len() > Self::SMALL {
+            // After a storm.
+            *self = Self::default();
+        }
+    }
+
+    /// Moves `entry` up from `at` for as long as it is due before its parents. Returns where
+    /// it is then.
+    fn rise(&mut self, mut at: usize, entry: Entry) -> usize {
+        while at > 0 {
+            let parent = (at - 1) / Self::CHILDREN;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.put(at, self.heap[parent]);
+            at = parent;
+        }
+        self.put(at, entry);
+        at
+    }
+
+    /// Moves `entry` down from `at` for as long as one of its children is due before it.
+    fn sink(&mut self, mut at: usize, entry: Entry) {
+        loop {
+            let first = at * Self::CHILDREN + 1;
+            let end = (first + Self::CHILDREN).min(self.heap.len());
+            let Some(soonest) = (first..end).min_by_key(|&child| self.heap[child]) else {
+                break;
+            };
+            if entry <= self.heap[soonest] {
+                break;
+            }
+            self.put(at, self.heap[soonest]);
+            at = soonest;
+        }
+        self.put(at, entry);
+    }
+
+    fn put(&mut self, to: usize, entry: Entry) {
+        self.heap[to] = entry;
+        if let Place::Set { at, .. } = &mut self.places[entry.appointment.index()] {
+            *at = u32::try_from(to).expect("fewer appointments than lanes have slots");
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
     use super::*;
 
     #[test]
@@ -117,10 +229,10 @@ mod tests {
     fn what_is_due_at_once_comes_in_the_order_in_which_it_was_set() {
         let mut agenda = Agenda::default();
         for lane in 0..3 {
-            agenda.set(at(7), lane);
+            agenda.set(at(7), Number::at(lane));
         }
         let taken: Vec<_> = std::iter::from_fn(|| agenda.take_due(at(7)))
-            .map(|(_, lane)| lane)
+            .map(|(_, lane)| lane.index())
             .collect();
         assert_eq!(taken, [0, 1, 2]);
     }
@@ -128,6 +240,29 @@ mod tests {
     #[test]
     fn what_was_cancelled_never_comes() {
         check("set 5, set 3, cancel 3, take 9, take 9", "5 -");
+    }
+
+    #[test]
+    fn whatever_is_set_and_cancelled_the_rest_comes_in_order() {
+        let mut random = StdRng::seed_from_u64(7);
+        let mut agenda = Agenda::default();
+        let mut set = Vec::new();
+        for lane in 0..10_000 {
+            let due = at(random.random_range(0..5_000));
+            set.push((due, lane, agenda.set(due, Number::at(lane))));
+            if random.random_bool(0.4) {
+                let (.., gone) = set.swap_remove(random.random_range(0..set.len()));
+                agenda.cancel(gone);
+            }
+        }
+        set.sort_unstable_by_key(|(due, lane, _)| (*due, *lane));
+        assert_eq!(agenda.heap.len(), set.len(), "what was cancelled is gone");
+        for (due, lane, appointment) in set {
+            assert_eq!(agenda.next_due(), Some(due));
+            let taken = agenda.take_due(due);
+            assert_eq!(taken, Some((appointment, Number::at(lane))));
+        }
+        assert_eq!((agenda.heap.capacity(), agenda.places.capacity()), (0, 0));
     }
 
     #[test]
@@ -150,15 +285,18 @@ mod tests {
             let (verb, seconds) = step.split_once(' ').expect("a verb and a time");
             let time = at(seconds.parse().expect("a number of seconds"));
             match verb {
-                "set" => set.push(agenda.set(time, 0)),
+                "set" => set.push((time, agenda.set(time, Number::at(0)))),
                 "cancel" => {
-                    let which = set.iter().find(|it| it.due == time).expect("was set");
-                    agenda.cancel(*which);
+                    let which = set.iter().position(|it| it.0 == time).expect("was set");
+                    agenda.cancel(set.remove(which).1);
                 }
-                _ => taken.push(match agenda.take_due(time) {
-                    Some((it, _)) => it.due.elapsed().as_secs().to_string(),
-                    None => "-".to_owned(),
-                }),
+                _ => {
+                    let next = agenda.next_due();
+                    taken.push(match agenda.take_due(time).and(next) {
+                        Some(due) => due.elapsed().as_secs().to_string(),
+                        None => "-".to_owned(),
+                    });
+                }
             }
         }
         assert_eq!(taken.join(" "), came, "{script}");

@@ -1,69 +1,104 @@
 //! Which lanes share their turns: those of one kind and one namespace.
 
-use std::{hash::BuildHasher, sync::Arc};
+use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use slab::Slab;
 
-use super::{lane::LaneKey, ready::GroupId};
+use super::{
+    pool::{Number, Pool},
+    ready::GroupId,
+};
 use crate::route::KindId;
 
-/// The groups that have a lane.
+/// The groups that have a lane, and some that had one lately.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    known: Slab<Group>,
+    known: Pool<Group>,
     index: HashTable<GroupId>,
     hasher: DefaultHashBuilder,
+
+    /// Those whose last lane has left: where one event comes at a time, each would make its
+    /// group anew.
+    left: VecDeque<GroupId>,
 }
 
+/// A kind and a namespace: what all its lanes have in common, and no lane has for itself.
 #[derive(Debug)]
-struct Group {
-    kind: KindId,
-    namespace: Option<Arc<str>>,
-    lanes: usize,
+pub(super) struct Group {
+    pub(super) kind: KindId,
+    pub(super) namespace: Option<Arc<str>>,
+    lanes: u32,
+    /// It is among those that were left.
+    left: bool,
 }
 
 // === impl Groups ===
 
 impl Groups {
-    /// The group of `key`, which now has one lane more.
-    pub(super) fn join(&mut self, key: &LaneKey) -> GroupId {
-        let namespace = key.object.namespace();
-        let hash = self.hasher.hash_one((key.kind, namespace));
+    /// How many are kept without a lane: a few for each kind.
+    const LEFT: usize = 64;
+
+    /// The group of this kind and namespace. It is there until [`enter`](Self::enter) and
+    /// [`leave`](Self::leave), or the next of these calls.
+    pub(super) fn of(&mut self, kind: KindId, namespace: Option<Arc<str>>) -> GroupId {
+        let hash = self.hasher.hash_one((kind, namespace.as_deref()));
         let known = self.index.find(hash, |&group| {
-            let group = &self.known[group as usize];
-            group.kind == key.kind && group.namespace.as_deref() == namespace
+            let group = &self.known[group];
+            group.kind == kind && group.namespace == namespace
         });
         if let Some(&group) = known {
-            self.known[group as usize].lanes += 1;
             return group;
         }
         let group = self.known.insert(Group {
-            kind: key.kind,
-            namespace: namespace.map(Arc::from),
-            lanes: 1,
+            kind,
+            namespace,
+            lanes: 0,
+            left: false,
         });
-        let group = GroupId::try_from(group).expect("fewer groups than lanes, which are fewer");
         self.index.insert_unique(hash, group, |&group| {
-            hash_of(&self.hasher, &self.known[group as usize])
+            hash_of(&self.hasher, &self.known[group])
         });
         group
     }
 
+    /// Notes that `group` has one lane more.
+    pub(super) fn enter(&mut self, group: GroupId) {
+        self.known[group].lanes += 1;
+    }
+
     /// Notes that `group` has one lane less.
     pub(super) fn leave(&mut self, group: GroupId) {
-        let Some(lanes) = self.known.get_mut(group as usize) else {
-            return;
-        };
-        lanes.lanes -= 1;
-        if lanes.lanes > 0 {
+        let it = &mut self.known[group];
+        it.lanes -= 1;
+        if it.lanes > 0 || it.left {
             return;
         }
-        let hash = hash_of(&self.hasher, lanes);
+        it.left = true;
+        self.left.push_back(group);
+        if self.left.len() > Self::LEFT
+            && let Some(oldest) = self.left.pop_front()
+        {
+            self.known[oldest].left = false;
+            if self.known[oldest].lanes == 0 {
+                self.remove(oldest);
+            }
+        }
+    }
+
+    fn remove(&mut self, group: GroupId) {
+        let hash = hash_of(&self.hasher, &self.known[group]);
         if let Ok(entry) = self.index.find_entry(hash, |&it| it == group) {
             entry.remove();
         }
-        self.known.remove(group as usize);
+        self.known.remove(group);
+    }
+}
+
+impl std::ops::Index<Number> for Groups {
+    type Output = Group;
+
+    fn index(&self, group: GroupId) -> &Group {
+        &self.known[group]
     }
 }
 
@@ -73,36 +108,47 @@ fn hash_of(hasher: &DefaultHashBuilder, group: &Group) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use windlass_informer::ObjectKey;
-
     use super::*;
 
     #[test]
     fn a_group_is_a_kind_and_a_namespace() {
         let mut groups = Groups::default();
-        let shop = groups.join(&key(1, "shop"));
-        assert_eq!(groups.join(&key(1, "shop")), shop);
-        assert_ne!(groups.join(&key(2, "shop")), shop);
-        assert_ne!(groups.join(&key(1, "web")), shop);
+        let shop = join(&mut groups, 1, "shop");
+        assert_eq!(join(&mut groups, 1, "shop"), shop);
+        assert_ne!(join(&mut groups, 2, "shop"), shop);
+        assert_ne!(join(&mut groups, 1, "web"), shop);
+        assert_eq!(groups[shop].namespace.as_deref(), Some("shop"));
     }
 
     #[test]
-    fn a_group_goes_with_its_last_lane() {
+    fn a_group_whose_last_lane_has_left_is_found_again() {
         let mut groups = Groups::default();
+        let shop = join(&mut groups, 1, "shop");
         for _ in 0..3 {
-            let first = groups.join(&key(1, "shop"));
-            let second = groups.join(&key(1, "shop"));
-            groups.leave(first);
-            assert_eq!(groups.known.len(), 1);
-            groups.leave(second);
-            assert_eq!((groups.known.len(), groups.index.len()), (0, 0));
+            groups.leave(shop);
+            assert_eq!(join(&mut groups, 1, "shop"), shop);
         }
+        assert_eq!(groups.left.len(), 1);
     }
 
-    fn key(kind: u32, namespace: &str) -> LaneKey {
-        LaneKey {
-            kind: KindId(kind),
-            object: ObjectKey::new("a").within(namespace),
+    #[test]
+    fn few_groups_are_kept_without_a_lane() {
+        let mut groups = Groups::default();
+        let stays = join(&mut groups, 1, "stays");
+        for _ in 0..2 {
+            for round in 0..1_000 {
+                let group = join(&mut groups, 1, &format!("namespace-{round}"));
+                groups.leave(group);
+            }
+            let kept = Groups::LEFT + 1;
+            assert_eq!((groups.known.len(), groups.index.len()), (kept, kept));
         }
+        assert_eq!(groups.of(KindId(1), Some(Arc::from("stays"))), stays);
+    }
+
+    fn join(groups: &mut Groups, kind: u32, namespace: &str) -> GroupId {
+        let group = groups.of(KindId(kind), Some(Arc::from(namespace)));
+        groups.enter(group);
+        group
     }
 }

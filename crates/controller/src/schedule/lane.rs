@@ -13,12 +13,14 @@
 //! so the deletion of an object is always told before the object that was made again under
 //! its name, and never beside it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
-use windlass_informer::{ObjectKey, Uid};
+use windlass_informer::ObjectKey;
 
 use super::{
     agenda::{Agenda, Appointment, Moment},
+    few::Few,
+    groups::Group,
     ready::{Class, GroupId, LaneId},
 };
 use crate::{Action, HandlerId, route::KindId};
@@ -30,10 +32,14 @@ pub(crate) struct LaneKey {
     pub(crate) object: ObjectKey,
 }
 
+/// What is about one object, and knows the uid of it. The schedule keeps no uid of its own.
+pub(crate) trait About {
+    fn uid(&self) -> Option<&str>;
+}
+
 /// Something that happened to the lane's object, to be told to all its handlers.
 #[derive(Debug)]
 pub(crate) struct Offer<E> {
-    pub(crate) uid: Option<Uid>,
     pub(crate) class: Class,
 
     /// The pending calls have been asked about; what is pending since is of its own making.
@@ -45,7 +51,6 @@ pub(crate) struct Offer<E> {
 /// A call that one handler is owed later.
 #[derive(Debug)]
 pub(crate) struct Pending<P> {
-    pub(crate) uid: Option<Uid>,
     pub(crate) handler: HandlerId,
     pub(crate) action: Action,
     pub(crate) reason: Reason,
@@ -68,19 +73,35 @@ pub(crate) enum Reason {
 }
 
 /// What is owed to one object.
+///
+/// There may be a lane for each object, and most hold one event or one pending call: so the
+/// first event is in it, and what is rare is elsewhere. Its kind and its namespace are those
+/// of its group.
 #[derive(Debug)]
 pub(super) struct Lane<E, P> {
-    pub(super) key: LaneKey,
+    pub(super) name: Arc<str>,
     pub(super) group: GroupId,
+    /// The hash of its name, by which it is found.
+    pub(super) hash: u32,
     pub(super) phase: Phase,
 
-    /// What has not been told, oldest first.
+    /// What has not been told, oldest first: the first of it here, with its class and whether
+    /// its pending calls have been asked about.
+    first: Option<E>,
+    class: Class,
+    asked: bool,
+    behind: Option<Box<Behind<E>>>,
+
+    slots: Few<Slot<P>>,
+}
+
+/// The events behind the first.
+#[derive(Debug)]
+struct Behind<E> {
     events: VecDeque<Offer<E>>,
 
-    /// How many of the events are of each class: the lane is as urgent as the most urgent.
+    /// How many of them are of each class: the lane is as urgent as the most urgent.
     classes: [u32; 4],
-
-    slots: Vec<Slot<P>>,
 }
 
 /// What is being done about a lane.
@@ -108,13 +129,13 @@ enum When {
 
 // === impl Pending ===
 
-impl<P> Pending<P> {
+impl<P: About> Pending<P> {
     /// Whether only one of the two can be pending: failures have a slot for each action, and
     /// a handler that asks to be called again is called again once, whatever it was called
     /// for.
-    fn same_slot<Q>(&self, other: &Pending<Q>) -> bool {
+    fn same_slot(&self, other: &Self) -> bool {
         self.handler == other.handler
-            && self.uid == other.uid
+            && self.call.uid() == other.call.uid()
             && self.reason == other.reason
             && (self.reason == Reason::Requeued || self.action == other.action)
     }
@@ -122,52 +143,69 @@ impl<P> Pending<P> {
 
 // === impl Lane ===
 
-impl<E, P> Lane<E, P> {
-    pub(super) fn new(key: LaneKey, group: GroupId) -> Self {
+impl<E: About, P: About> Lane<E, P> {
+    pub(super) fn new(name: Arc<str>, hash: u32, group: GroupId) -> Self {
         Self {
-            key,
+            name,
             group,
+            hash,
             phase: Phase::Idle,
-            events: VecDeque::new(),
-            classes: [0; 4],
-            slots: Vec::new(),
+            first: None,
+            class: Class::Live,
+            asked: false,
+            behind: None,
+            slots: Few::new(),
+        }
+    }
+
+    /// Its key, of what it shares with its group and what it has for itself.
+    pub(super) fn key(&self, group: &Group) -> LaneKey {
+        let object = ObjectKey::new(Arc::clone(&self.name));
+        LaneKey {
+            kind: group.kind,
+            object: match &group.namespace {
+                Some(namespace) => object.within(Arc::clone(namespace)),
+                None => object,
+            },
         }
     }
 
     /// How urgent the lane is, if there is something to do now.
     pub(super) fn urgency(&self) -> Option<Class> {
-        let owed = |class: Class| self.classes[class as usize] > 0;
-        if owed(Class::Live) {
-            Some(Class::Live)
-        } else if self.slots.iter().any(|slot| slot.when == When::Now) {
-            Some(Class::Retry)
-        } else if owed(Class::FirstList) {
-            Some(Class::FirstList)
-        } else if owed(Class::Resync) {
-            Some(Class::Resync)
-        } else {
-            None
+        let event = self.first.as_ref().map(|_| match &self.behind {
+            Some(behind) => behind.urgency().map_or(self.class, |it| it.min(self.class)),
+            None => self.class,
+        });
+        if event == Some(Class::Live) {
+            return event;
         }
+        let due = self.slots.iter().any(|slot| slot.when == When::Now);
+        if due { Some(Class::Retry) } else { event }
     }
 
     /// Whether nothing is owed, now or later.
-    pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.slots.is_empty()
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first.is_none() && self.slots.is_empty()
     }
 
     pub(super) fn push(&mut self, offer: Offer<E>) {
-        if self.events.capacity() == 0 {
-            // Most lanes hold one event at a time, and there may be a lane for each object.
-            self.events.reserve_exact(1);
+        if self.first.is_none() {
+            self.put_first(offer);
+        } else {
+            let behind = self.behind.get_or_insert_default();
+            behind.classes[offer.class as usize] += 1;
+            behind.events.push_back(offer);
         }
-        self.classes[offer.class as usize] += 1;
-        self.events.push_back(offer);
     }
 
     /// Puts back what was taken and not told.
     pub(super) fn push_front(&mut self, offer: Offer<E>) {
-        self.classes[offer.class as usize] += 1;
-        self.events.push_front(offer);
+        if let Some(second) = self.take_first() {
+            let behind = self.behind.get_or_insert_default();
+            behind.classes[second.class as usize] += 1;
+            behind.events.push_front(second);
+        }
+        self.put_first(offer);
     }
 
     /// Tells the newest undelivered event of the same object to `fold`, which may take the
@@ -177,49 +215,70 @@ impl<E, P> Lane<E, P> {
         offer: Offer<E>,
         fold: impl FnOnce(&mut E, E) -> Option<E>,
     ) -> Option<Offer<E>> {
-        let Some(last) = self.events.back_mut().filter(|it| it.uid == offer.uid) else {
-            return Some(offer);
+        let behind = self.behind.as_mut().and_then(|behind| {
+            let last = behind.events.back_mut()?;
+            Some((&mut last.event, &mut last.class, &mut behind.classes))
+        });
+        let (last, urgency, classes) = match (behind, &mut self.first) {
+            (Some((last, urgency, classes)), _) => (last, urgency, Some(classes)),
+            (None, Some(first)) => (first, &mut self.class, None),
+            (None, None) => return Some(offer),
         };
+        if last.uid() != offer.event.uid() {
+            return Some(offer);
+        }
         let class = offer.class;
-        if let Some(event) = fold(&mut last.event, offer.event) {
+        if let Some(event) = fold(last, offer.event) {
             return Some(Offer { event, ..offer });
         }
-        if class < last.class {
-            self.classes[last.class as usize] -= 1;
-            self.classes[class as usize] += 1;
-            last.class = class;
+        if class < *urgency {
+            if let Some(classes) = classes {
+                classes[*urgency as usize] -= 1;
+                classes[class as usize] += 1;
+            }
+            *urgency = class;
         }
         None
     }
 
     /// Takes the oldest undelivered event.
     pub(super) fn pop(&mut self) -> Option<Offer<E>> {
-        let offer = self.events.pop_front()?;
-        self.classes[offer.class as usize] -= 1;
+        let offer = self.take_first()?;
+        if let Some(behind) = &mut self.behind {
+            let next = behind.events.pop_front();
+            if behind.events.is_empty() {
+                self.behind = None;
+            } else if let Some(next) = &next {
+                behind.classes[next.class as usize] -= 1;
+            }
+            if let Some(next) = next {
+                self.put_first(next);
+            }
+        }
         Some(offer)
     }
 
-    /// How many calls are pending.
-    pub(super) fn pendings(&self) -> usize {
-        self.slots.len()
+    /// Whether calls are pending.
+    pub(super) const fn has_pendings(&self) -> bool {
+        !self.slots.is_empty()
     }
 
     /// Takes every pending call out, to be asked about.
     pub(super) fn take_pendings(&mut self, agenda: &mut Agenda) -> Vec<Pending<P>> {
-        if self.slots.is_empty() {
-            return Vec::new();
-        }
-        let slots = std::mem::take(&mut self.slots);
-        slots.into_iter().map(|slot| slot.release(agenda)).collect()
+        let slots = std::iter::from_fn(|| self.slots.take(|_| true));
+        slots.map(|slot| slot.release(agenda)).collect()
     }
 
     /// Takes the due call whose turn it is: of those that were overtaken, or of all.
     pub(super) fn take_due(&mut self, only_overtaken: bool) -> Option<Pending<P>> {
-        let (at, _) = (self.slots.iter().enumerate())
-            .filter(|(_, slot)| slot.when == When::Now)
-            .filter(|(_, slot)| slot.pending.overtaken || !only_overtaken)
-            .min_by_key(|(_, slot)| slot.pending.due)?;
-        Some(self.slots.remove(at).pending)
+        let due =
+            |slot: &Slot<P>| slot.when == When::Now && (slot.pending.overtaken || !only_overtaken);
+        let first = (self.slots.iter())
+            .filter(|slot| due(slot))
+            .map(|slot| slot.pending.due)
+            .min()?;
+        let slot = (self.slots).take(|slot| due(slot) && slot.pending.due == first);
+        slot.map(|slot| slot.pending)
     }
 
     /// Makes `pending` pending. What is pending in the same slot is replaced; where both are
@@ -230,8 +289,8 @@ impl<E, P> Lane<E, P> {
         agenda: &mut Agenda,
         lane: LaneId,
     ) -> Option<Pending<P>> {
-        let same = (self.slots.iter()).position(|it| it.pending.same_slot(&pending));
-        let replaced = same.map(|at| self.slots.remove(at).release(agenda));
+        let same = (self.slots).take(|it| it.pending.same_slot(&pending));
+        let replaced = same.map(|slot| slot.release(agenda));
         if let Some(replaced) = &replaced
             && pending.reason == Reason::Requeued
         {
@@ -244,7 +303,7 @@ impl<E, P> Lane<E, P> {
 
     /// Notes that the time of `appointment` has come.
     pub(super) fn come_due(&mut self, appointment: Appointment) {
-        let due = (self.slots.iter_mut()).find(|slot| slot.when == When::Later(appointment));
+        let due = (self.slots).find_mut(|slot| slot.when == When::Later(appointment));
         if let Some(slot) = due {
             slot.when = When::Now;
         }
@@ -257,8 +316,42 @@ impl<E, P> Lane<E, P> {
         agenda: &mut Agenda,
         discarded: &mut Vec<Pending<P>>,
     ) {
-        let gone = (self.slots).extract_if(.., |slot| slot.pending.handler == handler);
-        discarded.extend(gone.map(|slot| slot.release(agenda)));
+        while let Some(slot) = (self.slots).take(|slot| slot.pending.handler == handler) {
+            discarded.push(slot.release(agenda));
+        }
+    }
+
+    fn put_first(&mut self, offer: Offer<E>) {
+        self.class = offer.class;
+        self.asked = offer.asked;
+        self.first = Some(offer.event);
+    }
+
+    fn take_first(&mut self) -> Option<Offer<E>> {
+        Some(Offer {
+            event: self.first.take()?,
+            class: self.class,
+            asked: self.asked,
+        })
+    }
+}
+
+// === impl Behind ===
+
+impl<E> Behind<E> {
+    fn urgency(&self) -> Option<Class> {
+        let mut classes = Class::ALL.into_iter();
+        classes.find(|class| self.classes[*class as usize] > 0)
+    }
+}
+
+impl<E> Default for Behind<E> {
+    fn default() -> Self {
+        Self {
+            // A burst of few is one allocation.
+            events: VecDeque::with_capacity(1),
+            classes: [0; 4],
+        }
     }
 }
 

@@ -12,13 +12,13 @@
 //! Priorities age: of every sixteen turns, four begin their search in a lower class, so that
 //! whatever is ready is served, however much of a higher class there is.
 
-use std::collections::{HashMap, VecDeque};
+use super::pool::Number;
 
 /// The number of a lane, for as long as it is there.
-pub(crate) type LaneId = u32;
+pub(crate) type LaneId = Number;
 
 /// The number of a group of lanes that share their turns: a kind and a namespace.
-pub(crate) type GroupId = u32;
+pub(crate) type GroupId = Number;
 
 /// How urgent something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,43 +38,43 @@ pub(crate) enum Class {
 pub(crate) struct Ready {
     rings: [Ring; Class::ALL.len()],
 
-    /// Where each lane stands, by its number: a lane that becomes more urgent leaves the
+    /// The lanes of each group, by its number.
+    queues: Vec<[Queue; Class::ALL.len()]>,
+
+    /// The neighbours of each lane, by its number: a lane that becomes more urgent leaves the
     /// middle of its queue as cheaply as the front.
-    places: Vec<Option<Place>>,
+    links: Vec<Link>,
 
     turn: usize,
     len: usize,
 }
 
-/// The groups of one class, in turn.
-#[derive(Debug, Default)]
+/// The groups of one class that have a lane, in turn.
+#[derive(Clone, Copy, Debug, Default)]
 struct Ring {
-    /// Exactly the groups that have a queue here. A queue whose lanes have all left stays
-    /// until its turn comes.
-    turns: VecDeque<GroupId>,
-    queues: HashMap<GroupId, Queue>,
+    front: Option<GroupId>,
+    back: Option<GroupId>,
 }
 
-/// The lanes of one group: the links between them are in their places.
-#[derive(Debug, Default)]
+/// The lanes of one group and class, and the group's place in its ring.
+#[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     front: Option<LaneId>,
     back: Option<LaneId>,
+    link: Link,
 }
 
-/// A lane's place in its queue.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    class: Class,
-    group: GroupId,
-    before: Option<LaneId>,
-    behind: Option<LaneId>,
+/// A place among others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    before: Option<Number>,
+    behind: Option<Number>,
 }
 
 // === impl Class ===
 
 impl Class {
-    const ALL: [Self; 4] = [Self::Live, Self::Retry, Self::FirstList, Self::Resync];
+    pub(crate) const ALL: [Self; 4] = [Self::Live, Self::Retry, Self::FirstList, Self::Resync];
 
     /// Where the search begins, turn by turn. Three quarters of the turns are by priority;
     /// due retries, the first list and resyncs have at least an eighth, a sixteenth and a
@@ -94,54 +94,42 @@ impl Class {
 impl Ready {
     /// Puts `lane`, which is not here yet, behind all others of its class and group.
     pub(crate) fn push(&mut self, lane: LaneId, class: Class, group: GroupId) {
-        let ring = &mut self.rings[class as usize];
-        let queue = ring.queues.entry(group).or_insert_with(|| {
-            ring.turns.push_back(group);
-            Queue::default()
-        });
+        if self.links.len() <= lane.index() {
+            self.links.resize(lane.index() + 1, Link::default());
+        }
+        if self.queues.len() <= group.index() {
+            (self.queues).resize(group.index() + 1, [Queue::default(); Class::ALL.len()]);
+        }
+        let queue = &mut self.queues[group.index()][class as usize];
         let before = queue.back.replace(lane);
-        if before.is_none() {
-            queue.front = Some(lane);
-        }
-        if let Some(before) = before.and_then(|it| self.places[it as usize].as_mut()) {
-            before.behind = Some(lane);
-        }
-        let at = lane as usize;
-        if self.places.len() <= at {
-            self.places.resize(at + 1, None);
-        }
-        debug_assert!(self.places[at].is_none(), "a lane is ready once");
-        self.places[at] = Some(Place {
-            class,
-            group,
+        let link = Link {
             before,
             behind: None,
-        });
+        };
+        self.links[lane.index()] = link;
+        if let Some(before) = before {
+            self.links[before.index()].behind = Some(lane);
+        } else {
+            queue.front = Some(lane);
+            self.join(group, class);
+        }
         self.len += 1;
     }
 
-    /// Takes `lane` out of the middle, if it is here.
-    pub(crate) fn remove(&mut self, lane: LaneId) {
-        let Some(place) = self.places.get_mut(lane as usize).and_then(Option::take) else {
-            return;
-        };
-        let ring = &mut self.rings[place.class as usize];
-        let queue = ring.queues.entry(place.group).or_default();
-        match place.before {
-            None => queue.front = place.behind,
-            Some(before) => {
-                if let Some(before) = &mut self.places[before as usize] {
-                    before.behind = place.behind;
-                }
-            }
+    /// Takes `lane`, which is here, out of the middle.
+    pub(crate) fn remove(&mut self, lane: LaneId, class: Class, group: GroupId) {
+        let Link { before, behind } = std::mem::take(&mut self.links[lane.index()]);
+        let queue = &mut self.queues[group.index()][class as usize];
+        match before {
+            Some(before) => self.links[before.index()].behind = behind,
+            None => queue.front = behind,
         }
-        match place.behind {
-            None => queue.back = place.before,
-            Some(behind) => {
-                if let Some(behind) = &mut self.places[behind as usize] {
-                    behind.before = place.before;
-                }
-            }
+        match behind {
+            Some(behind) => self.links[behind.index()].before = before,
+            None => queue.back = before,
+        }
+        if queue.front.is_none() {
+            self.part(group, class);
         }
         self.len -= 1;
     }
@@ -153,37 +141,61 @@ impl Ready {
         }
         let first = Class::FIRST[self.turn % Class::FIRST.len()];
         self.turn = self.turn.wrapping_add(1);
-        let lane = std::iter::once(first)
+        std::iter::once(first)
             .chain(Class::ALL)
-            .find_map(|class| self.rings[class as usize].next())?;
-        self.remove(lane);
-        Some(lane)
+            .find_map(|class| self.next(class))
     }
 
     /// How many lanes are ready.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
-}
 
-// === impl Ring ===
-
-impl Ring {
     /// The oldest lane of the group whose turn it is, which then goes behind the others.
-    fn next(&mut self) -> Option<LaneId> {
-        while let Some(group) = self.turns.pop_front() {
-            if let Some(lane) = self.queues.get(&group).and_then(|queue| queue.front) {
-                self.turns.push_back(group);
-                return Some(lane);
-            }
-            self.queues.remove(&group);
+    fn next(&mut self, class: Class) -> Option<LaneId> {
+        let group = self.rings[class as usize].front?;
+        let lane = self.queue(group, class).front?;
+        self.remove(lane, class, group);
+        if self.queue(group, class).front.is_some() {
+            self.part(group, class);
+            self.join(group, class);
         }
-        None
+        Some(lane)
+    }
+
+    /// Puts `group` behind the others of its class.
+    fn join(&mut self, group: GroupId, class: Class) {
+        let before = self.rings[class as usize].back.replace(group);
+        match before {
+            Some(before) => self.queue(before, class).link.behind = Some(group),
+            None => self.rings[class as usize].front = Some(group),
+        }
+        let behind = None;
+        self.queue(group, class).link = Link { before, behind };
+    }
+
+    /// Takes `group` out of the ring of its class.
+    fn part(&mut self, group: GroupId, class: Class) {
+        let Link { before, behind } = std::mem::take(&mut self.queue(group, class).link);
+        match before {
+            Some(before) => self.queue(before, class).link.behind = behind,
+            None => self.rings[class as usize].front = behind,
+        }
+        match behind {
+            Some(behind) => self.queue(behind, class).link.before = before,
+            None => self.rings[class as usize].back = before,
+        }
+    }
+
+    fn queue(&mut self, group: GroupId, class: Class) -> &mut Queue {
+        &mut self.queues[group.index()][class as usize]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
@@ -224,12 +236,14 @@ mod tests {
     #[test]
     fn a_group_that_emptied_has_no_second_turn() {
         let mut ready = Ready::default();
-        for round in 0..100 {
-            ready.push(round, Class::Live, 7);
-            ready.remove(round);
+        let (group, lane) = (Number::at(7), Number::at(0));
+        for _ in 0..100 {
+            ready.push(lane, Class::Live, group);
+            ready.remove(lane, Class::Live, group);
         }
         assert_eq!(ready.pop(), None);
-        assert_eq!(ready.rings[0].turns.len(), 1);
+        assert_eq!((ready.rings[0].front, ready.rings[0].back), (None, None));
+        check("live a1, remove a1, live a2, live b3, live a4", "a2 b3 a4");
     }
 
     /// Runs `script`, where `a12` is lane 12 of group a, and then pops until none is left.
@@ -239,16 +253,21 @@ mod tests {
         let mut names = HashMap::new();
         for step in script.split(", ") {
             let (verb, name) = step.split_once(' ').expect("a verb and a lane");
-            let group = GroupId::from(name.as_bytes()[0]);
+            let group = usize::from(name.as_bytes()[0] - b'a');
             // Numbers are used in more than one group; lanes are not.
-            let lane = name[1..].parse::<LaneId>().expect("a number") + 100 * (group - 97);
+            let lane = name[1..].parse::<usize>().expect("a number") + 100 * group;
+            let (group, lane) = (Number::at(group), Number::at(lane));
+            let class = match verb {
+                "retry" => Class::Retry,
+                "first" => Class::FirstList,
+                "resync" => Class::Resync,
+                _ => Class::Live,
+            };
             names.insert(lane, name);
-            match verb {
-                "live" => ready.push(lane, Class::Live, group),
-                "retry" => ready.push(lane, Class::Retry, group),
-                "first" => ready.push(lane, Class::FirstList, group),
-                "resync" => ready.push(lane, Class::Resync, group),
-                _ => ready.remove(lane),
+            if verb == "remove" {
+                ready.remove(lane, class, group);
+            } else {
+                ready.push(lane, class, group);
             }
         }
         let order: Vec<_> = std::iter::from_fn(|| ready.pop())

@@ -266,6 +266,43 @@ async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
     running.stop().await.expect("it stops");
 }
 
+/// It is as urgent as the change that woke it, and nothing that was there at the start is.
+#[tokio::test(start_paused = true)]
+async fn who_is_named_does_not_wait_for_the_first_list() {
+    let one = 1.try_into().expect("not zero");
+    let (rig, themes) = rig(InformerController::builder().concurrency(one));
+    let gate = Arc::new(Semaphore::new(1));
+    let (log, pass) = (rig.log.clone(), Arc::clone(&gate));
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let (log, pass) = (log.clone(), Arc::clone(&pass));
+        async move {
+            log.say(ask(&request));
+            pass.acquire().await?.forget();
+            Ok::<_, windlass_controller::Failure>(Outcome::done())
+        }
+    });
+    map(&rig, used_by);
+    let running = start(rig, &themes).await;
+    running.apply(config("site-1", 0)).await;
+    assert_eq!(running.said().await, "created site-1=0");
+    let (script, source) = Scripted::new();
+    let controller = &running.rig.controller;
+    controller
+        .add_informer(KIND, &Informer::new(source))
+        .expect("added");
+    let list = ["l1", "l2", "l3"].map(|name| config(name, 1));
+    script.list(list).await.expect("it runs");
+    assert_eq!(running.said().await, "created l1=1");
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    settle().await;
+    gate.add_permits(9);
+    assert_eq!(
+        running.said().await,
+        "resynced site-1=0, created l2=1, created l3=1"
+    );
+    running.stop().await.expect("it stops");
+}
+
 /// Whoever names objects of its own kind wakes them, and is not asked of that again.
 #[tokio::test(start_paused = true)]
 async fn what_is_named_is_not_mapped_again() {

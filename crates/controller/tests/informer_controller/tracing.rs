@@ -1,8 +1,14 @@
 //! What is logged, and which spans there are.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, LazyLock},
+};
 
-use ::tracing::subscriber::{DefaultGuard, set_default};
+use ::tracing::{
+    Dispatch,
+    subscriber::{DefaultGuard, NoSubscriber, set_default},
+};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::{MakeWriter, format::FmtSpan};
 use windlass_controller::InformerController;
@@ -15,6 +21,10 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
     fn listen(spans: FmtSpan) -> (Self, DefaultGuard) {
+        // While there is just one subscriber, `tracing` asks that of the thread that comes to a
+        // span first, and keeps the answer: that of another test may be that nobody listens.
+        static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+        LazyLock::force(&ANOTHER);
         let lines = Self::default();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)

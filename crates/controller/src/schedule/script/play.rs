@@ -23,16 +23,16 @@ use windlass_informer::{ObjectKey, Uid};
 use crate::{
     Action, HandlerId,
     route::KindId,
-    schedule::{Class, LaneKey, Moment, Offer, Pending, Reason, Schedule, Turn, Work},
+    schedule::{About, Class, LaneKey, Moment, Offer, Pending, Reason, Schedule, Turn, Work},
 };
 
 /// A schedule, and what must be true of it.
 pub(super) struct Play {
-    pub(super) schedule: Schedule<Told, ()>,
+    pub(super) schedule: Schedule<Told, Life>,
     now: Moment,
     /// Whether events of one object fold.
     folding: bool,
-    hands: HashMap<String, Turn<Told, ()>>,
+    hands: HashMap<String, Turn<Told, Life>>,
     /// What has been offered and not been told, by object.
     untold: HashMap<String, Vec<u32>>,
     offered: HashMap<String, u32>,
@@ -46,8 +46,25 @@ type Slot = (u64, Option<Uid>, Reason, Action);
 /// The numbers of what happened, by object; what was folded holds more than one.
 #[derive(Debug)]
 pub(super) struct Told {
+    uid: Option<Uid>,
     action: Action,
     numbers: Vec<u32>,
+}
+
+/// The object that a pending call is about.
+#[derive(Clone, Debug)]
+pub(super) struct Life(Option<Uid>);
+
+impl About for Told {
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_ref().map(Uid::as_str)
+    }
+}
+
+impl About for Life {
+    fn uid(&self) -> Option<&str> {
+        self.0.as_ref().map(Uid::as_str)
+    }
 }
 
 impl Default for Play {
@@ -140,10 +157,10 @@ impl Play {
             .or_default()
             .push(*number);
         let offer = Offer {
-            uid: Some(Uid::from(uid)),
             class,
             asked: false,
             event: Told {
+                uid: Some(Uid::from(uid)),
                 action,
                 numbers: vec![*number],
             },
@@ -173,7 +190,7 @@ impl Play {
                 let oldest: Vec<_> = untold.drain(..offer.event.numbers.len()).collect();
                 assert_eq!(offer.event.numbers, oldest, "told in order");
                 for pending in pendings {
-                    assert!(pending.uid == offer.uid || pending.action == Action::Deleted);
+                    assert!(pending.call.0 == offer.event.uid || pending.action == Action::Deleted);
                 }
                 if !offer.asked {
                     slots.clear();
@@ -206,19 +223,18 @@ impl Play {
             return;
         };
         let (uid, action, kept) = match turn.work {
-            Work::Event { offer, pendings } => (offer.uid, offer.event.action, pendings),
-            Work::Retry(pending) => (pending.uid, pending.action, Vec::new()),
+            Work::Event { offer, pendings } => (offer.event.uid, offer.event.action, pendings),
+            Work::Retry(pending) => (pending.call.0, pending.action, Vec::new()),
         };
         let mut all: Vec<_> = kept.into_iter().filter(|_| keep).collect();
         if let Some((reason, handler, after)) = owed {
             all.push(Pending {
-                uid,
                 handler: id(handler),
                 action,
                 reason,
                 due: self.now + secs(after),
                 overtaken: false,
-                call: (),
+                call: Life(uid),
             });
         }
         self.note(name, &all);
@@ -239,13 +255,12 @@ impl Play {
                     offer.asked = true;
                     owed = std::mem::take(pendings);
                     owed.push(Pending {
-                        uid: offer.uid.clone(),
                         handler: id(handler),
                         action: offer.event.action,
                         reason: Reason::Failed,
                         due: self.now + secs(after),
                         overtaken: false,
-                        call: (),
+                        call: Life(offer.event.uid.clone()),
                     });
                 }
                 let pendings = std::mem::take(pendings);
@@ -268,7 +283,7 @@ impl Play {
     }
 
     /// Writes down what is pending from now on.
-    fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<()>>) {
+    fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<Life>>) {
         let slots = self.slots.entry(name.to_owned()).or_default();
         for pending in all {
             let new = slot(pending);
@@ -303,15 +318,15 @@ impl Play {
     }
 }
 
-fn slot(pending: &Pending<()>) -> Slot {
+fn slot(pending: &Pending<Life>) -> Slot {
     let Pending {
-        uid,
         handler,
         action,
         reason,
+        call,
         ..
     } = pending;
-    (handler.0, uid.clone(), *reason, *action)
+    (handler.0, call.0.clone(), *reason, *action)
 }
 
 fn key(name: &str) -> LaneKey {

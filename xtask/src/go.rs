@@ -1,4 +1,4 @@
-//! The Go program in `tests/kube-apiserver`, and when it must be built again.
+//! A Go program in this repository, and when it must be built again.
 
 use std::{
     fs, io,
@@ -7,19 +7,16 @@ use std::{
     time::SystemTime,
 };
 
-use super::RealServer;
 use crate::{Result, progress, repository::Repository};
 
-const FOLDER: &str = "tests/kube-apiserver";
-
-/// The program, as its sources say.
+/// A Go program, as its sources say.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
+    /// From the root of the repository, with slashes.
+    name: &'static str,
     folder: PathBuf,
+    go_mod: String,
     binary: PathBuf,
-
-    /// Of Kubernetes, such as `v1.36.3`.
-    version: String,
 
     /// The oldest Go that builds it, such as `1.26.0`.
     go: String,
@@ -28,35 +25,40 @@ pub(super) struct Program {
 // === impl Program ===
 
 impl Program {
-    pub(super) fn read(repository: &Repository) -> Result<Self> {
-        let go_mod = repository.read(&format!("{FOLDER}/go.mod"))?;
-        let value = |name: &str| {
-            let value = go_mod
-                .lines()
-                .find_map(|line| line.trim().strip_prefix(name));
-            value
-                .map(|it| it.trim().to_owned())
-                .ok_or(format!("{FOLDER}/go.mod has no {name:?}"))
+    /// Reads the `go.mod` of the program in `folder`, which is to be built to `binary`, a path
+    /// in the folder that cargo builds to.
+    pub(crate) fn read(
+        repository: &Repository,
+        folder: &'static str,
+        binary: &str,
+    ) -> Result<Self> {
+        let mut program = Self {
+            name: folder,
+            folder: repository.join(folder),
+            go_mod: repository.read(&format!("{folder}/go.mod"))?,
+            binary: repository.target()?.join(binary),
+            go: String::new(),
         };
-        Ok(Self {
-            folder: repository.join(FOLDER),
-            binary: repository
-                .target()?
-                .join("kube-apiserver")
-                .join("kube-apiserver"),
-            version: value("k8s.io/kubernetes ")?,
-            go: value("go ")?,
-        })
+        program.go = program.value("go ")?;
+        Ok(program)
     }
 
-    /// What keeps us from building it, unless it is built.
-    pub(super) fn missing(&self) -> Option<String> {
+    /// What follows `name` in its `go.mod`, such as the version of a module.
+    pub(crate) fn value(&self, name: &str) -> Result<String> {
+        let mut lines = self.go_mod.lines();
+        let value = lines.find_map(|line| line.trim().strip_prefix(name));
+        let value = value.map(|it| it.trim().to_owned());
+        Ok(value.ok_or(format!("{}/go.mod has no {name:?}", self.name))?)
+    }
+
+    /// What keeps us from building it as `what`, unless it is built.
+    pub(crate) fn missing(&self, what: &str) -> Option<String> {
         if self.is_fresh() {
             return None;
         }
         let Ok(output) = Command::new("go").args(["env", "GOVERSION"]).output() else {
             return Some(format!(
-                "there is no Go here to build kube-apiserver (it takes {})",
+                "there is no Go here to build {what} (it takes {})",
                 self.go
             ));
         };
@@ -64,28 +66,21 @@ impl Program {
         let here = words.trim().trim_start_matches("go");
         (numbers(here) < numbers(&self.go)).then(|| {
             format!(
-                "Go {here} is too old to build kube-apiserver (it takes {})",
+                "Go {here} is too old to build {what} (it takes {})",
                 self.go
             )
         })
     }
 
-    /// Builds it, unless that has been done since its sources changed.
-    pub(super) fn build(self) -> Result<RealServer> {
-        let server = RealServer {
-            program: self.binary.clone(),
-            version: self.version.clone(),
-        };
+    /// Builds it, unless that has been done since its sources changed, and says where it is.
+    pub(crate) fn build(self, what: &str, linker_flags: &str) -> Result<PathBuf> {
         if self.is_fresh() {
-            return Ok(server);
+            return Ok(self.binary);
         }
-        let what = format!(
-            "building kube-apiserver {} (a first build takes minutes)",
-            self.version
-        );
+        let title = format!("building {what} (a first build takes minutes)");
         let part = self.binary.with_extension("part");
         let mut packages = 0;
-        let ran = progress::run(&what, &mut self.command(&part), |line| {
+        let ran = progress::run(&title, &mut self.command(linker_flags, &part), |line| {
             if line.starts_with("go: downloading") {
                 return Some(line.trim_start_matches("go: ").to_owned());
             }
@@ -93,28 +88,18 @@ impl Program {
             Some(format!("{packages} packages"))
         })?;
         if !ran.status.success() {
-            return Err(format!("cannot build {FOLDER}:\n{}", ran.output).into());
+            return Err(format!("cannot build {}:\n{}", self.name, ran.output).into());
         }
         // Whoever runs the old one keeps it.
         fs::rename(part, &self.binary)?;
-        eprintln!("built kube-apiserver {} in {}", self.version, ran.elapsed);
-        Ok(server)
+        eprintln!("built {what} in {}", ran.elapsed);
+        Ok(self.binary)
     }
 
-    fn command(&self, output: &Path) -> Command {
-        let version = "k8s.io/component-base/version";
-        let mut numbers = self.version.trim_start_matches('v').split('.');
-        let (major, minor) = (
-            numbers.next().unwrap_or("1"),
-            numbers.next().unwrap_or_default(),
-        );
-        let flags = format!(
-            "-s -w -X {version}.gitVersion={} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}",
-            self.version
-        );
+    fn command(&self, linker_flags: &str, output: &Path) -> Command {
         let mut command = Command::new("go");
         command
-            .args(["build", "-v", "-trimpath", "-ldflags", &flags, "-o"])
+            .args(["build", "-v", "-trimpath", "-ldflags", linker_flags, "-o"])
             .arg(output)
             .arg(".")
             .current_dir(&self.folder);

@@ -1,0 +1,271 @@
+//! API servers that are compared, each in a process of its own.
+
+use std::{io::Read as _, path::Path, process::Stdio};
+
+use bytes::Bytes;
+use futures::{TryStreamExt as _, future::try_join_all, stream};
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use kube::{
+    Client, Config,
+    client::Body,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, Command},
+};
+use windlass_apiserver::ApiServer;
+
+use crate::{
+    Result,
+    measure::{Measured, float, monotonic},
+    objects::{FIRST_VERSION, Kind, Template},
+};
+
+/// What a server is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Load {
+    /// How many objects are created, one after the other and then many at once.
+    pub(crate) creates: usize,
+    /// How many objects are created while all watchers listen.
+    pub(crate) events: usize,
+}
+
+/// A server that runs; it ends when its stdin does, and so with this.
+struct Server {
+    client: Client,
+    child: Child,
+}
+
+/// The line that a server prints when it is ready: those of its fields that are of use here.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Ready {
+    server: String,
+    /// Where it takes more than an address to be let in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kubeconfig: Option<String>,
+}
+
+/// How many watch at once.
+const WATCHERS: usize = 100;
+
+/// How many creates are under way at once.
+const AT_ONCE: usize = 32;
+
+const NAMESPACE: &str = "shop";
+
+/// Serves the embedded API server, as the real one is served by `tests/kube-apiserver`.
+pub(crate) fn serve() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let listening = runtime.block_on(ApiServer::new().listen(([127, 0, 0, 1], 0)))?;
+    let ready = Ready {
+        server: listening.url(),
+        kubeconfig: None,
+    };
+    println!("{}", serde_json::to_string(&ready)?);
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// Starts the server that `program` is, loads it, and says what came of it.
+pub(crate) async fn measure(program: &Path, arguments: &[&str], load: Load) -> Result<Measured> {
+    let mut measured = Measured::default();
+    let begun = monotonic();
+    let server = Server::start(program, arguments).await?;
+    measured.set("ready_us", float(monotonic() - begun) / 1e3);
+
+    server.create_namespace().await?;
+    let mut numbers = 0..;
+    let mut batch = |count| bodies(numbers.by_ref().take(count));
+
+    let one_by_one = batch(load.creates);
+    let rate = server.create(one_by_one, 1).await?;
+    measured.set("creates_per_second", rate);
+
+    let at_once = batch(load.creates);
+    let rate = server.create(at_once, AT_ONCE).await?;
+    measured.set("creates_at_once_per_second", rate);
+
+    let rate = server.tell(batch(load.events)).await?;
+    measured.set("events_per_second", rate);
+    server.stop().await?;
+    Ok(measured)
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Starts it, and returns when it has answered a request.
+    async fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or("stdout is piped")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).await?;
+        let client = Ready::read(&line)?.client().await?;
+        let server = Self { client, child };
+        server.send(Method::GET, "/readyz", Bytes::new()).await?;
+        Ok(server)
+    }
+
+    /// Ends it, so that it is in nobody's way any more.
+    async fn stop(mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        self.child.wait().await?;
+        Ok(())
+    }
+
+    async fn create_namespace(&self) -> Result<()> {
+        let namespace = format!(r#"{{"metadata":{{"name":"{NAMESPACE}"}}}}"#);
+        let path = "/api/v1/namespaces";
+        self.send(Method::POST, path, Bytes::from(namespace)).await
+    }
+
+    /// Creates all of these, so many at once; returns how many a second.
+    async fn create(&self, bodies: Vec<Bytes>, at_once: usize) -> Result<f64> {
+        let (count, path) = (bodies.len(), path());
+        let begun = monotonic();
+        stream::iter(bodies.into_iter().map(Ok))
+            .try_for_each_concurrent(at_once, |body| self.send(Method::POST, &path, body))
+            .await?;
+        Ok(per_second(count, begun))
+    }
+
+    /// Creates all of these while many watch; returns how many events they had in a second.
+    async fn tell(&self, bodies: Vec<Bytes>) -> Result<f64> {
+        let version = self.version().await?;
+        let watches = (0..WATCHERS).map(|_| self.watch(&version));
+        let watches = try_join_all(watches).await?;
+        let events = bodies.len();
+        let begun = monotonic();
+        let told = watches.into_iter().map(|watch| {
+            let told = tokio::spawn(told(watch, events));
+            async { told.await? }
+        });
+        let (created, told) = tokio::join!(self.create(bodies, AT_ONCE), try_join_all(told));
+        created?;
+        told?;
+        Ok(per_second(events * WATCHERS, begun))
+    }
+
+    async fn version(&self) -> Result<String> {
+        #[derive(Deserialize)]
+        struct List {
+            metadata: kube::core::ListMeta,
+        }
+        let request = Request::get(format!("{}?limit=1", path())).body(Vec::new())?;
+        let list: List = self.client.request(request).await?;
+        let version = list.metadata.resource_version;
+        Ok(version.ok_or("a list has a version")?)
+    }
+
+    async fn watch(&self, version: &str) -> Result<Body> {
+        let url = format!("{}?watch=true&resourceVersion={version}", path());
+        let answer = self.client.send(Request::get(url).body(Body::empty())?);
+        Ok(answer.await?.into_body())
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<()> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_vec()))?;
+        let answer = self.client.send(request).await?;
+        let status = answer.status();
+        // A connection is free for the next request once its answer is read.
+        let text = answer.into_body().collect().await?.to_bytes();
+        if status.is_success() {
+            Ok(())
+        } else {
+            Err(format!("{path}: {}", String::from_utf8_lossy(&text)).into())
+        }
+    }
+}
+
+// === impl Ready ===
+
+impl Ready {
+    fn read(line: &str) -> Result<Self> {
+        serde_json::from_str(line).map_err(|_| "the server did not start".into())
+    }
+
+    async fn client(&self) -> Result<Client> {
+        let config = match &self.kubeconfig {
+            Some(path) => {
+                let kubeconfig = Kubeconfig::read_from(path)?;
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+            }
+            None => Config::new(self.server.parse()?),
+        };
+        Ok(Client::try_from(config)?)
+    }
+}
+
+/// Reads a watch until it has told of so many events.
+async fn told(mut watch: Body, events: usize) -> Result<()> {
+    let mut told = 0;
+    while told < events {
+        let frame = watch.frame().await.ok_or("the watch ended")??;
+        if let Ok(chunk) = frame.into_data() {
+            told += chunk.split(|byte| *byte == b'\n').count() - 1;
+        }
+    }
+    Ok(())
+}
+
+/// `ConfigMap`s as a client sends them: without what only the server says.
+fn bodies(numbers: impl Iterator<Item = usize>) -> Vec<Bytes> {
+    let template = Template::whole(Kind::Configmap);
+    let body = |number| {
+        let mut json = Vec::new();
+        template.render(number, FIRST_VERSION, 0, &mut json);
+        let mut object: serde_json::Value = serde_json::from_slice(&json).expect("it is JSON");
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|field, _| ["name", "labels", "annotations"].contains(&&**field));
+        }
+        Bytes::from(object.to_string())
+    };
+    numbers.map(body).collect()
+}
+
+fn path() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/configmaps")
+}
+
+fn per_second(count: usize, begun: u64) -> f64 {
+    float(count as u64) / (float(monotonic() - begun) / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ready, bodies};
+
+    #[test]
+    fn what_is_sent_says_nothing_that_only_a_server_says() {
+        let bodies = bodies(7..9);
+        let body: serde_json::Value = serde_json::from_slice(&bodies[1]).expect("JSON");
+        assert_eq!(body["metadata"]["name"], "settings-00000008");
+        assert_eq!(body["metadata"].get("resourceVersion"), None, "{body}");
+        assert_eq!(body["metadata"].get("managedFields"), None, "{body}");
+        assert!(body["data"].is_object(), "{body}");
+    }
+
+    #[test]
+    fn a_server_says_where_it_is_and_how_to_be_let_in() {
+        let real = r#"{"server":"https://127.0.0.1:1","ca":"..","kubeconfig":"/k","version":"v1"}"#;
+        let real = Ready::read(real).expect("ready");
+        assert_eq!(real.kubeconfig.as_deref(), Some("/k"));
+        let embedded = Ready::read(r#"{"server":"http://127.0.0.1:1"}"#).expect("ready");
+        assert_eq!(embedded.kubeconfig, None);
+        assert!(Ready::read("").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! Which lane has which name.
+//!
+//! The names themselves are in the lanes. The index is in shards, because a table that is full
+//! is copied by whoever puts in one more: so it is a small part of it that they wait for.
+
+use hashbrown::HashTable;
+
+use super::pool::Number;
+
+/// The numbers of lanes, by the hashes of their names.
+#[derive(Debug)]
+pub(super) struct Index {
+    shards: [HashTable<Known>; Self::SHARDS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    hash: u32,
+    lane: Number,
+}
+
+// === impl Index ===
+
+impl Index {
+    /// Enough that a shard is copied in a fraction of a millisecond where there are a million
+    /// lanes, and few enough that an idle engine costs little.
+    const SHARDS: usize = 64;
+
+    /// Below this many a shard is not worth to be made smaller.
+    const SMALL: usize = 64;
+
+    /// The lane of this hash that is `wanted`.
+    pub(super) fn find(&self, hash: u32, wanted: impl Fn(Number) -> bool) -> Option<Number> {
+        let known = self.shards[Self::shard(hash)].find(spread(hash), |known| {
+            known.hash == hash && wanted(known.lane)
+        });
+        known.map(|known| known.lane)
+    }
+
+    /// Puts in a lane that is not here yet.
+    pub(super) fn insert(&mut self, hash: u32, lane: Number) {
+        let shard = &mut self.shards[Self::shard(hash)];
+        shard.insert_unique(spread(hash), Known { hash, lane }, |it| spread(it.hash));
+    }
+
+    /// Takes out a lane.
+    pub(super) fn remove(&mut self, hash: u32, lane: Number) {
+        let shard = &mut self.shards[Self::shard(hash)];
+        if let Ok(known) = shard.find_entry(spread(hash), |known| known.lane == lane) {
+            known.remove();
+        }
+        if shard.capacity() > Self::SMALL && shard.len() < shard.capacity() / 8 {
+            shard.shrink_to(2 * shard.len(), |it| spread(it.hash));
+        }
+    }
+
+    /// How many lanes are here.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(HashTable::len).sum()
+    }
+
+    /// The bits in the middle: a table uses those at both ends.
+    const fn shard(hash: u32) -> usize {
+        (hash >> 18) as usize % Self::SHARDS
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| HashTable::new()),
+        }
+    }
+}
+
+/// The hash as a table wants it, with something at both ends.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_is_found_by_its_hash_until_it_is_taken_out() {
+        let mut index = Index::default();
+        for at in 0..10_000 {
+            index.insert(hash(at), Number::at(at));
+        }
+        for at in 0..10_000 {
+            let lane = Number::at(at);
+            assert_eq!(index.find(hash(at), |it| it == lane), Some(lane));
+        }
+        for at in 0..9_999 {
+            index.remove(hash(at), Number::at(at));
+        }
+        assert_eq!(index.len(), 1);
+        assert_eq!(index.find(hash(0), |_| true), None);
+        assert!(index.find(hash(9_999), |_| true).is_some());
+    }
+
+    #[test]
+    fn lanes_of_one_hash_are_told_apart() {
+        let mut index = Index::default();
+        index.insert(7, Number::at(1));
+        index.insert(7, Number::at(2));
+        index.remove(7, Number::at(1));
+        assert_eq!(index.find(7, |_| true), Some(Number::at(2)));
+    }
+
+    #[test]
+    fn the_room_of_many_is_given_back_when_they_are_gone() {
+        let mut index = Index::default();
+        for at in 0..100_000 {
+            index.insert(hash(at), Number::at(at));
+        }
+        for at in 0..100_000 {
+            index.remove(hash(at), Number::at(at));
+        }
+        let room: usize = index.shards.iter().map(HashTable::capacity).sum();
+        assert!(room <= Index::SHARDS * Index::SMALL * 2, "{room}");
+    }
+
+    fn hash(at: usize) -> u32 {
+        u32::try_from(at)
+            .expect("a small number")
+            .wrapping_mul(0x9E37_79B9)
+    }
+}

@@ -1,0 +1,239 @@
+//! Things by small numbers, and room for them that comes and goes.
+//!
+//! Things lie in chunks, so that to make room for one more never moves the others, however
+//! many there are; and a chunk that is empty is given back.
+
+use std::{
+    num::NonZeroU32,
+    ops::{Index, IndexMut},
+};
+
+/// The number of a thing in a [`Pool`], for as long as it is there. None of them costs no more
+/// than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Number(NonZeroU32);
+
+/// Things by their numbers.
+#[derive(Debug)]
+pub(super) struct Pool<T> {
+    chunks: Vec<Chunk<T>>,
+    /// The first of the chunks that have room.
+    open: Option<Number>,
+    /// How many chunks hold nothing, and have not been given back.
+    spare: usize,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    /// Nothing at all, or room for as many as a chunk has.
+    places: Vec<Place<T>>,
+    /// The first of the places that were left.
+    left: Option<Number>,
+    used: u32,
+    /// The chunk with room after this one.
+    open: Option<Number>,
+}
+
+#[derive(Debug)]
+enum Place<T> {
+    Taken(T),
+    /// With the place that was left before.
+    Left(Option<Number>),
+}
+
+// === impl Number ===
+
+impl Number {
+    /// The number of the thing at `index`.
+    pub(super) fn at(index: usize) -> Self {
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("fewer than four thousand million objects are owed something"))
+    }
+
+    /// Where its thing is.
+    pub(super) const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+// === impl Pool ===
+
+impl<T> Pool<T> {
+    /// Few enough that an idle engine costs little, and enough that what a chunk needs is
+    /// nothing beside what is in it.
+    const CHUNK: usize = 64;
+
+    /// Keeps `thing`, under the number that is returned.
+    pub(super) fn insert(&mut self, thing: T) -> Number {
+        let open = self.open.unwrap_or_else(|| {
+            let new = Number::at(self.chunks.len());
+            self.chunks.push(Chunk::default());
+            self.open = Some(new);
+            new
+        });
+        let chunk = &mut self.chunks[open.index()];
+        if chunk.places.capacity() == 0 {
+            chunk.places.reserve_exact(Self::CHUNK);
+        } else if chunk.used == 0 {
+            self.spare -= 1;
+        }
+        let place = if let Some(left) = chunk.left {
+            let place = &mut chunk.places[left.index()];
+            if let Place::Left(next) = *place {
+                chunk.left = next;
+            }
+            *place = Place::Taken(thing);
+            left.index()
+        } else {
+            chunk.places.push(Place::Taken(thing));
+            chunk.places.len() - 1
+        };
+        chunk.used += 1;
+        if chunk.used as usize == Self::CHUNK {
+            self.open = chunk.open.take();
+        }
+        Number::at(open.index() * Self::CHUNK + place)
+    }
+
+    /// Takes what has this number.
+    pub(super) fn remove(&mut self, number: Number) -> Option<T> {
+        let (at, place) = Self::split(number);
+        let chunk = self.chunks.get_mut(at)?;
+        let left = Place::Left(chunk.left);
+        let Place::Taken(thing) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
+            unreachable!("a number is given back once");
+        };
+        chunk.left = Some(Number::at(place));
+        if chunk.used as usize == Self::CHUNK {
+            chunk.open = self.open.replace(Number::at(at));
+        }
+        chunk.used -= 1;
+        if chunk.used == 0 {
+            // One stays, for what comes and goes alone.
+            if self.spare == 0 {
+                self.spare = 1;
+            } else {
+                chunk.places = Vec::new();
+                chunk.left = None;
+            }
+        }
+        Some(thing)
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// All of them, with their numbers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Number, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
+            let places = chunk.places.iter().enumerate();
+            places.filter_map(move |(place, thing)| match thing {
+                Place::Taken(thing) => Some((Number::at(at * Self::CHUNK + place), thing)),
+                Place::Left(_) => None,
+            })
+        })
+    }
+
+    const fn split(number: Number) -> (usize, usize) {
+        (number.index() / Self::CHUNK, number.index() % Self::CHUNK)
+    }
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            open: None,
+            spare: 0,
+        }
+    }
+}
+
+impl<T> Index<Number> for Pool<T> {
+    type Output = T;
+
+    fn index(&self, number: Number) -> &T {
+        let (at, place) = Self::split(number);
+        match &self.chunks[at].places[place] {
+            Place::Taken(thing) => thing,
+            Place::Left(_) => unreachable!("a number is used while its thing is there"),
+        }
+    }
+}
+
+impl<T> IndexMut<Number> for Pool<T> {
+    fn index_mut(&mut self, number: Number) -> &mut T {
+        let (at, place) = Self::split(number);
+        match &mut self.chunks[at].places[place] {
+            Place::Taken(thing) => thing,
+            Place::Left(_) => unreachable!("a number is used while its thing is there"),
+        }
+    }
+}
+
+// === impl Chunk ===
+
+impl<T> Default for Chunk<T> {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            left: None,
+            used: 0,
+            open: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_there_until_it_is_taken_out() {
+        let mut pool = Pool::default();
+        let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
+        for (thing, number) in numbers.iter().enumerate() {
+            assert_eq!(pool[*number], thing);
+        }
+        for (thing, number) in numbers.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
+            assert_eq!(pool.remove(*number), Some(thing));
+        }
+        let left: Vec<_> = pool.iter().map(|(_, thing)| *thing).collect();
+        assert_eq!(left, (0..1_000).step_by(3).collect::<Vec<_>>());
+        assert_eq!(pool.len(), left.len());
+    }
+
+    #[test]
+    fn a_number_that_was_given_back_is_used_again() {
+        let mut pool = Pool::default();
+        let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
+        for number in &numbers[..500] {
+            pool.remove(*number);
+        }
+        for thing in 0..500 {
+            assert!(pool.insert(thing).index() < 1_000);
+        }
+        assert_eq!(pool.len(), 1_000);
+    }
+
+    #[test]
+    fn an_empty_pool_keeps_one_chunk() {
+        let mut pool = Pool::default();
+        for round in 0..3 {
+            let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
+            for number in numbers {
+                pool.remove(number);
+            }
+            let room: usize = pool.chunks.iter().map(|it| it.places.capacity()).sum();
+            assert_eq!(room, Pool::<i32>::CHUNK, "round {round}");
+        }
+    }
+
+    #[test]
+    fn no_number_costs_no_more_than_one() {
+        assert_eq!(size_of::<Option<Number>>(), 4);
+    }
+}

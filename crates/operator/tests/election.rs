@@ -292,6 +292,32 @@ async fn a_lease_that_is_taken_emptied_or_deleted_stops_everything() {
     }
 }
 
+/// Whoever waits for `run_until` finds everything gone, and does not have to wait for it.
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_is_gone_when_the_operator_has_ended() {
+    let (server, floor) = (ApiServer::new(), Floor::default());
+    let election = election(&server, "us");
+    let operator = Operator::builder()
+        .leader_election(election.clone())
+        .build();
+    let added = operator.add_controller(floor.lingers(None));
+    added.expect("it does not run");
+    let steal = async {
+        until("it works", || floor.now() == 1).await;
+        set(&leases(&server), "them").await;
+    };
+    let run = async {
+        let ended = operator.run_until(CancellationToken::new()).await;
+        (ended, floor.now(), election.is_leader())
+    };
+    let ((ended, running, is_leader), ()) = tokio::join!(run, steal);
+    assert!(
+        matches!(ended, Err(OperatorError::LeadershipLost { .. })),
+        "{ended:?}"
+    );
+    assert_eq!((running, is_leader), (0, false));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_label_from_somebody_ends_nothing() {
     let (server, floor) = (ApiServer::new(), Floor::default());

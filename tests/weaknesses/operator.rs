@@ -38,7 +38,7 @@ async fn w28_a_check_that_hangs_or_panics_is_one_line_from_the_first_request_on(
     added.expect("new");
     let (address, server) = server();
     let server = server
-        .check_timeout(Duration::from_millis(50))
+        .check_timeout(Duration::from_secs(1))
         .ready_check("hangs", pending::<Result<(), String>>)
         .ready_check("panics", || async {
             assert_eq!(1, 2, "out of cheese");

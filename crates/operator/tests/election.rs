@@ -10,9 +10,12 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request};
+use http::Method;
 use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::ConfigMap,
+    },
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
@@ -21,11 +24,15 @@ use kube::{
     client::Body,
 };
 use prometheus::{Registry, TextEncoder};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiServer, Decision};
-use windlass_controller::Controller;
+use windlass_controller::{Controller, InformerController, Outcome, Request};
+use windlass_informer::{Informer, ListWatch};
 use windlass_operator::{
     InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, Operator, OperatorError,
 };
@@ -110,6 +117,10 @@ impl Controller for Lingers {
 
 impl Replica {
     fn start(election: LeaderElection, controller: Lingers) -> Self {
+        Self::of(election, controller)
+    }
+
+    fn of(election: LeaderElection, controller: impl Controller) -> Self {
         let operator = Operator::builder()
             .leader_election(election.clone())
             .build();
@@ -281,6 +292,32 @@ async fn a_lease_that_is_taken_emptied_or_deleted_stops_everything() {
     }
 }
 
+/// Whoever waits for `run_until` finds everything gone, and does not have to wait for it.
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_is_gone_when_the_operator_has_ended() {
+    let (server, floor) = (ApiServer::new(), Floor::default());
+    let election = election(&server, "us");
+    let operator = Operator::builder()
+        .leader_election(election.clone())
+        .build();
+    let added = operator.add_controller(floor.lingers(None));
+    added.expect("it does not run");
+    let steal = async {
+        until("it works", || floor.now() == 1).await;
+        set(&leases(&server), "them").await;
+    };
+    let run = async {
+        let ended = operator.run_until(CancellationToken::new()).await;
+        (ended, floor.now(), election.is_leader())
+    };
+    let ((ended, running, is_leader), ()) = tokio::join!(run, steal);
+    assert!(
+        matches!(ended, Err(OperatorError::LeadershipLost { .. })),
+        "{ended:?}"
+    );
+    assert_eq!((running, is_leader), (0, false));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_label_from_somebody_ends_nothing() {
     let (server, floor) = (ApiServer::new(), Floor::default());
@@ -344,6 +381,50 @@ async fn what_does_not_end_in_time_is_dropped_and_named_and_then_the_lease_is_re
     assert_eq!(free.holder_identity.as_deref(), Some(""));
 }
 
+/// Somebody else runs the informer, so that its store is warm when the replica leads.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
+    let (server, floor) = (ApiServer::new(), Floor::default());
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some("a".to_owned());
+    let created = configs.create(&PostParams::default(), &object).await;
+    created.expect("new");
+    let first = Replica::start(election(&server, "first"), floor.lingers(secs(0)));
+    first.leads().await;
+
+    let informer = Informer::new(ListWatch::new(configs));
+    let stop = CancellationToken::new();
+    let warm = tokio::spawn({
+        let (informer, stop) = (informer.clone(), stop.clone());
+        async move { informer.run(stop).await }
+    });
+    let controller = InformerController::new();
+    controller.add_informer("configs", &informer).expect("new");
+    let (tell, mut told) = mpsc::channel(8);
+    let reconciler = move |request: Request<ConfigMap>| {
+        let tell = tell.clone();
+        async move {
+            let name = request.key().name().to_owned();
+            tell.send(name).await.expect("the test listens");
+            Ok::<_, Infallible>(Outcome::done())
+        }
+    };
+    let added = controller.add_reconciler("configs", reconciler);
+    added.expect("a name");
+    let second = Replica::of(election(&server, "second"), controller);
+    informer.synced().await;
+    sleep(secs(60)).await;
+    assert!(told.try_recv().is_err(), "it stands by");
+    assert_eq!(informer.store().len(), 1);
+    first.stop().await.expect("it ends well");
+    second.leads().await;
+    assert_eq!(told.recv().await.as_deref(), Some("a"));
+    second.stop().await.expect("it ends well");
+    stop.cancel();
+    warm.await.expect("no panic").expect("it ends well");
+}
+
 /// Two of one name, as two pods with one setting would be.
 #[tokio::test(start_paused = true)]
 async fn two_of_one_name_are_two() {
@@ -370,32 +451,34 @@ async fn who_is_stopped_while_standing_by_leaves_the_lease_alone() {
     assert_eq!(spec.holder_identity.as_deref(), Some("first"));
 }
 
-/// The server has taken our write, and its answer is on the way when we are told to stop.
+/// The server has taken our write, and its answer comes after we are told to stop, or never.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_comes_while_we_stop_is_given_back() {
-    let server = ApiServer::new();
-    let service = server.service();
-    let slow = tower::service_fn(move |request: Request<Body>| {
-        let slowly = request.method() == Method::POST;
-        let answer = service.clone().oneshot(request);
-        async move {
-            let answer = answer.await;
-            if slowly {
-                sleep(secs(3)).await;
+    for time in [secs(3), secs(3600)] {
+        let server = ApiServer::new();
+        let service = server.service();
+        let slow = tower::service_fn(move |request: http::Request<Body>| {
+            let slowly = request.method() == Method::POST;
+            let answer = service.clone().oneshot(request);
+            async move {
+                let answer = answer.await;
+                if slowly {
+                    sleep(time).await;
+                }
+                answer
             }
-            answer
-        }
-    });
-    let election = builder(Client::new(slow, "default"), "us").build();
-    let floor = Floor::default();
-    let replica = Replica::start(election.expect("good settings"), floor.lingers(secs(0)));
-    sleep(secs(1)).await;
-    let held = lease(&server).await.spec.expect("a spec");
-    assert_eq!(held.holder_identity.as_deref(), Some("us"));
-    replica.stop().await.expect("it ends well");
-    let free = lease(&server).await.spec.expect("a spec");
-    assert_eq!(free.holder_identity.as_deref(), Some(""));
-    assert_eq!(floor.most(), 0, "nothing was started");
+        });
+        let election = builder(Client::new(slow, "default"), "us").build();
+        let floor = Floor::default();
+        let replica = Replica::start(election.expect("good settings"), floor.lingers(secs(0)));
+        sleep(secs(1)).await;
+        let held = lease(&server).await.spec.expect("a spec");
+        assert_eq!(held.holder_identity.as_deref(), Some("us"));
+        replica.stop().await.expect("it ends well");
+        let free = lease(&server).await.spec.expect("a spec");
+        assert_eq!(free.holder_identity.as_deref(), Some(""), "{time:?}");
+        assert_eq!(floor.most(), 0, "nothing was started");
+    }
 }
 
 /// A lease that somebody has filled with nonsense is waited for like any other.
@@ -507,7 +590,7 @@ fn builder(client: Client, identity: &str) -> LeaderElectionBuilder {
 fn cut(server: &ApiServer) -> (Client, Arc<AtomicBool>) {
     let is_cut = Arc::new(AtomicBool::new(false));
     let (service, cut) = (server.service(), Arc::clone(&is_cut));
-    let service = tower::service_fn(move |request: Request<Body>| {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
         let (answer, cut) = (service.clone().oneshot(request), Arc::clone(&cut));
         async move {
             if cut.load(Ordering::SeqCst) {

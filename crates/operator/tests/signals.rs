@@ -34,6 +34,7 @@ impl Controller for Stubborn {
     }
 }
 
+/// Rows: BO-25
 #[tokio::test]
 async fn a_signal_stops_all_and_a_second_one_does_not_wait() {
     for (signal, ends) in [("-TERM", true), ("-INT", true), ("-TERM", false)] {

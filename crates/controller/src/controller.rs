@@ -46,7 +46,7 @@ use self::{
 use crate::{
     AddError, BuildError, HandlerId, Mapper, Reconciler, RunError, Watcher,
     metrics::Labelled,
-    route::Role,
+    route::{By, Role},
     work::{Mapping, Reconciling, Watching},
 };
 
@@ -166,7 +166,7 @@ impl InformerController {
     where
         K: Stored,
     {
-        let id = self.shared.kind::<K>(kind)?;
+        let id = self.shared.kind::<K>(kind, By::Informer)?;
         let mut feeds = self.shared.feeds.write();
         if let Some(fed) = (feeds.iter()).find(|fed| fed.feed.informer() == informer.id()) {
             let kind = self.shared.route.read().name(fed.kind).to_string();

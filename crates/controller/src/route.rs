@@ -54,6 +54,10 @@ pub(crate) struct Route {
 struct Kind {
     name: Arc<str>,
     of: ObjectType,
+    /// The forms in which its informers keep them.
+    kept: Vec<ObjectType>,
+    /// The form that a handler is for, if one is for another than the objects themselves.
+    asked: Option<ObjectType>,
     /// Copied when it changes: whoever is under way keeps the chain with which they began.
     chain: Chain,
     /// Copied when it changes.
@@ -71,6 +75,15 @@ pub(crate) type Mappers = Arc<[Arc<Mapping>]>;
 pub(crate) struct ObjectType {
     id: TypeId,
     name: &'static str,
+}
+
+/// What is added to a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// What keeps objects.
+    Informer,
+    /// What is told of them.
+    Handler,
 }
 
 /// A watcher or a reconciler, and its place in the chain.
@@ -147,10 +160,37 @@ impl Route {
         self.kinds.push(Kind {
             name,
             of,
+            kept: Vec::new(),
+            asked: None,
             chain: Chain::from([]),
             mappers: Mappers::from([]),
         });
         Ok(id)
+    }
+
+    /// Notes in which form an informer of `kind` keeps its objects, or that a handler is for
+    /// that form. A handler of decoded objects is given all of them; one of another form, only
+    /// what is kept so.
+    pub(crate) fn form(&mut self, kind: KindId, form: ObjectType, by: By) -> Result<(), AddError> {
+        let kind = &mut self.kinds[kind.0 as usize];
+        let unlike = |it: &&ObjectType| it.id != form.id;
+        let known = match by {
+            By::Informer => kind.asked.iter().find(unlike),
+            By::Handler if form.id == kind.of.id => return Ok(()),
+            By::Handler => kind.kept.iter().find(unlike),
+        };
+        if let Some(known) = known {
+            return Err(AddError::OtherType {
+                kind: kind.name.to_string(),
+                known: known.name,
+                given: form.name,
+            });
+        }
+        match by {
+            By::Informer => kind.kept.push(form),
+            By::Handler => kind.asked = Some(form),
+        }
+        Ok(())
     }
 
     /// The kind called `name`, if there is one.
@@ -305,6 +345,27 @@ mod tests {
             other.expect_err("another type").to_string(),
             "\"numbers\" is a kind of u8 objects, and this is for alloc::string::String"
         );
+    }
+
+    #[test]
+    fn a_handler_of_one_form_takes_no_other() {
+        let mut route = Route::default();
+        let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
+        let kind = route.kind("texts", text).expect("a new kind");
+        let mut form = |form, by| route.form(kind, form, by).map_err(|it| it.to_string());
+        assert_eq!(form(packed, By::Informer), Ok(()));
+        assert_eq!(form(text, By::Handler), Ok(()));
+        assert_eq!(form(packed, By::Handler), Ok(()));
+        let other = form(text, By::Informer).expect_err("somebody wants them packed");
+        assert!(
+            other.contains("is a kind of alloc::boxed::Box<str>"),
+            "{other}"
+        );
+
+        let kind = route.kind("others", text).expect("a new kind");
+        let mut form = |form, by| route.form(kind, form, by);
+        assert!(form(text, By::Informer).is_ok());
+        assert!(form(packed, By::Handler).is_err());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     AddError, AnyObject, BuildError, HandlerId,
     metrics::{KindMetrics, Metrics},
-    route::{KindId, ObjectType, Role, Route},
+    route::{By, KindId, ObjectType, Role, Route},
     schedule::{Class, LaneKey, Pending, Reason},
     work::{Handle, Map, ask},
 };
@@ -88,9 +88,10 @@ impl Shared {
     }
 
     /// The kind called `name`, made if it is new.
-    pub(super) fn kind<K: Stored>(&self, name: &str) -> Result<KindId, AddError> {
+    pub(super) fn kind<K: Stored>(&self, name: &str, by: By) -> Result<KindId, AddError> {
         let mut route = self.route.write();
         let id = route.kind(name, ObjectType::of::<K::Object>())?;
+        route.form(id, ObjectType::of::<K>(), by)?;
         let name = route.name(id);
         drop(route);
         let mut kinds = self.kinds.write();
@@ -110,7 +111,7 @@ impl Shared {
         role: Role,
         code: Box<dyn Handle>,
     ) -> Result<HandlerId, AddError> {
-        let kind = self.kind::<K>(kind)?;
+        let kind = self.kind::<K>(kind, By::Handler)?;
         let mut route = self.route.write();
         let id = route.add(kind, role, code);
         // Before anybody can read the chain: whoever is called may be owed a call.
@@ -146,7 +147,7 @@ impl Shared {
             let kind = to.to_owned();
             AddError::UnknownKind { kind }
         })?;
-        let kind = self.kind::<K>(kind)?;
+        let kind = self.kind::<K>(kind, By::Handler)?;
         Ok(self.route.write().add_mapper(kind, to, code))
     }
 

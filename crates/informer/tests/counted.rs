@@ -1,0 +1,349 @@
+//! What is counted of an informer, so that what was gained stays: allocations, bytes, requests
+//! and wake-ups. Nothing here depends on how fast the machine is.
+//!
+//! Each bound is what was counted when it was written, and a little: a change that passes one
+//! has to say why.
+
+use std::{
+    alloc::System,
+    collections::VecDeque,
+    convert::Infallible,
+    future::{Future as _, poll_fn},
+    num::NonZeroUsize,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, client::Body};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_informer::{Form, HealthState, Informer, ListWatch, Subscription};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// What a decoded object consists of: name, namespace, uid and version; a map of two labels; a
+/// map of one value; its `Arc`. There is nothing else.
+const DECODED: f64 = 12.0;
+
+#[test]
+fn a_watch_event_costs_the_object_and_next_to_nothing() {
+    let allocated = per_event(|maps| maps);
+    assert!(allocated <= DECODED + 0.5, "{allocated} allocations");
+}
+
+/// The JSON, the uid, the version and the `Arc`; name and namespace only until they are found to
+/// be known.
+#[test]
+fn a_watch_event_of_a_packed_object_decodes_nothing() {
+    let allocated = per_event(ListWatch::packed);
+    assert!(allocated <= 5.0, "{allocated} allocations");
+}
+
+#[test]
+fn a_store_costs_the_objects_and_a_place_for_each() {
+    const COUNT: usize = 5000;
+    let kept = kept_per_object(COUNT, |maps| maps);
+    let decoded = decoded_bytes();
+    println!("{kept} bytes an object, of which {decoded} are the object");
+    assert!(
+        kept <= decoded + 160.0,
+        "{kept} bytes, of which {decoded} are the object"
+    );
+}
+
+#[test]
+fn a_store_of_packed_objects_costs_their_json_and_a_place_for_each() {
+    const COUNT: usize = 5000;
+    let kept = kept_per_object(COUNT, ListWatch::packed);
+    let json = pruned().len() as f64;
+    println!("{kept} bytes an object, of which {json} are JSON");
+    assert!(
+        kept <= json + 310.0,
+        "{kept} bytes, of which {json} are JSON"
+    );
+}
+
+/// A relist is its pages and a watch, and each object costs its identity.
+#[test]
+fn a_relist_of_what_is_known_reads_identities() {
+    let _alone = alone();
+    const PAGES: usize = 10;
+    let mut answers = pages(PAGES);
+    answers.push(vec![gone()]);
+    answers.extend(pages(PAGES));
+    answers.push(Vec::new());
+    let server = Server::new(answers);
+    runtime().block_on(async {
+        let mut running = Running::start(server.maps().streamed_lists(false));
+        running.events(PAGES * PAGE).await;
+        let region = Region::new(COUNTED);
+        server.asked(2 * PAGES + 2).await;
+        running.watching().await;
+        let change = region.change();
+        let allocated = (change.allocations + change.reallocations) as f64;
+        let each = allocated / (PAGES * PAGE) as f64;
+        println!("{each} allocations an object");
+        assert!(each <= 5.0, "{each} allocations");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(
+            *server.asked.borrow(),
+            2 * PAGES + 2,
+            "pages and a watch, twice"
+        );
+    });
+}
+
+#[test]
+fn an_informer_to_which_nothing_happens_does_not_wake_up() {
+    let _alone = alone();
+    let server = Server::new(vec![vec![list(3)], vec![]]);
+    runtime().block_on(async {
+        let day = Duration::from_secs(24 * 60 * 60);
+        let source = server.maps().streamed_lists(false).silence(2 * day);
+        let running = Running::start(source);
+        running.watching().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before = running.polled.load(Ordering::Relaxed);
+        tokio::time::sleep(day).await;
+        assert_eq!(running.polled.load(Ordering::Relaxed), before);
+    });
+}
+
+/// Allocations of one of many updates of one object, from the bytes to a subscriber.
+fn per_event<O: Form<ConfigMap>>(
+    form: impl Fn(ListWatch<ConfigMap>) -> ListWatch<ConfigMap, O>,
+) -> f64 {
+    const EVENTS: usize = 2000;
+    let _alone = alone();
+    let updates = (0..EVENTS).map(|number| {
+        let object = object("web", 100 + number);
+        Bytes::from(format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
+    });
+    let server = Server::new(vec![vec![list(1)], updates.collect()]);
+    runtime().block_on(async {
+        let mut running = Running::start(form(server.maps().streamed_lists(false)));
+        // Whatever is made once has been made then.
+        running.events(EVENTS / 2).await;
+        // Others of this process may allocate too, now and then: the least is ours.
+        let mut least = f64::INFINITY;
+        for _ in 0..8 {
+            let region = Region::new(COUNTED);
+            running.events(EVENTS / 16).await;
+            let change = region.change();
+            let allocated = (change.allocations + change.reallocations) as f64;
+            least = least.min(allocated / (EVENTS / 16) as f64);
+        }
+        println!("{least} allocations an event");
+        least
+    })
+}
+
+/// Live bytes of a store of so many objects, for each.
+fn kept_per_object<O: Form<ConfigMap>>(
+    count: usize,
+    form: impl Fn(ListWatch<ConfigMap>) -> ListWatch<ConfigMap, O>,
+) -> f64 {
+    let _alone = alone();
+    let server = Server::new(vec![vec![list(count)], vec![]]);
+    runtime().block_on(async {
+        let before = Region::new(COUNTED);
+        let mut running = Running::start(form(server.maps().streamed_lists(false)));
+        running.events(count + 1).await;
+        running.watching().await;
+        let change = before.change();
+        let live = change.bytes_allocated as f64 - change.bytes_deallocated as f64;
+        // The list was there before, and has been dropped.
+        (live + list(count).len() as f64) / count as f64
+    })
+}
+
+/// Live bytes of one decoded object, in its `Arc`.
+fn decoded_bytes() -> f64 {
+    let _alone = alone();
+    let json = pruned();
+    let region = Region::new(COUNTED);
+    let object: Arc<ConfigMap> = Arc::new(serde_json::from_str(&json).expect("a config map"));
+    let change = region.change();
+    drop(object);
+    change.bytes_allocated as f64 - change.bytes_deallocated as f64
+}
+
+/// One at a time: the counts are those of the process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime")
+}
+
+fn object(name: &str, version: usize) -> String {
+    let managed = r#""managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:value":{}}}}]"#;
+    pruned()
+        .replace("NAME", name)
+        .replace("VERSION", &format!("{version:07}"))
+        .replace(r#""annotations":null"#, managed)
+}
+
+fn pruned() -> String {
+    format!(
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"NAME","namespace":"shop","uid":"4f1d2c3b-0000-4000-8000-000000000001","resourceVersion":"VERSION","creationTimestamp":"2026-11-20T08:00:00Z","labels":{{"app":"web","tier":"front"}},"annotations":null}},"data":{{"value":"{}"}}}}"#,
+        "x".repeat(400)
+    )
+}
+
+/// A list that takes no more memory than it is long.
+fn list(count: usize) -> Bytes {
+    let items: Vec<String> = (0..count)
+        .map(|number| object(&name(count, number), 1))
+        .collect();
+    let items = items.join(",");
+    let list = format!(
+        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"10"}},"items":[{items}]}}"#
+    );
+    Bytes::from(list.into_boxed_str().into_boxed_bytes())
+}
+
+fn name(count: usize, number: usize) -> String {
+    if count == 1 {
+        "web".to_owned()
+    } else {
+        format!("web-{number:06}")
+    }
+}
+
+/// How many objects a page has.
+const PAGE: usize = 50;
+
+/// A list of so many pages.
+fn pages(pages: usize) -> Vec<Vec<Bytes>> {
+    let page = |number: usize| {
+        let names = (0..PAGE).map(|at| name(2, number * PAGE + at));
+        let items: Vec<String> = names.map(|name| object(&name, 1)).collect();
+        let token = if number + 1 == pages { "" } else { "more" };
+        let items = items.join(",");
+        vec![Bytes::from(format!(
+            r#"{{"metadata":{{"resourceVersion":"10","continue":"{token}"}},"items":[{items}]}}"#
+        ))]
+    };
+    (0..pages).map(page).collect()
+}
+
+fn gone() -> Bytes {
+    Bytes::from_static(
+        b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\",\"message\":\"too old\"}}\n",
+    )
+}
+
+/// Answers each request with the next bodies, and after them with one that says nothing.
+#[derive(Clone)]
+struct Server {
+    answers: Arc<Mutex<VecDeque<Vec<Bytes>>>>,
+    asked: Arc<watch::Sender<usize>>,
+}
+
+impl Server {
+    fn new(answers: Vec<Vec<Bytes>>) -> Self {
+        Self {
+            answers: Arc::new(Mutex::new(answers.into())),
+            asked: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    fn maps(&self) -> ListWatch<ConfigMap> {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let watches = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch="));
+            let chunks = server
+                .answers
+                .lock()
+                .expect("nobody panics here")
+                .pop_front();
+            server.asked.send_modify(|asked| *asked += 1);
+            let chunks = stream::iter(chunks.unwrap_or_default())
+                .map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
+            // A list ends; a watch goes on.
+            let body = if watches {
+                chunks.chain(stream::pending()).boxed()
+            } else {
+                chunks.boxed()
+            };
+            async { Ok::<_, Infallible>(Response::new(StreamBody::new(body))) }
+        });
+        ListWatch::new(Api::all(Client::new(service, "default"))).seed(7)
+    }
+
+    async fn asked(&self, count: usize) {
+        let mut asked = self.asked.subscribe();
+        let enough = asked.wait_for(|asked| *asked >= count);
+        enough.await.expect("the server lives");
+    }
+}
+
+struct Running<O: Form<ConfigMap>> {
+    informer: Informer<O>,
+    events: Subscription<O>,
+    polled: Arc<AtomicUsize>,
+    _run: AbortOnDropHandle<()>,
+}
+
+impl<O: Form<ConfigMap>> Running<O> {
+    fn start(source: ListWatch<ConfigMap, O>) -> Self {
+        let many = NonZeroUsize::new(4096).expect("not zero");
+        let informer = Informer::builder(source)
+            .buffer(many)
+            .on_error(|_| {})
+            .build();
+        let events = informer.subscribe();
+        let polled = Arc::new(AtomicUsize::new(0));
+        let run = tokio::spawn({
+            let (informer, polled) = (informer.clone(), Arc::clone(&polled));
+            async move {
+                let mut run = pin!(informer.run(CancellationToken::new()));
+                let run = poll_fn(|context| {
+                    polled.fetch_add(1, Ordering::Relaxed);
+                    run.as_mut().poll(context)
+                });
+                _ = run.await;
+            }
+        });
+        Self {
+            informer,
+            events,
+            polled,
+            _run: AbortOnDropHandle::new(run),
+        }
+    }
+
+    async fn events(&mut self, count: usize) {
+        for _ in 0..count {
+            self.events.next().await.expect("the informer runs");
+        }
+    }
+
+    async fn watching(&self) {
+        let watching = |state: &_| matches!(state, HealthState::Watching);
+        self.informer.until(watching).await;
+    }
+}

@@ -20,6 +20,7 @@ use crate::{
     },
     measure::{Measured, Meter, Moment, Sampler},
     objects::Kind,
+    queue,
     seen::Seen,
     server::update_version,
     servers::Load,
@@ -67,6 +68,10 @@ pub(crate) enum Task {
     },
     /// A server, and what is asked of it.
     Serve(Load),
+    /// Reconciles that do nothing, of objects that are in the store; on so many threads.
+    Reconciles { threads: usize },
+    /// Calls that are to be made again: set, cancelled and made.
+    Retries,
 }
 
 /// What one object does to the others.
@@ -102,6 +107,16 @@ const QUIET: Duration = Duration::from_millis(200);
 impl Job {
     /// Does it, on one thread, and returns what it measured.
     pub(crate) fn run(self, meter: Option<Meter>) -> Result<Measured> {
+        let Self {
+            contender, count, ..
+        } = self;
+        match self.task {
+            Task::Reconciles { threads } => {
+                return queue::on(threads, queue::reconciles(contender, count, meter));
+            }
+            Task::Retries => return queue::on(1, queue::retries(contender, count, meter)),
+            _ => {}
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -159,8 +174,8 @@ impl Job {
         sleep(QUIET).await;
         begun.growth(count, &mut measured);
         match task {
-            // A server is no child, but a process that a child would talk to.
-            Task::Sync | Task::Start | Task::Serve(_) => {
+            // Neither a server nor what has none is measured here.
+            Task::Sync | Task::Start | Task::Serve(_) | Task::Reconciles { .. } | Task::Retries => {
                 if task == Task::Start {
                     measured.set("calls", calls(&seen));
                 }
@@ -312,7 +327,9 @@ impl Job {
             | Task::Start
             | Task::Isolation { .. }
             | Task::Disturbed { .. }
-            | Task::Serve(_) => {}
+            | Task::Serve(_)
+            | Task::Reconciles { .. }
+            | Task::Retries => {}
             Task::Relist => {
                 let begun = Moment::now(meter);
                 floor::identities(client, kind, keeps).await?;

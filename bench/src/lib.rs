@@ -12,6 +12,7 @@ mod server;
 mod child;
 mod contender;
 mod measure;
+mod queue;
 mod seen;
 
 // Who serves it, where servers are compared.

@@ -52,6 +52,8 @@ pub(crate) enum Served {
     InProcess,
     /// The contender, which is a server.
     Contender,
+    /// Nobody: the objects are made in the child.
+    Nobody,
 }
 
 /// One number that is compared.
@@ -100,6 +102,14 @@ impl Number {
     pub(crate) const PEAK: Self = Self::counted("peak_bytes", "peak", Unit::Bytes);
     pub(crate) const RELIST_PEAK: Self = Self::counted("relist_peak_bytes", "peak", Unit::Bytes);
     pub(crate) const ALLOCATIONS: Self = Self::counted("allocations", "allocations", Unit::Count);
+    pub(crate) const PER_SECOND: Self = Self {
+        counted: false,
+        better: Better::More,
+        ..Self::counted("per_second", "per-second", Unit::Count)
+    };
+    pub(crate) const DRAIN: Self = Self::timed("drain_us", "drain");
+    pub(crate) const SET_CANCEL: Self = Self::timed("set_cancel_us", "set-cancel");
+    pub(crate) const WAITING: Self = Self::counted("settled_bytes", "waiting", Unit::Bytes);
     pub(crate) const CALLS: Self = Self {
         counted: false,
         ..Self::counted("calls", "calls", Unit::Count)

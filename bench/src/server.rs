@@ -171,3 +171,67 @@ impl Load {
 pub(crate) fn update_version(count: usize, event: usize) -> u64 {
     FIRST_VERSION + 2 * count as u64 + event as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt as _, pin_mut};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::{
+        Api, Client, Config,
+        api::{ListParams, WatchEvent, WatchParams},
+        core::PartialObjectMeta,
+    };
+
+    use super::{LoadServer, Shape};
+    use crate::objects::Kind;
+
+    #[test]
+    fn the_form_is_what_is_accepted() {
+        check("application/json", Shape::Whole);
+        check("", Shape::Whole);
+        check(
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Shape::Metadata,
+        );
+        check(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Shape::Metadata,
+        );
+    }
+
+    #[track_caller]
+    fn check(accept: &str, shape: Shape) {
+        assert_eq!(Shape::of(accept.as_bytes()), shape, "{accept}");
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_for_metadata_is_told_of_nothing_else() -> crate::Result<()> {
+        let server = LoadServer::start(Kind::Pod, 3)?;
+        let client = Client::try_from(Config::new(server.url().parse()?))?;
+        let pods = Api::<PartialObjectMeta<Pod>>::all(client);
+
+        let page = pods.list(&ListParams::default().limit(2)).await?;
+        assert_eq!(page.items.len(), 2);
+        assert_eq!(page.metadata.continue_.as_deref(), Some("2"));
+        for pod in &page.items {
+            let types = pod.types.as_ref();
+            let kind = types.map(|types| (&*types.kind, &*types.api_version));
+            assert_eq!(kind, Some(("PartialObjectMetadata", "meta.k8s.io/v1")));
+        }
+
+        let watch = pods
+            .watch(&WatchParams::default().initial_events(), "")
+            .await?;
+        pin_mut!(watch);
+        let mut told = Vec::new();
+        while let Some(event) = watch.next().await {
+            match event? {
+                WatchEvent::Added(pod) => told.extend(pod.metadata.name),
+                WatchEvent::Bookmark(_) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(told.len(), 3, "{told:?}");
+        Ok(())
+    }
+}

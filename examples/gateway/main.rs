@@ -128,7 +128,7 @@ async fn run(args: Args) -> Result<(), Anything> {
         inventory,
     };
     let stop = CancellationToken::new();
-    let mut running = std::pin::pin!(operator.run_until(stop.clone()));
+    let mut running = Box::pin(operator.run_until(stop.clone()));
     tokio::select! {
         // It ends before it is told to only if it cannot go on.
         ended = &mut running => ended?,

@@ -28,7 +28,8 @@ use crate::{
 ///
 /// It reconciles objects of every kind, and always in the same way: it looks at everything,
 /// since a service that goes away may concern any route. With some hundred objects that
-/// takes a millisecond; with many thousands one would ask which objects a change concerns.
+/// takes a millisecond; with many thousands a [`Mapper`](windlass::Mapper) for each reference
+/// would name the objects that a change concerns, and each would be judged on its own.
 ///
 /// Clones are the same one.
 #[derive(Clone)]

@@ -239,10 +239,10 @@ async fn w43_a_status_update_does_not_reconcile_where_a_predicate_says_so() {
         log.say(ask(&request));
         let first = request.attempt() == 0;
         async move {
-            match first {
-                true => Err(Refused("not yet")),
-                false => Ok(Outcome::done()),
+            if first {
+                return Err(Refused("not yet"));
             }
+            Ok(Outcome::done())
         }
     };
     rig.reconcile(fails.filter(GenerationChanged));

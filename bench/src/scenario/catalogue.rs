@@ -18,7 +18,8 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
         size.relist(),
         size.stores(),
         size.latency(),
-        vec![size.broken_watch()],
+        size.reconciles(),
+        vec![size.retries(), size.broken_watch()],
         size.troubles(),
         vec![size.servers()],
     ]
@@ -234,6 +235,51 @@ impl Size {
             numbers: vec![Number::P50, Number::P99, Number::CPU],
             ..self.base("P4", Kind::Pod, 1_000, Task::Handle { events, rate })
         }]
+    }
+
+    /// P5: reconciles that do nothing, by how many keys wait for one.
+    fn reconciles(self) -> Vec<Scenario> {
+        let of = |count, threads| Scenario {
+            name: format!("P5-{}", short(count)),
+            served: Served::Nobody,
+            contenders: vec![Contender::Windlass, Contender::Runtime],
+            numbers: vec![
+                Number::PER_SECOND,
+                Number::CPU,
+                Number::DRAIN,
+                Number::WAITING,
+                Number::ALLOCATIONS,
+            ],
+            ..self.base("P5", Kind::Configmap, count, Task::Reconciles { threads })
+        };
+        let many = self.pick(1_000_000, 100_000);
+        let mut all = vec![of(1_000, 1), of(self.pick(100_000, 20_000), 1), of(many, 1)];
+        if !self.quick {
+            all.push(Scenario {
+                name: format!("P5-{}-two-threads", short(many)),
+                numbers: vec![Number::PER_SECOND, Number::CPU],
+                ..of(many, 2)
+            });
+        }
+        all
+    }
+
+    /// P6: calls that are to be made again.
+    fn retries(self) -> Scenario {
+        let count = self.pick(1_000_000, 20_000);
+        Scenario {
+            name: format!("P6-{}", short(count)),
+            served: Served::Nobody,
+            contenders: vec![Contender::Windlass, Contender::Runtime],
+            numbers: vec![
+                Number::SET_CANCEL,
+                Number::P50,
+                Number::P99,
+                Number::WAITING,
+            ],
+            repeats: 1,
+            ..self.base("P6", Kind::Configmap, count, Task::Retries)
+        }
     }
 
     /// P7: one watch that is broken, beside one that is not.

@@ -78,7 +78,7 @@ impl Runner {
     ) -> Result<Outcome> {
         let embedded = match scenario.served {
             Served::Embedded => Some(self.embed(&scenario)?),
-            Served::Load | Served::InProcess | Served::Contender => None,
+            Served::Load | Served::InProcess | Served::Contender | Served::Nobody => None,
         };
         let mut outcome = Outcome::new(scenario);
         let contenders = &mut outcome.scenario.contenders;
@@ -131,7 +131,7 @@ impl Runner {
         // A load server of its own: what one child asked for is not there for the next.
         let load = match scenario.served {
             Served::Load => Some(LoadServer::start(scenario.kind, scenario.count)?),
-            Served::Embedded | Served::InProcess | Served::Contender => None,
+            Served::Embedded | Served::InProcess | Served::Contender | Served::Nobody => None,
         };
         let url = load.as_ref().map(LoadServer::url);
         let job = Job {

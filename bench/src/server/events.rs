@@ -186,3 +186,67 @@ async fn tick(ticks: &mut Option<Interval>) {
         ticks.tick().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Updates, Updating};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_updates_one_object_after_the_other() {
+        check(
+            Updates {
+                events: 5,
+                rate: 0,
+                hot: 0,
+            },
+            "0 1 2 0 1",
+        )
+        .await;
+        check(
+            Updates {
+                events: 2,
+                rate: 10,
+                hot: 0,
+            },
+            "0 1",
+        )
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_object_that_is_hot_is_updated_between_the_others() {
+        let updates = Updates {
+            events: 3,
+            rate: 100,
+            hot: 1000,
+        };
+        let (others, hot) = count(&told(updates).await);
+        assert_eq!(others, 3);
+        // Twenty milliseconds lie between the first of the others and the last.
+        assert!((19..=22).contains(&hot), "{hot}");
+    }
+
+    #[track_caller]
+    fn count(told: &[usize]) -> (usize, usize) {
+        let hot = told.iter().filter(|index| **index == LAST).count();
+        (told.len() - hot, hot)
+    }
+
+    async fn check(updates: Updates, told_of: &str) {
+        let told: Vec<_> = (told(updates).await.iter().map(usize::to_string)).collect();
+        assert_eq!(told.join(" "), told_of, "{updates:?}");
+    }
+
+    const LAST: usize = 3;
+
+    /// Which objects of four are told of; without trouble, the last is none of them.
+    async fn told(updates: Updates) -> Vec<usize> {
+        let count = if updates.hot > 0 { LAST + 1 } else { LAST };
+        let mut updating = Updating::new(updates);
+        let mut told = Vec::new();
+        while let Some(index) = updating.next(count).await {
+            told.push(index);
+        }
+        told
+    }
+}

@@ -1,0 +1,195 @@
+//! The queue alone: objects that are in the store already, and handlers that do nothing.
+//!
+//! No server and no watch takes part: each key is queued because somebody asks for all of
+//! them. So what is measured is what stands between a store and a handler.
+
+mod handler;
+mod runtime;
+mod windlass;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
+use tokio::time::sleep;
+
+use self::handler::{Does, Handler};
+use crate::{
+    Result,
+    contender::Contender,
+    measure::{Measured, Meter, Moment, float},
+};
+
+/// A contender whose store has all objects, and whose queue is empty.
+trait Queue: Send + Sync {
+    /// Queues every key.
+    fn offer_all(&self) -> Result<()>;
+}
+
+/// How many calls are made at once, at most.
+const AT_ONCE: u16 = 64;
+
+/// How many namespaces the objects are in.
+const NAMESPACES: usize = 100;
+
+/// Enough reconciles for a clock that other work disturbs.
+const ENOUGH: usize = 200_000;
+
+/// Runs `job` on so many threads.
+pub(crate) fn on(
+    threads: usize,
+    job: impl Future<Output = Result<Measured>> + Send + 'static,
+) -> Result<Measured> {
+    let mut runtime = if threads == 1 {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    let runtime = runtime.worker_threads(threads).enable_all().build()?;
+    // What works is not the thread that waits for it.
+    runtime.block_on(async { tokio::spawn(job).await? })
+}
+
+/// Reconciles that do nothing: what each costs, and what a key costs that waits for one.
+pub(crate) async fn reconciles(
+    contender: Contender,
+    count: usize,
+    meter: Option<Meter>,
+) -> Result<Measured> {
+    let mut measured = Measured::default();
+    let handler = Arc::new(Handler::new(count));
+    let queue = start(contender, count, &handler).await?;
+    idle().await;
+    if meter.is_none() {
+        // The first round is slower. What it needs more memory for, though, is the keys'.
+        handler.expect(count, Does::Nothing);
+        queue.offer_all()?;
+        handler.all().await;
+        idle().await;
+    }
+
+    let rounds = if meter.is_some() {
+        1
+    } else {
+        (ENOUGH / count).clamp(1, 50)
+    };
+    let (mut offer, mut drain) = (0.0, 0.0);
+    for _ in 0..rounds {
+        handler.expect(count, Does::Nothing);
+        handler.close();
+        let begun = Moment::now(meter);
+        queue.offer_all()?;
+        idle().await;
+        begun.growth(count, &mut measured);
+        begun.cost(count, &mut measured);
+        let offered = measured.get("allocations").unwrap_or_default();
+        offer += measured.get("cpu_us").unwrap_or_default();
+        let begun = Moment::now(meter);
+        handler.open();
+        handler.all().await;
+        begun.cost(count, &mut measured);
+        drain += measured.get("cpu_us").unwrap_or_default();
+        let drained = measured.get("allocations").unwrap_or_default();
+        measured.set("allocations", offered + drained);
+        idle().await;
+    }
+    let rounds = float(rounds as u64);
+    measured.set("offer_us", offer / rounds);
+    measured.set("drain_us", drain / rounds);
+    measured.set("cpu_us", (offer + drain) / rounds);
+    measured.set("per_second", 1e6 * rounds / (offer + drain));
+    Ok(measured)
+}
+
+/// Calls that are to be made again later: what it costs to have one pending, to make it
+/// needless, and how late it is made.
+pub(crate) async fn retries(
+    contender: Contender,
+    count: usize,
+    meter: Option<Meter>,
+) -> Result<Measured> {
+    let mut measured = Measured::default();
+    let handler = Arc::new(Handler::new(count));
+    let queue = start(contender, count, &handler).await?;
+    let mut costs = Vec::new();
+    let far = Does::Again {
+        // Nothing of it comes due here.
+        after: Duration::from_secs(100_000),
+        within: Duration::from_secs(1_000),
+    };
+    // The first round is to warm up; then reconciles that leave nothing, that set, and that
+    // cancel what was set.
+    for does in [Does::Nothing, Does::Nothing, far, Does::Nothing] {
+        handler.expect(count, does);
+        let begun = Moment::now(meter);
+        queue.offer_all()?;
+        handler.all().await;
+        idle().await;
+        begun.cost(count, &mut measured);
+        if does == far {
+            begun.growth(count, &mut measured);
+        }
+        costs.push(measured.get("cpu_us").unwrap_or_default());
+    }
+    measured.set("set_cancel_us", costs[2] + costs[3] - 2.0 * costs[1]);
+    let within = Duration::from_micros(20 * count as u64);
+    let soon = Does::Again {
+        // Late enough that all have been set.
+        after: Duration::from_secs_f64(costs[2] * float(count as u64) / 1e6 * 2.0 + 0.2),
+        within,
+    };
+    handler.expect(2 * count, soon);
+    let begun = Moment::now(meter);
+    queue.offer_all()?;
+    handler.all().await;
+    begun.cost(count, &mut measured);
+    handler.lateness(&mut measured);
+    Ok(measured)
+}
+
+async fn start(
+    contender: Contender,
+    count: usize,
+    handler: &Arc<Handler>,
+) -> Result<Box<dyn Queue>> {
+    match contender {
+        Contender::Windlass => windlass::start(count, Arc::clone(handler)).await,
+        _ => runtime::start(count, Arc::clone(handler)).await,
+    }
+}
+
+/// Object `index`, as small as can be: it is not what is measured.
+fn object(index: usize) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(format!("config-{index}")),
+            namespace: Some(format!("namespace-{}", index % NAMESPACES)),
+            uid: Some(format!("00000000-0000-4000-8000-{index:012}")),
+            resource_version: Some("1".to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}
+
+/// The index of an [`object`].
+fn index_of(object: &ConfigMap) -> Option<usize> {
+    let name = object.metadata.name.as_deref()?;
+    name.strip_prefix("config-")?.parse().ok()
+}
+
+/// Waits until there is nothing to do.
+async fn idle() {
+    /// Long enough to see that nothing happens, and a share of it that is nothing.
+    const WHILE: Duration = Duration::from_millis(20);
+    const NOTHING: f64 = 500.0;
+    loop {
+        let begun = Moment::now(None);
+        sleep(WHILE).await;
+        let mut spent = Measured::default();
+        begun.cost(1, &mut spent);
+        if spent.get("cpu_us").is_some_and(|spent| spent < NOTHING) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Windlass' queue.
+
+use std::{convert::Infallible, num::NonZeroUsize, sync::Arc};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{InformerController, Outcome, Request};
+use windlass_informer::{Informer, Scripted};
+
+use super::{AT_ONCE, Queue, handler::Handler, object};
+use crate::Result;
+
+const KIND: &str = "configmaps";
+
+struct Windlass {
+    controller: InformerController,
+    informer: Informer<ConfigMap>,
+}
+
+pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn Queue>> {
+    let (script, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::new(source);
+    tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    });
+    script.list((0..count).map(object)).await?;
+    informer.synced().await;
+    // The source ends, and the informer goes on with what it has.
+    drop(script);
+
+    let at_once = NonZeroUsize::from(std::num::NonZero::new(AT_ONCE).ok_or("no calls at once")?);
+    let controller = InformerController::builder()
+        .concurrency(at_once)
+        // All of them are to wait there.
+        .queue(NonZeroUsize::new(count).ok_or("no objects")?)
+        .build()?;
+    controller.add_reconciler(KIND, move |request: Request<ConfigMap>| {
+        let handler = Arc::clone(&handler);
+        async move {
+            let again = handler.call(request.object()).await;
+            Ok::<_, Infallible>(again.map_or_else(Outcome::done, Outcome::requeue_after))
+        }
+    })?;
+    tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.run(CancellationToken::new()).await }
+    });
+    Ok(Box::new(Windlass {
+        controller,
+        informer,
+    }))
+}
+
+// === impl Windlass ===
+
+impl Queue for Windlass {
+    /// Whoever listens anew is told what is there.
+    fn offer_all(&self) -> Result<()> {
+        self.controller.remove_informer(&self.informer);
+        Ok(self.controller.add_informer(KIND, &self.informer)?)
+    }
+}

@@ -108,10 +108,9 @@ pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Opti
     }
 }
 
-/// Asks a mapper about each object of `event` that it wants to be asked about. Also returns the
-/// message of a panic, or why an object does not decode; what it says of the other object is still
-/// there.
-pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option<String>) {
+/// Asks a mapper about each object of `event`, if it wants to be asked about that. Also returns
+/// that it panicked, or that an object does not decode; what it says of the other is still there.
+pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option<HandlerError>) {
     if !ask("predicate", || mapper.wants(event)).unwrap_or(true) {
         return (Vec::new(), None);
     }
@@ -123,8 +122,14 @@ pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option
     for object in old.into_iter().chain(event.object()) {
         match catch_unwind(AssertUnwindSafe(|| mapper.keys(object))) {
             Ok(Ok(keys)) => named.extend(keys),
-            Ok(Err(error)) => failed = Some(error.to_string()),
-            Err(panic) => failed = Some(message(&*panic)),
+            Ok(Err(error)) => {
+                let source = error.into();
+                failed = Some(HandlerError::Failed { source });
+            }
+            Err(panic) => {
+                let message = message(&*panic);
+                failed = Some(HandlerError::Panicked { message });
+            }
         }
     }
     (named, failed)

@@ -95,14 +95,23 @@ pub(crate) async fn call(
 /// What `handler` is told of `event`, with which a resync may have become one: the event, or,
 /// where it does not want that, the resync; none if it wants neither.
 pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
-    let wants = |event: &AnyEvent| ask("predicate", || handler.code.wants(event)).unwrap_or(true);
-    if wants(event) {
+    if wants(handler, event) {
         return Some(event.clone());
     }
+    instead(handler, event, resynced)
+}
+
+/// Whether `handler` wants to be told of `event`.
+pub(crate) fn wants(handler: &Handler, event: &AnyEvent) -> bool {
+    ask("predicate", || handler.code.wants(event)).unwrap_or(true)
+}
+
+/// What `handler` is told of `event`, which it does not want.
+pub(crate) fn instead(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     match event {
         Event::Added(object) | Event::Updated { new: object, .. } if resynced => {
             let again = Event::Resynced(Arc::clone(object));
-            wants(&again).then_some(again)
+            wants(handler, &again).then_some(again)
         }
         _ => None,
     }

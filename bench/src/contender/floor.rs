@@ -11,11 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{OwnerReference, Time},
 };
 use kube::{Client, client::Body};
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _},
-};
-use serde_json::value::RawValue;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Keeps, Lists};
 use crate::{
@@ -30,8 +26,19 @@ pub(crate) struct Kept<T> {
     rest: Vec<u8>,
 }
 
-/// An object without its managed fields.
-pub(crate) trait Bare: DeserializeOwned + Send + Sync + 'static {
+/// What is kept of an object.
+pub(crate) trait Bare: Send + Sync + Sized + 'static {
+    fn name(&self) -> &str;
+
+    /// Reads a page, and tells of each object on it.
+    fn page(text: &[u8], each: impl FnMut(Self)) -> Result<PageMeta>;
+
+    /// Reads the line of an event: what happened, and to what.
+    fn event(line: &[u8]) -> Result<(String, Self)>;
+}
+
+/// An object that is decoded, without its managed fields.
+trait Decoded: DeserializeOwned + Send + Sync + 'static {
     fn name(&self) -> &str;
 }
 
@@ -61,7 +68,8 @@ pub(crate) struct BareObject {
 /// Any object, as its bytes: whom it concerns is read, and nothing else.
 pub(crate) struct BareText {
     name: String,
-    _json: Box<RawValue>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "it is kept, and not looked at"))]
+    json: Box<[u8]>,
 }
 
 #[derive(Deserialize)]
@@ -91,7 +99,7 @@ struct Page<T> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PageMeta {
+pub(crate) struct PageMeta {
     resource_version: String,
     #[serde(rename = "continue", default)]
     token: String,
@@ -180,7 +188,7 @@ impl<T: Bare> Kept<T> {
             if line.is_empty() || line.starts_with(br#"{"type":"BOOKMARK""#) {
                 continue;
             }
-            let Event { kind, object } = serde_json::from_slice::<Event<T>>(line)?;
+            let (kind, object) = T::event(line)?;
             let object = Arc::new(object);
             match index_of(object.name()) {
                 Some(index) if kind == "MODIFIED" => self.objects[index] = object,
@@ -199,7 +207,7 @@ pub(crate) async fn identities(client: &Client, kind: Kind, keeps: Keeps) -> Res
     Ok(())
 }
 
-async fn pages<T: DeserializeOwned>(
+async fn pages<T: Bare>(
     client: &Client,
     kind: Kind,
     keeps: Keeps,
@@ -211,11 +219,10 @@ async fn pages<T: DeserializeOwned>(
         let request = Request::get(url).header(ACCEPT, accept(keeps, "List"));
         let answer = client.send(request.body(Body::empty())?).await?;
         let body = answer.into_body().collect().await?.to_bytes();
-        let page: Page<T> = serde_json::from_slice(&body)?;
-        page.items.into_iter().for_each(&mut each);
-        token = page.metadata.token;
+        let metadata = T::page(&body, &mut each)?;
+        token = metadata.token;
         if token.is_empty() {
-            return Ok(page.metadata.resource_version);
+            return Ok(metadata.resource_version);
         }
     }
 }
@@ -239,21 +246,22 @@ async fn next_chunk(body: &mut Body) -> Result<Bytes> {
     }
 }
 
-impl Bare for BarePod {
-    fn name(&self) -> &str {
-        &self.metadata.name
-    }
-}
+// === impl Bare ===
 
-impl Bare for BareConfigMap {
+impl<T: Decoded> Bare for T {
     fn name(&self) -> &str {
-        &self.metadata.name
+        Decoded::name(self)
     }
-}
 
-impl Bare for BareObject {
-    fn name(&self) -> &str {
-        &self.metadata.name
+    fn page(text: &[u8], each: impl FnMut(Self)) -> Result<PageMeta> {
+        let page: Page<T> = serde_json::from_slice(text)?;
+        page.items.into_iter().for_each(each);
+        Ok(page.metadata)
+    }
+
+    fn event(line: &[u8]) -> Result<(String, Self)> {
+        let Event { kind, object } = serde_json::from_slice::<Event<T>>(line)?;
+        Ok((kind, object))
     }
 }
 
@@ -261,15 +269,104 @@ impl Bare for BareText {
     fn name(&self) -> &str {
         &self.name
     }
+
+    /// One pass: where the identity of an object has been read, the object ends.
+    fn page(text: &[u8], mut each: impl FnMut(Self)) -> Result<PageMeta> {
+        let metadata = after(text, b"\"metadata\":")?;
+        let metadata = serde_json::Deserializer::from_slice(metadata).into_iter();
+        let metadata = metadata.flatten().next().ok_or("a page has metadata")?;
+        let mut items = after(text, b"\"items\":[")?;
+        while !items.starts_with(b"]") {
+            let length = Self::read(items, &mut each)?;
+            items = &items[length..];
+            items = items.strip_prefix(b",").unwrap_or(items);
+        }
+        Ok(metadata)
+    }
+
+    fn event(line: &[u8]) -> Result<(String, Self)> {
+        let mut read = None;
+        Self::read(after(line, b"\"object\":")?, |object| read = Some(object))?;
+        let kind = after(line, b"\"type\":\"")?.split(|byte| *byte == b'"');
+        let kind = String::from_utf8(kind.take(1).flatten().copied().collect())?;
+        Ok((kind, read.ok_or("an event has an object")?))
+    }
 }
 
-impl<'de> Deserialize<'de> for BareText {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        let json = Box::<RawValue>::deserialize(from)?;
-        let identity: Identity = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
-        Ok(Self {
+impl BareText {
+    /// Reads the object that `text` begins with, and returns how long it is.
+    fn read(text: &[u8], mut each: impl FnMut(Self)) -> Result<usize> {
+        let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<Identity>();
+        let identity = objects.next().ok_or("there is no object")??;
+        let length = objects.byte_offset();
+        each(Self {
             name: identity.metadata.name,
-            _json: json,
-        })
+            json: Box::from(&text[..length]),
+        });
+        Ok(length)
+    }
+}
+
+fn after<'t>(text: &'t [u8], what: &[u8]) -> Result<&'t [u8]> {
+    let place = text.windows(what.len()).position(|it| it == what);
+    let place = place.ok_or("the server writes it otherwise")?;
+    Ok(&text[place + what.len()..])
+}
+
+impl Decoded for BarePod {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+impl Decoded for BareConfigMap {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+impl Decoded for BareObject {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+impl Decoded for Identity {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bare, BareText};
+
+    const OBJECTS: [&str; 2] = [
+        r#"{"metadata":{"name":"web-1","resourceVersion":"1"},"spec":{"a":[1]}}"#,
+        r#"{"metadata":{"name":"web-2","resourceVersion":"2"}}"#,
+    ];
+
+    #[test]
+    fn what_is_not_decoded_is_kept_as_it_came() {
+        let [one, other] = OBJECTS;
+        let page = format!(
+            r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9","continue":"7"}},"items":[{one},{other}]}}"#
+        );
+        let mut kept = Vec::new();
+        let page = BareText::page(page.as_bytes(), |object| kept.push(object)).expect("reads");
+        assert_eq!((&*page.resource_version, &*page.token), ("9", "7"));
+        check(&kept[0], "web-1", one);
+        check(&kept[1], "web-2", other);
+
+        let line = format!(r#"{{"type":"MODIFIED","object":{one}}}"#);
+        let (kind, object) = BareText::event(line.as_bytes()).expect("reads");
+        assert_eq!(kind, "MODIFIED");
+        check(&object, "web-1", one);
+    }
+
+    #[track_caller]
+    fn check(kept: &BareText, name: &str, json: &str) {
+        assert_eq!(kept.name(), name);
+        assert_eq!(&*kept.json, json.as_bytes());
     }
 }

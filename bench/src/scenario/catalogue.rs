@@ -164,13 +164,17 @@ impl Size {
 
     /// P2: a list that shows nothing new.
     fn relist(self) -> Vec<Scenario> {
+        let numbers = [
+            Number::CPU,
+            Number::SETTLED,
+            Number::RELIST_PEAK,
+            Number::CALLS,
+        ];
         let of = |kind| Scenario {
-            numbers: vec![
-                Number::CPU,
-                Number::SETTLED,
-                Number::RELIST_PEAK,
-                Number::CALLS,
-            ],
+            numbers: match kind {
+                Kind::Configmap => self.of(&numbers),
+                Kind::Pod => numbers.to_vec(),
+            },
             ..self.base("P2", kind, self.few(), Task::Relist)
         };
         BOTH.into_iter().map(of).collect()
@@ -296,7 +300,7 @@ impl Size {
 
     /// P7: one object that is trouble, beside many that are not.
     fn troubles(self) -> Vec<Scenario> {
-        let events = self.pick(2_000, 500);
+        let events = self.pick(2_000, 250);
         let of = |(id, by)| {
             let rate = 500;
             let task = Task::Disturbed { events, rate, by };

@@ -131,12 +131,9 @@ pub(crate) fn called(call: &Span, ended: &Result<Outcome, Failed>) {
 }
 
 /// Notes in the span of a mapper how it went.
-pub(crate) fn mapped(call: &Span, ended: &Result<(), HandlerError>) {
-    let outcome = ended
-        .as_ref()
-        .map_or_else(HandlerError::reason, |()| "done");
-    call.record("outcome", outcome);
-    if ended.is_err() {
+pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
+    call.record("outcome", failed.map_or("done", HandlerError::reason));
+    if failed.is_some() {
         call.record("otel.status_code", "ERROR");
     }
 }

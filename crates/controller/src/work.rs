@@ -95,23 +95,31 @@ pub(crate) async fn call(
 /// What `handler` is told of `event`, with which a resync may have become one: the event, or,
 /// where it does not want that, the resync; none if it wants neither.
 pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
-    let wants = |event: &AnyEvent| ask("predicate", || handler.code.wants(event)).unwrap_or(true);
-    if wants(event) {
+    if wants(handler, event) {
         return Some(event.clone());
     }
+    instead(handler, event, resynced)
+}
+
+/// Whether `handler` wants to be told of `event`.
+pub(crate) fn wants(handler: &Handler, event: &AnyEvent) -> bool {
+    ask("predicate", || handler.code.wants(event)).unwrap_or(true)
+}
+
+/// What `handler` is told of `event`, which it does not want.
+pub(crate) fn instead(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     match event {
         Event::Added(object) | Event::Updated { new: object, .. } if resynced => {
             let again = Event::Resynced(Arc::clone(object));
-            wants(&again).then_some(again)
+            wants(handler, &again).then_some(again)
         }
         _ => None,
     }
 }
 
-/// Asks a mapper about each object of `event` that it wants to be asked about. Also returns the
-/// message of a panic, or why an object does not decode; what it says of the other object is still
-/// there.
-pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option<String>) {
+/// Asks a mapper about each object of `event`, if it wants to be asked about that. Also returns
+/// that it panicked, or that an object does not decode; what it says of the other is still there.
+pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option<HandlerError>) {
     if !ask("predicate", || mapper.wants(event)).unwrap_or(true) {
         return (Vec::new(), None);
     }
@@ -123,8 +131,14 @@ pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option
     for object in old.into_iter().chain(event.object()) {
         match catch_unwind(AssertUnwindSafe(|| mapper.keys(object))) {
             Ok(Ok(keys)) => named.extend(keys),
-            Ok(Err(error)) => failed = Some(error.to_string()),
-            Err(panic) => failed = Some(message(&*panic)),
+            Ok(Err(error)) => {
+                let source = error.into();
+                failed = Some(HandlerError::Failed { source });
+            }
+            Err(panic) => {
+                let message = message(&*panic);
+                failed = Some(HandlerError::Panicked { message });
+            }
         }
     }
     (named, failed)

@@ -68,6 +68,12 @@ impl<K> Store<K> {
         objects.filter_map(|entry| Some(entry.key.clone()))
     }
 
+    /// All objects with their names, in no order.
+    pub(crate) fn entries(&self) -> Vec<(ObjectKey, Arc<K>)> {
+        let objects = &self.stock.objects;
+        objects.filter_map(|entry| Some((entry.key.clone(), Arc::clone(&entry.object))))
+    }
+
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {

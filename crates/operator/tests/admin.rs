@@ -428,7 +428,8 @@ async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16,
     // It may have had enough.
     _ = stream.write_all(body.as_bytes()).await;
     let mut answer = Vec::new();
-    _ = stream.read_to_end(&mut answer).await;
+    let read = timeout(Duration::from_secs(30), stream.read_to_end(&mut answer));
+    _ = read.await.expect("it answers");
     let answer = String::from_utf8(answer).expect("text");
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());

@@ -54,17 +54,18 @@ pub(super) fn map(shared: &Shared, kind: KindId, event: &AnyEvent, class: Class,
     }
 }
 
-/// Whom one mapper names. A panic is told as a failed call.
+/// Whom one mapper names. Why it does not say is told as of a call that failed.
 fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec<ObjectKey> {
     let Some((action, object)) = Action::of(event).zip(event.object()) else {
         return Vec::new();
     };
     let span = trace::handler(Role::Mapper, mapper.id, action, 0);
-    let (keys, panicked) = span.in_scope(|| work::map(&*mapper.code, event));
-    let ended = panicked.map_or(Ok(()), |message| Err(HandlerError::Panicked { message }));
-    trace::mapped(&span, &ended);
-    if let Err(error) = ended {
-        shared.kind_metrics(kind).mapper_panicked();
+    let (keys, failed) = span.in_scope(|| work::map(&*mapper.code, event));
+    trace::mapped(&span, failed.as_ref());
+    if let Some(error) = failed {
+        if let HandlerError::Panicked { .. } = error {
+            shared.kind_metrics(kind).mapper_panicked();
+        }
         let name = shared.route.read().name(kind);
         let report = ErrorReport {
             kind: &name,

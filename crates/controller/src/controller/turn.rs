@@ -1,6 +1,6 @@
 //! One turn of a worker: one event for a whole chain, or one call that is made again.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use tracing::Instrument;
 use windlass_informer::{Event, ObjectKey};
@@ -13,7 +13,8 @@ use super::{
     shelf::{GivenUp, Shelved},
 };
 use crate::{
-    Action, Arrival, ExponentialBackoff, HandlerError, PendingRetry, RetryObject, RetryPolicy,
+    Action, Arrival, ExponentialBackoff, HandlerError, HandlerId, PendingRetry, RetryObject,
+    RetryPolicy,
     metrics::KindMetrics,
     object::AnyEvent,
     reconciler::{Call, Retry},
@@ -33,7 +34,11 @@ struct Turn<'a> {
 }
 
 /// Who is told of an event, and what.
-type Audience = Vec<(Arc<Handler>, AnyEvent)>;
+enum Audience {
+    /// The whole chain the same: so it is mostly, and nothing is copied for it.
+    Whole(Chain, AnyEvent),
+    Part(Vec<(Arc<Handler>, AnyEvent)>),
+}
 
 /// A call, and for whom.
 struct Dialled<'a> {
@@ -85,7 +90,7 @@ pub(crate) async fn play(shared: &Shared, held: &mut Held<Notice, Owed>) -> Mome
     let done = async {
         if let Work::Event { .. } = held.work() {
             let audience = turn.audience(held);
-            let told = |id| audience.iter().any(|(handler, _)| handler.id == id);
+            let told = |id| audience.share(id).is_some();
             shared.unshelve(held.key(), told);
             let now = turn.dequeue(held, &audience);
             turn.tell(held, audience, now).await
@@ -99,6 +104,28 @@ pub(crate) async fn play(shared: &Shared, held: &mut Held<Notice, Owed>) -> Mome
     done
 }
 
+// === impl Audience ===
+
+impl Audience {
+    /// Who is told, and what, in order.
+    fn iter(&self) -> impl Iterator<Item = (&Handler, &AnyEvent)> {
+        let (whole, part) = match self {
+            Self::Whole(chain, event) => (Some(chain.iter().map(move |it| (&**it, event))), None),
+            Self::Part(told) => (None, Some(told.iter().map(|(it, event)| (&**it, event)))),
+        };
+        whole
+            .into_iter()
+            .flatten()
+            .chain(part.into_iter().flatten())
+    }
+
+    /// What this handler is told, if it is told anything.
+    fn share(&self, handler: HandlerId) -> Option<&AnyEvent> {
+        let share = self.iter().find(|(it, _)| it.id == handler);
+        share.map(|(_, event)| event)
+    }
+}
+
 // === impl Turn ===
 
 impl Turn<'_> {
@@ -106,15 +133,25 @@ impl Turn<'_> {
     /// not let it pass.
     fn audience(&self, held: &Held<Notice, Owed>) -> Audience {
         let Work::Event { offer, .. } = held.work() else {
-            return Vec::new();
+            return Audience::Part(Vec::new());
         };
-        let notice = &offer.event;
-        let chain: Chain = self.shared.route.read().chain(self.kind);
-        let told = chain.iter().filter_map(|handler| {
-            let event = work::share(handler, &notice.event, notice.resynced)?;
-            Some((Arc::clone(handler), event))
+        let Notice {
+            event, resynced, ..
+        } = &offer.event;
+        let chain = self.shared.route.read().chain(self.kind);
+        // Each is asked once.
+        let Some(unwilling) = chain.iter().position(|it| !work::wants(it, event)) else {
+            return Audience::Whole(chain, event.clone());
+        };
+        let told = chain.iter().enumerate().filter_map(|(at, handler)| {
+            let event = match at.cmp(&unwilling) {
+                Ordering::Less => Some(event.clone()),
+                Ordering::Equal => work::instead(handler, event, *resynced),
+                Ordering::Greater => work::share(handler, event, *resynced),
+            };
+            Some((Arc::clone(handler), event?))
         });
-        told.collect()
+        Audience::Part(told.collect())
     }
 
     /// Asks of each pending call whether it is still wanted. One of a handler that is not told
@@ -130,8 +167,7 @@ impl Turn<'_> {
             return now;
         }
         for pending in std::mem::take(pendings) {
-            let told = audience.iter().find(|(it, _)| it.id == pending.handler);
-            let Some((_, event)) = told else {
+            let Some(event) = audience.share(pending.handler) else {
                 held.owe(pending);
                 continue;
             };
@@ -171,7 +207,7 @@ impl Turn<'_> {
         audience: Audience,
         mut now: Moment,
     ) -> Moment {
-        for (handler, event) in &audience {
+        for (handler, event) in audience.iter() {
             let (Work::Event { offer, .. }, Some(action)) = (held.work(), Action::of(event)) else {
                 return now;
             };

@@ -12,6 +12,29 @@ use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 ///
 /// It goes around other wrappers, not into them: `OpinionatedReconciler::new(..).filter(..)`.
 /// Whoever wraps a handler decides itself what that is told, and needs all events for it.
+///
+/// # Example
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use k8s_openapi::api::core::v1::Service;
+/// use windlass_controller::{
+///     FinalizerName, Finalizers, GenerationChanged, InformerController, OpinionatedReconciler,
+///     Outcome, Reconciler, Request,
+/// };
+///
+/// # fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let publish = |request: Request<Service>| async move {
+///     println!("{:?} {}", request.action(), request.key());
+///     Ok::<_, Infallible>(Outcome::done())
+/// };
+/// let finalizers = Finalizers::new(client, FinalizerName::new("example.io/publisher")?)?;
+/// let publish = OpinionatedReconciler::new(finalizers, publish).filter(GenerationChanged);
+/// InformerController::new().add_reconciler("services", publish)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a handler does nothing until it is added to a controller"]
 pub struct Filtered<H, P> {

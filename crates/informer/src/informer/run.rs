@@ -226,10 +226,11 @@ impl<K: Stored> Run<'_, K> {
     async fn welcome(&mut self) -> Result<(), Stop> {
         while let Some(mut subscriber) = self.shared.subscribers.next_arrival() {
             let synced = self.shared.pulse.borrow().synced;
-            let there = self.shared.store.list().into_iter().map(Event::Added);
-            for event in there.chain(synced.then_some(Event::Synced)) {
+            // With the names that the store has, which are nobody else's to keep.
+            let there = self.shared.store.entries().into_iter();
+            let there = there.map(|(key, object)| (Some(key), Event::Added(object)));
+            for (key, event) in there.chain(synced.then_some((None, Event::Synced))) {
                 let span = trace::event(&self.shared.resource, &event);
-                let key = event.object().map(|object| object.key());
                 let told = Told::new(key, event, span.clone());
                 tokio::select! {
                     biased;

@@ -384,4 +384,6 @@ fn seconds(lease: Duration) -> i32 {
 }
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,249 @@
+//! What a key, a pending call and an event cost, by counting: no time is measured here.
+//!
+//! The counts are those of the whole process, so one test runs at a time. Where a number has
+//! slack, the reason stands beside it.
+
+use std::{
+    alloc::System,
+    convert::Infallible,
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use cap::Cap;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use tokio::{
+    runtime,
+    sync::{Mutex, MutexGuard, Semaphore},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{InformerController, Outcome, Request};
+use windlass_informer::{Informer, Script, Scripted};
+
+#[global_allocator]
+static ALLOCATOR: Cap<&StatsAlloc<System>> = Cap::new(&INSTRUMENTED_SYSTEM, usize::MAX);
+
+/// One test at a time counts.
+static COUNTING: Mutex<()> = Mutex::const_new(());
+
+/// Enough that what is made once is nothing beside it.
+const MANY: usize = 25_000;
+
+/// So many that what the test's own machinery allocates meanwhile is not seen.
+const EVENTS: usize = 5_000;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An informer of a scripted source, and the script.
+struct Told {
+    script: Script<ConfigMap>,
+    informer: Informer<ConfigMap>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// What it costs to wait for a worker, beyond the object and its name: the lane with its first
+/// event (112 bytes), its place in the queue (8) and its place in the index (9), and room for
+/// growth in the last two. The trace that an event is told in is 8 bytes, where there is one.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_waits_costs_145_bytes() {
+    let told = Told::of(MANY).await;
+    let none = Arc::new(Semaphore::new(0));
+    let controller = controller(move |_| {
+        let none = Arc::clone(&none);
+        async move {
+            // Nobody opens it: the first key is in hand, and all others wait.
+            _ = none.acquire().await;
+            Outcome::done()
+        }
+    });
+    let before = ALLOCATOR.allocated();
+    controller
+        .add_informer("maps", &told.informer)
+        .expect("added once");
+    idle().await;
+    let each = (ALLOCATOR.allocated() - before) / MANY;
+    assert!((112..=145).contains(&each), "{each} bytes a key");
+}
+
+/// What it costs to have a call pending, beyond the object and its name: the lane, its places
+/// as above, the call (104 bytes, and twice 8 for traces) and its time (24, and room for growth).
+#[tokio::test(start_paused = true)]
+async fn a_pending_call_costs_290_bytes() {
+    let told = Told::of(MANY).await;
+    let controller = controller(|_| async { Outcome::requeue_after(DAY) });
+    let before = ALLOCATOR.allocated();
+    controller
+        .add_informer("maps", &told.informer)
+        .expect("added once");
+    idle().await;
+    assert_eq!(controller.pending_retries(), MANY);
+    let each = (ALLOCATOR.allocated() - before) / MANY;
+    assert!((200..=290).contains(&each), "{each} bytes a call");
+}
+
+/// An event costs the same number of allocations whatever else is owed.
+///
+/// Beyond those of an informer that somebody listens to, there is one: the handler's future.
+#[tokio::test(start_paused = true)]
+async fn an_event_costs_one_allocation_whatever_is_pending() {
+    let listened = {
+        let told = Told::of(0).await;
+        let mut events = told.informer.subscribe();
+        tokio::spawn(async move { while events.next().await.is_some() {} });
+        told.allocations().await
+    };
+    for pending in [0, MANY] {
+        let told = Told::of(pending).await;
+        let controller = controller(|request: Request<ConfigMap>| async move {
+            if request.key().name() == "one" {
+                Outcome::done()
+            } else {
+                Outcome::requeue_after(DAY)
+            }
+        });
+        controller
+            .add_informer("maps", &told.informer)
+            .expect("added once");
+        idle().await;
+        assert_eq!(controller.pending_retries(), pending);
+        let each = told.allocations().await - listened;
+        assert!(
+            each <= 1,
+            "{each} allocations an event, with {pending} pending"
+        );
+    }
+}
+
+/// A worker sleeps until something is due. What ticked once a second would wake 86,400 times.
+#[test]
+fn nothing_wakes_while_nothing_is_due() {
+    let parks = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&parks);
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || _ = counted.fetch_add(1, Ordering::Relaxed))
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let told = Told::of(1_000).await;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let called = Arc::clone(&calls);
+        let controller = controller(move |_| {
+            called.fetch_add(1, Ordering::Relaxed);
+            async { Outcome::requeue_after(DAY) }
+        });
+        controller
+            .add_informer("maps", &told.informer)
+            .expect("added once");
+        idle().await;
+        assert_eq!(calls.load(Ordering::Relaxed), 1_000);
+
+        let before = parks.load(Ordering::Relaxed);
+        sleep(DAY.saturating_sub(Duration::from_secs(10))).await;
+        let parks = parks.load(Ordering::Relaxed) - before;
+        assert_eq!(calls.load(Ordering::Relaxed), 1_000);
+        // The clock of the runtime turns its own wheels: six of them.
+        assert!(parks <= 8, "woken {parks} times in a day");
+
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(
+            calls.load(Ordering::Relaxed),
+            2_000,
+            "and each once when due"
+        );
+    });
+}
+
+// === impl Told ===
+
+impl Told {
+    /// An informer that has told of `count` objects, and of one called `one`.
+    async fn of(count: usize) -> Self {
+        let alone = COUNTING.lock().await;
+        let (script, source) = Scripted::<ConfigMap>::new();
+        let informer = Informer::new(source);
+        tokio::spawn({
+            let informer = informer.clone();
+            async move { informer.run(CancellationToken::new()).await }
+        });
+        let names = (0..count).map(|at| format!("map-{at}"));
+        let objects = names.map(|name| object(&name, 1));
+        script.list(objects).await.expect("the informer runs");
+        informer.synced().await;
+        Self {
+            script,
+            informer,
+            _alone: alone,
+        }
+    }
+
+    /// How many allocations an update of the object called `one` is, on its way to whoever
+    /// listens.
+    async fn allocations(&self) -> usize {
+        let versions = 1..=EVENTS + 100;
+        let mut updates: Vec<_> = versions.map(|version| object("one", version)).collect();
+        let measured = updates.split_off(100);
+        for update in updates {
+            self.script.apply(update).await.expect("the informer runs");
+        }
+        idle().await;
+        let before = INSTRUMENTED_SYSTEM.stats();
+        for update in measured {
+            self.script.apply(update).await.expect("the informer runs");
+        }
+        idle().await;
+        let spent = INSTRUMENTED_SYSTEM.stats() - before;
+        // To the nearest whole number.
+        (spent.allocations + spent.reallocations + EVENTS / 2) / EVENTS
+    }
+}
+
+/// A controller that runs, with room for all of them and one worker.
+fn controller<F, Fut>(reconcile: F) -> InformerController
+where
+    F: Fn(Request<ConfigMap>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Outcome> + Send + 'static,
+{
+    let controller = InformerController::builder()
+        .queue(NonZeroUsize::new(2 * MANY).expect("not zero"))
+        .concurrency(NonZeroUsize::MIN)
+        .build()
+        .expect("a controller");
+    controller
+        .add_reconciler("maps", move |request: Request<ConfigMap>| {
+            let call = reconcile(request);
+            async move { Ok::<_, Infallible>(call.await) }
+        })
+        .expect("a kind with a name");
+    tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.run(CancellationToken::new()).await }
+    });
+    controller
+}
+
+/// Waits until there is nothing to do: time stands still until then.
+async fn idle() {
+    sleep(Duration::from_secs(1)).await;
+}
+
+fn object(name: &str, version: usize) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("shop".to_owned()),
+            uid: Some(format!("uid-of-{name}")),
+            resource_version: Some(version.to_string()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
+}

@@ -1,0 +1,305 @@
+//! Many candidates, one lease, and a network that delays, loses and reorders.
+//!
+//! The clocks on the walls differ by hours, requests arrive after their senders have given them
+//! up, answers get lost, and candidates crash and come back, some of them under one name. Two
+//! things must hold: no two lead at once, and once the faults are over somebody leads.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+
+use super::*;
+
+/// Few seeds find little, and many take time: these take less than a second.
+const SEEDS: u64 = 200;
+
+/// How long there are faults, and how long there are none afterwards.
+const TROUBLE: Moment = Duration::from_secs(600);
+const QUIET: Moment = Duration::from_secs(60);
+
+const TIMING: Timing = Timing {
+    lease: Duration::from_secs(15),
+    renew: Duration::from_secs(10),
+    retry: Duration::from_secs(2),
+};
+
+struct Simulation {
+    rng: StdRng,
+    now: Moment,
+    lease: Option<(Record, u64)>,
+    versions: u64,
+    candidates: Vec<Candidate>,
+    events: BinaryHeap<Reverse<(Moment, u64)>>,
+    /// What happens at an event, by its number.
+    happens: Vec<Option<What>>,
+    /// How often somebody began to lead.
+    terms: usize,
+}
+
+struct Candidate {
+    campaign: Campaign,
+    /// The version that it read or wrote last.
+    version: u64,
+    began: Moment,
+    /// What its clock on the wall is wrong by, in seconds.
+    wrong: i64,
+    /// Which life of it this is: answers of a former one are not heard.
+    life: u64,
+    /// Which request it waits for.
+    request: u64,
+}
+
+enum What {
+    Wakes {
+        who: usize,
+        life: u64,
+    },
+    /// A request reaches the server.
+    Arrives {
+        who: usize,
+        life: u64,
+        request: u64,
+        sent: Moment,
+        ask: Ask,
+        version: u64,
+        /// After how long the answer comes, if it comes.
+        back: Option<Duration>,
+    },
+    Answered {
+        who: usize,
+        life: u64,
+        request: u64,
+        sent: Moment,
+        answer: Answer,
+        version: u64,
+    },
+    Crashes {
+        who: usize,
+    },
+}
+
+#[test]
+fn no_two_lead_at_once_and_somebody_leads_in_the_end() {
+    let mut terms = 0;
+    for seed in 0..SEEDS {
+        let mut simulation = Simulation::new(seed);
+        simulation.run(seed);
+        terms += simulation.terms;
+    }
+    // Otherwise it shows nothing.
+    assert!(
+        terms > 10 * usize::try_from(SEEDS).expect("small"),
+        "{terms}"
+    );
+}
+
+// === impl Simulation ===
+
+impl Simulation {
+    fn new(seed: u64) -> Self {
+        let mut simulation = Self {
+            rng: StdRng::seed_from_u64(seed),
+            now: Moment::ZERO,
+            lease: None,
+            versions: 0,
+            candidates: Vec::new(),
+            events: BinaryHeap::new(),
+            happens: Vec::new(),
+            terms: 0,
+        };
+        for who in 0..4 {
+            let candidate = simulation.candidate(who, 0);
+            simulation.candidates.push(candidate);
+            simulation.later(Duration::ZERO, What::Wakes { who, life: 0 });
+            let time = simulation.up_to(120.0);
+            simulation.later(time, What::Crashes { who });
+        }
+        simulation
+    }
+
+    fn run(&mut self, seed: u64) {
+        while let Some(Reverse((time, number))) = self.events.pop() {
+            if time > TROUBLE + QUIET {
+                break;
+            }
+            self.now = time;
+            assert!(self.happens.len() < 100_000, "seed {seed}: it spins");
+            let what = self.happens[usize::try_from(number).expect("small")].take();
+            self.happen(what.expect("it happens once"));
+            let leaders = self.leaders();
+            assert!(leaders.len() <= 1, "seed {seed}, at {time:?}: {leaders:?}");
+        }
+        assert_eq!(self.leaders().len(), 1, "seed {seed}: nobody leads");
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Wakes { who, life } if self.candidates[who].life == life => self.wake(who),
+            What::Arrives {
+                who,
+                life,
+                request,
+                sent,
+                ask,
+                version,
+                back,
+            } => {
+                let (answer, version) = self.serve(ask, version);
+                let answered = What::Answered {
+                    who,
+                    life,
+                    request,
+                    sent,
+                    answer,
+                    version,
+                };
+                if let Some(back) = back {
+                    self.later(back, answered);
+                }
+            }
+            What::Answered {
+                who,
+                life,
+                request,
+                sent,
+                answer,
+                version,
+            } => {
+                let jitter = self.rng.random();
+                let candidate = &mut self.candidates[who];
+                if (candidate.life, candidate.request) != (life, request) {
+                    return;
+                }
+                candidate.request += 1;
+                if matches!(answer, Answer::Found(_) | Answer::Written) {
+                    candidate.version = version;
+                }
+                let led = candidate.campaign.leads();
+                let now = self.now.saturating_sub(candidate.began);
+                candidate.campaign.heard(sent, now, answer, jitter);
+                if candidate.campaign.leads() && !led {
+                    self.terms += 1;
+                }
+                self.wake(who);
+            }
+            What::Crashes { who } if self.now < TROUBLE => {
+                self.restart(who);
+                let time = self.up_to(120.0);
+                self.later(time, What::Crashes { who });
+            }
+            What::Wakes { .. } | What::Crashes { .. } => {}
+        }
+    }
+
+    /// Has a candidate do what is next.
+    fn wake(&mut self, who: usize) {
+        let candidate = &mut self.candidates[who];
+        let (life, request) = (candidate.life, candidate.request);
+        let now = self.now.saturating_sub(candidate.began);
+        let seconds = i64::try_from(self.now.as_secs()).expect("small");
+        let wall = 1_000_000 + candidate.wrong + seconds;
+        let wall = Timestamp::from_second(wall).expect("a time");
+        match candidate.campaign.next(now, wall) {
+            Next::Wait(until) => self.later(until.saturating_sub(now), What::Wakes { who, life }),
+            Next::Lost(_) => self.restart(who),
+            Next::Ask(ask) => {
+                let (sent, version) = (now, candidate.version);
+                let patience = candidate.campaign.patience(now);
+                let faulty = self.now < TROUBLE;
+                // Mostly well, sometimes slow, and sometimes far beyond anybody's patience.
+                let slow = if faulty {
+                    self.rng.random_range(0..4)
+                } else {
+                    0
+                };
+                let most = [0.05, 0.05, 4.0, 40.0][slow];
+                let (there, back) = (self.up_to(most), self.up_to(most));
+                let lost = faulty && self.rng.random_bool(0.1);
+                if there + back >= patience || lost {
+                    let answered = What::Answered {
+                        who,
+                        life,
+                        request,
+                        sent,
+                        answer: Answer::Failed,
+                        version,
+                    };
+                    self.later(patience, answered);
+                }
+                if lost && self.rng.random_bool(0.5) {
+                    return;
+                }
+                let back = (there + back < patience && !lost).then_some(back);
+                let arrives = What::Arrives {
+                    who,
+                    life,
+                    request,
+                    sent,
+                    ask,
+                    version,
+                    back,
+                };
+                self.later(there, arrives);
+            }
+        }
+    }
+
+    /// What the server says, and the version of the lease after it.
+    fn serve(&mut self, ask: Ask, known: u64) -> (Answer, u64) {
+        let record = match (ask, &self.lease) {
+            (Ask::Read, Some((record, version))) => {
+                return (Answer::Found(record.clone()), *version);
+            }
+            (Ask::Read, None) => return (Answer::Absent, 0),
+            (Ask::Create(record), None) => record,
+            (Ask::Replace(record), Some((_, version))) if *version == known => record,
+            (Ask::Create(_) | Ask::Replace(_), _) => return (Answer::Conflict, 0),
+        };
+        self.versions += 1;
+        self.lease = Some((record, self.versions));
+        (Answer::Written, self.versions)
+    }
+
+    /// Its process ends, whatever it was doing, and another one begins.
+    fn restart(&mut self, who: usize) {
+        let life = self.candidates[who].life + 1;
+        let wait = self.up_to(5.0);
+        self.candidates[who] = self.candidate(who, life);
+        self.candidates[who].began = self.now + wait;
+        self.later(wait, What::Wakes { who, life });
+    }
+
+    fn candidate(&mut self, who: usize, life: u64) -> Candidate {
+        // Two of them have one name, and keep it.
+        let identity = format!("candidate-{}", who.max(1));
+        Candidate {
+            campaign: Campaign::new(identity, TIMING),
+            version: 0,
+            began: self.now,
+            wrong: self.rng.random_range(-7200..7200),
+            life,
+            request: 0,
+        }
+    }
+
+    /// Who believes to lead just now.
+    fn leaders(&self) -> Vec<usize> {
+        let leads = |who: &usize| {
+            let Candidate {
+                campaign, began, ..
+            } = &self.candidates[*who];
+            matches!(campaign.place, Place::Leader { until, .. } if self.now < *began + until)
+        };
+        (0..self.candidates.len()).filter(leads).collect()
+    }
+
+    fn later(&mut self, time: Duration, what: What) {
+        let number = u64::try_from(self.happens.len()).expect("small");
+        self.happens.push(Some(what));
+        self.events.push(Reverse((self.now + time, number)));
+    }
+
+    fn up_to(&mut self, seconds: f64) -> Duration {
+        Duration::from_secs_f64(self.rng.random_range(0.0..seconds))
+    }
+}

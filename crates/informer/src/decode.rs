@@ -150,18 +150,12 @@ where
         object.map_err(|error| self.explain(text, &error))
     }
 
-    /// An identity to keep.
-    pub(crate) fn kept_identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
-        let identity = self.identity(json)?;
-        Ok(Identity {
-            key: identity.key.shared(&self.namespaces),
-            ..identity
-        })
-    }
-
-    /// The object as it stands, without the fields that are dropped.
-    pub(crate) fn pruned(&self, json: &[u8]) -> Result<Box<str>, DecodeError> {
-        self.trim.prune(utf8(json)?)
+    /// Who an object is, and how it stands, without the fields that are dropped.
+    pub(crate) fn pruned(&self, json: &[u8]) -> Result<(Identity, Box<str>), DecodeError> {
+        let (head, pruned) = self.trim.prune(utf8(json)?)?;
+        let identity = head.identity(&self.types.kind)?;
+        let key = identity.key.shared(&self.namespaces);
+        Ok((Identity { key, ..identity }, pruned))
     }
 
     /// The metadata alone, of an object that may not decode.
@@ -172,7 +166,7 @@ where
         }
         while let Some(name) = fields.next().ok()? {
             let value = fields.value().ok()?;
-            if name == "metadata" {
+            if &*name == b"metadata" {
                 return serde_json::from_slice(value).ok();
             }
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr_iter, memchr2, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
 
 use super::{DecodeError, nesting::Nesting};
 
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     ///
     /// [`DecodeError::Syntax`] where there is neither a name nor an end.
-    pub(super) fn next(&mut self) -> Result<Option<Cow<'a, str>>, DecodeError> {
+    pub(super) fn next(&mut self) -> Result<Option<Cow<'a, [u8]>>, DecodeError> {
         self.comma();
         match self.peek() {
             Some(b'}') => {
@@ -57,7 +57,14 @@ impl<'a> Fields<'a> {
                 Ok(None)
             }
             Some(b'"') => {
-                let name = text(self.string()?).ok_or_else(|| self.malformed())?;
+                let name = match self.string()? {
+                    (name, false) => Cow::Borrowed(&name[1..name.len() - 1]),
+                    (name, true) => {
+                        let name: String =
+                            serde_json::from_slice(name).map_err(|_| self.malformed())?;
+                        Cow::Owned(name.into_bytes())
+                    }
+                };
                 if self.peek() != Some(b':') {
                     return Err(self.malformed());
                 }
@@ -77,7 +84,7 @@ impl<'a> Fields<'a> {
         let first = self.peek();
         let rest = &self.json[self.at..];
         let length = match first {
-            Some(b'"') => return self.string(),
+            Some(b'"') => return Ok(self.string()?.0),
             Some(b'{' | b'[') => Nesting::default().end(rest),
             _ => rest
                 .iter()
@@ -86,21 +93,6 @@ impl<'a> Fields<'a> {
         };
         let length = length.ok_or_else(|| self.malformed())?;
         Ok(self.take(length))
-    }
-
-    /// The next value as text, borrowed where it holds no escape; none if it is `null`.
-    ///
-    /// # Errors
-    ///
-    /// [`DecodeError`] if it is anything else; `path` says where.
-    pub(super) fn text(&mut self, path: &str) -> Result<Option<Cow<'a, str>>, DecodeError> {
-        match self.value()? {
-            b"null" => Ok(None),
-            value => text(value).map(Some).ok_or_else(|| DecodeError::Shape {
-                path: path.to_owned(),
-                expected: "invalid type, expected a string".to_owned(),
-            }),
-        }
     }
 
     /// Steps over the comma that comes next, if one does.
@@ -140,16 +132,17 @@ impl<'a> Fields<'a> {
         self.json.get(self.at).copied()
     }
 
-    /// The string that begins here, with its quotes.
-    fn string(&mut self) -> Result<&'a [u8], DecodeError> {
+    /// The string that begins here, with its quotes, and whether it holds an escape.
+    fn string(&mut self) -> Result<(&'a [u8], bool), DecodeError> {
         let bytes = &self.json[self.at..];
-        let mut end = 1;
+        let (mut end, mut escapes) = (1, false);
         loop {
             let found = bytes.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest));
             end += found.ok_or_else(|| self.malformed())?;
             if bytes[end] == b'"' {
-                return Ok(self.take(end + 1));
+                return Ok((self.take(end + 1), escapes));
             }
+            escapes = true;
             end += 2;
         }
     }
@@ -161,18 +154,36 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a string with its quotes says.
-fn text(string: &[u8]) -> Option<Cow<'_, str>> {
-    let inner = string.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if inner.contains(&b'\\') {
-        return serde_json::from_slice(string).ok().map(Cow::Owned);
+/// A value as text, borrowed where it holds no escape; none if it is `null`.
+///
+/// # Errors
+///
+/// [`DecodeError`] if it is anything else; `path` says where.
+pub(super) fn text<'a>(value: &'a [u8], path: &str) -> Result<Option<Cow<'a, str>>, DecodeError> {
+    let inner = match value {
+        b"null" => return Ok(None),
+        [b'"', inner @ .., b'"'] => inner,
+        _ => return Err(shape(path, "invalid type, expected a string")),
+    };
+    let text = if memchr(b'\\', inner).is_none() {
+        std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+    } else {
+        serde_json::from_slice(value).ok().map(Cow::Owned)
+    };
+    let text = text.ok_or_else(|| shape(path, "not a valid string"))?;
+    Ok(Some(text))
+}
+
+pub(super) fn shape(path: &str, expected: &str) -> DecodeError {
+    DecodeError::Shape {
+        path: path.to_owned(),
+        expected: expected.to_owned(),
     }
-    std::str::from_utf8(inner).ok().map(Cow::Borrowed)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Fields;
+    use super::{Fields, text};
 
     #[test]
     fn fields_come_in_order_with_their_values_as_they_stand() {
@@ -201,7 +212,9 @@ mod tests {
         assert!(fields.enter());
         let mut texts = Vec::new();
         while let Ok(Some(name)) = fields.next() {
-            texts.push(fields.text(&name).map_err(|error| error.to_string()));
+            let value = fields.value().expect("a value");
+            let path = String::from_utf8_lossy(&name);
+            texts.push(text(value, &path).map_err(|error| error.to_string()));
         }
         assert_eq!(texts[0], Ok(Some("x\ny".into())));
         assert_eq!(texts[1], Ok(None));
@@ -221,6 +234,7 @@ mod tests {
                 None => Ok(None),
                 Some(name) => {
                     let value = String::from_utf8_lossy(fields.value()?);
+                    let name = String::from_utf8_lossy(&name);
                     Ok(Some(format!("{name}={value}")))
                 }
             }) {

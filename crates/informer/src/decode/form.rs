@@ -39,8 +39,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for Packed<K> {
     fn read(decoder: &Arc<Decoder<K>>, json: &[u8]) -> Result<Self, DecodeError> {
-        let identity = decoder.kept_identity(json)?;
-        let json = decoder.pruned(json)?;
+        let (identity, json) = decoder.pruned(json)?;
         Ok(Self::new(identity, json, Arc::clone(decoder)))
     }
 }

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{DecodeError, fields::Fields};
+use super::{
+    DecodeError,
+    fields::{Fields, shape, text},
+};
 use crate::{ObjectKey, Uid};
 
 /// Who an object is, and how new this state of it is.
@@ -18,8 +21,9 @@ pub struct Identity {
     pub resource_version: Option<String>,
 }
 
+/// What an object says of who it is, as it stands.
 #[derive(Default)]
-struct Head<'a> {
+pub(super) struct Head<'a> {
     kind: Option<Cow<'a, str>>,
     metadata: Option<Meta<'a>>,
 }
@@ -38,28 +42,7 @@ impl Identity {
     /// Reads the identity of the object in `json`, which must be of kind `kind` if it says
     /// of which it is; objects in lists of built-in kinds don't.
     pub(super) fn read(json: &[u8], kind: &str) -> Result<Self, DecodeError> {
-        let head = Head::read(json)?;
-        if let Some(found) = head.kind
-            && found != kind
-        {
-            return Err(DecodeError::Kind {
-                expected: kind.to_owned(),
-                found: found.into_owned(),
-            });
-        }
-        let meta = head.metadata.unwrap_or_default();
-        let Some(name) = meta.name else {
-            return Err(missing("metadata.name", "name"));
-        };
-        let key = ObjectKey::new(&*name);
-        Ok(Self {
-            key: match meta.namespace {
-                Some(namespace) => key.within(&*namespace),
-                None => key,
-            },
-            uid: meta.uid.map(|uid| Uid::from(&*uid)),
-            resource_version: meta.resource_version.map(Cow::into_owned),
-        })
+        Head::read(json)?.identity(kind)
     }
 }
 
@@ -75,58 +58,90 @@ impl<'a> Head<'a> {
             return Err(fields.malformed());
         }
         while let Some(name) = fields.next()? {
-            match &*name {
-                "kind" => head.kind = fields.text("kind")?,
-                "metadata" if fields.enter() => {
-                    let metadata = head.metadata.insert(Meta::default());
-                    metadata.read(&mut fields)?;
-                    if metadata.is_whole() {
-                        break;
-                    }
+            if &*name == b"metadata" && fields.enter() {
+                head.enter_metadata();
+                while !head.is_whole()
+                    && let Some(name) = fields.next()?
+                {
+                    head.metadata_field(&name, fields.value()?)?;
                 }
-                _ => _ = fields.value()?,
+                if head.is_whole() {
+                    break;
+                }
+                continue;
             }
-        }
-        if head.metadata.is_none() {
-            return Err(missing("metadata", "metadata"));
+            head.field(&name, fields.value()?)?;
         }
         Ok(head)
     }
-}
 
-// === impl Meta ===
-
-impl<'a> Meta<'a> {
-    /// Reads on until nothing is missing any more, or there is no more.
-    fn read(&mut self, fields: &mut Fields<'a>) -> Result<(), DecodeError> {
-        while !self.is_whole()
-            && let Some(name) = fields.next()?
-        {
-            match &*name {
-                "name" => self.name = fields.text("metadata.name")?,
-                "namespace" => self.namespace = fields.text("metadata.namespace")?,
-                "uid" => self.uid = fields.text("metadata.uid")?,
-                "resourceVersion" => {
-                    self.resource_version = fields.text("metadata.resourceVersion")?;
-                }
-                _ => _ = fields.value()?,
-            }
+    /// Takes notice of a field of the object.
+    pub(super) fn field(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), DecodeError> {
+        if name == b"kind" {
+            self.kind = text(value, "kind")?;
         }
         Ok(())
     }
 
-    const fn is_whole(&self) -> bool {
-        self.name.is_some()
-            && self.namespace.is_some()
-            && self.uid.is_some()
-            && self.resource_version.is_some()
+    /// There are metadata.
+    pub(super) fn enter_metadata(&mut self) {
+        self.metadata.get_or_insert_default();
     }
-}
 
-fn missing(path: &str, field: &str) -> DecodeError {
-    DecodeError::Shape {
-        path: path.to_owned(),
-        expected: format!("missing field `{field}`"),
+    /// Takes notice of a field of the metadata.
+    pub(super) fn metadata_field(
+        &mut self,
+        name: &[u8],
+        value: &'a [u8],
+    ) -> Result<(), DecodeError> {
+        let metadata = self.metadata.get_or_insert_default();
+        match name {
+            b"name" => metadata.name = text(value, "metadata.name")?,
+            b"namespace" => metadata.namespace = text(value, "metadata.namespace")?,
+            b"uid" => metadata.uid = text(value, "metadata.uid")?,
+            b"resourceVersion" => {
+                metadata.resource_version = text(value, "metadata.resourceVersion")?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whose head it is, which must be of kind `kind` if it says of which it is.
+    pub(super) fn identity(self, kind: &str) -> Result<Identity, DecodeError> {
+        if let Some(found) = self.kind
+            && found != kind
+        {
+            return Err(DecodeError::Kind {
+                expected: kind.to_owned(),
+                found: found.into_owned(),
+            });
+        }
+        let Some(meta) = self.metadata else {
+            return Err(shape("metadata", "missing field `metadata`"));
+        };
+        let Some(name) = meta.name else {
+            return Err(shape("metadata.name", "missing field `name`"));
+        };
+        let key = ObjectKey::new(&*name);
+        Ok(Identity {
+            key: match meta.namespace {
+                Some(namespace) => key.within(&*namespace),
+                None => key,
+            },
+            uid: meta.uid.map(|uid| Uid::from(&*uid)),
+            resource_version: meta.resource_version.map(Cow::into_owned),
+        })
+    }
+
+    fn is_whole(&self) -> bool {
+        let is_whole = |meta: &Meta<'_>| {
+            meta.name.is_some()
+                && meta.namespace.is_some()
+                && meta.uid.is_some()
+                && meta.resource_version.is_some()
+        };
+        self.metadata.as_ref().is_some_and(is_whole)
     }
 }
 

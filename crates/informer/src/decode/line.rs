@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{DecodeError, fields::Fields};
+use super::{
+    DecodeError,
+    fields::{Fields, shape, text},
+};
 
 /// What a line says, and about which object.
 #[derive(Debug)]
@@ -43,18 +46,15 @@ impl<'a> Line<'a> {
         let (mut kind, mut object) = (None, None);
         while let Some(name) = fields.next()? {
             match &*name {
-                "type" => kind = fields.text("type")?,
-                "object" => object = Some(fields.value()?),
+                b"type" => kind = text(fields.value()?, "type")?,
+                b"object" => object = Some(fields.value()?),
                 _ => _ = fields.value()?,
             }
         }
         if !fields.is_over() {
             return Err(fields.malformed());
         }
-        let missing = |field: &str| DecodeError::Shape {
-            path: "event".to_owned(),
-            expected: format!("missing field `{field}`"),
-        };
+        let missing = |field: &str| shape("event", &format!("missing field `{field}`"));
         Ok(Self {
             kind: kind.ok_or_else(|| missing("type"))?,
             object: object.ok_or_else(|| missing("object"))?,

@@ -81,24 +81,28 @@ impl Nesting {
     fn block(&mut self, bytes: &[u8; Self::BLOCK]) -> Option<usize> {
         let block = Block::of(bytes);
         let strings = self.strings(&block);
-        let opening = block.opening & !strings;
-        let mut closing = block.closing & !strings;
-        if closing.count_ones() as usize >= self.depth {
-            // The end may be here: then it is at a closing bracket with as many before it as
-            // were opened.
-            let mut closed = 0;
-            while closing != 0 {
-                let at = closing.trailing_zeros();
-                closed += 1;
-                let opened = (opening & ((1 << at) - 1)).count_ones() as usize;
-                if self.depth + opened == closed {
-                    return Some(at as usize + 1);
-                }
-                closing &= closing - 1;
-            }
+        let (mut opening, mut closing) = (block.opening & !strings, block.closing & !strings);
+        if self.depth > 0 {
+            // What opens and closes at once ends nothing. Managed fields consist of little else.
+            let empty = opening & closing >> 1;
+            opening ^= empty;
+            closing ^= empty << 1;
         }
-        let closed = (block.closing & !strings).count_ones() as usize;
-        self.depth = (self.depth + opening.count_ones() as usize).saturating_sub(closed);
+        let mut brackets = opening | closing;
+        // One by one: a block has few, and to count bits takes longer than to go through them
+        // where there is no instruction for it.
+        while brackets != 0 {
+            let bracket = brackets & brackets.wrapping_neg();
+            if opening & bracket != 0 {
+                self.depth += 1;
+            } else {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    return Some(bracket.trailing_zeros() as usize + 1);
+                }
+            }
+            brackets ^= bracket;
+        }
         None
     }
 
@@ -113,7 +117,7 @@ impl Nesting {
         while brackets != 0 {
             let bracket = brackets & brackets.wrapping_neg();
             if self.depth == 1 {
-                *commas += (separating & behind & (bracket - 1)).count_ones() as usize;
+                *commas += count(separating & behind & (bracket - 1));
             }
             if block.opening & bracket != 0 {
                 self.depth += 1;
@@ -127,7 +131,7 @@ impl Nesting {
             brackets ^= bracket;
         }
         if self.depth == 1 {
-            *commas += (separating & behind).count_ones() as usize;
+            *commas += count(separating & behind);
         }
         false
     }
@@ -146,6 +150,7 @@ impl Nesting {
 
         let carried = u64::from(self.escaped);
         if backslashes == 0 {
+            // By far the most.
             self.escaped = false;
             return carried;
         }
@@ -192,6 +197,14 @@ impl Block {
             closing: mask(bytes, |half| (half | curly).simd_eq(u8x32::splat(b'}'))),
         }
     }
+}
+
+/// How many bits there are: mostly none, and seldom many.
+const fn count(bits: u64) -> usize {
+    if bits == 0 {
+        return 0;
+    }
+    bits.count_ones() as usize
 }
 
 /// The bits of the bytes that `is` says all ones of.

@@ -5,7 +5,11 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
 
-use super::{DecodeError, fields::Fields, nesting::Nesting};
+use super::{
+    DecodeError,
+    fields::{Fields, shape},
+    nesting::Nesting,
+};
 
 /// Cuts a page that arrives in chunks into its items, none of them decoded.
 ///
@@ -184,16 +188,16 @@ impl Page {
         let place = match fields.next() {
             Err(_) => return Ok(false),
             Ok(None) => Place::End,
-            Ok(Some(name)) if name == "items" && fields.enter_list() => Place::Items,
+            Ok(Some(name)) if &*name == b"items" && fields.enter_list() => Place::Items,
             Ok(Some(name)) => {
                 let Ok(value) = fields.value() else {
                     return Ok(false);
                 };
                 match &*name {
-                    "items" if value != b"null" => {
+                    b"items" if value != b"null" => {
                         return Err(shape("items", "invalid type, expected a list"));
                     }
-                    "metadata" => {
+                    b"metadata" => {
                         let metadata = serde_json::from_slice(value);
                         let metadata =
                             metadata.map_err(|error| DecodeError::at("metadata", &error))?;
@@ -235,13 +239,6 @@ impl PageMeta {
         self.continue_token
             .as_deref()
             .filter(|token| !token.is_empty())
-    }
-}
-
-fn shape(path: &str, expected: &str) -> DecodeError {
-    DecodeError::Shape {
-        path: path.to_owned(),
-        expected: expected.to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 
 use self::passage::{Place, Trimmed};
-use super::DecodeError;
+use super::{DecodeError, identity::Head};
 
 /// Which fields of an object are dropped before it is kept.
 ///
@@ -120,8 +120,8 @@ impl Trim {
         })
     }
 
-    /// The JSON of an object without the fields that are dropped.
-    pub(crate) fn prune(&self, json: &str) -> Result<Box<str>, DecodeError> {
+    /// Who an object is, and its JSON without the fields that are dropped.
+    pub(super) fn prune<'a>(&self, json: &'a str) -> Result<(Head<'a>, Box<str>), DecodeError> {
         prune::prune(json, &self.root)
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         let trim = Trim::default()
             .field(["status"])
             .field(["spec", "nodeName"]);
-        let pruned = trim.prune(POD).expect("an object");
+        let (_, pruned) = trim.prune(POD).expect("an object");
         let pod: Pod = serde_json::from_str(&pruned).expect("a pod");
         assert_eq!(pod, decode::<Pod>(&trim));
         assert!(

@@ -3,62 +3,97 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::Node;
-use crate::decode::{DecodeError, fields::Fields};
+use crate::decode::{DecodeError, fields::Fields, identity::Head};
 
-/// `json`, which must be one whole object, without what `root` drops.
-pub(super) fn prune(json: &str, root: &Node) -> Result<Box<str>, DecodeError> {
-    let none = BTreeMap::new();
-    let below = match root {
-        Node::Kept(below) => below,
-        // `Trim` cannot say that: a way to a field has a first step.
-        Node::Dropped => &none,
+/// `json`, which must be one whole object, without what `root` drops, and who it is.
+pub(super) fn prune<'a>(json: &'a str, root: &Node) -> Result<(Head<'a>, Box<str>), DecodeError> {
+    let mut walk = Walk {
+        fields: Fields::of(json.as_bytes()),
+        head: Head::default(),
+        cuts: Vec::new(),
     };
-    let mut fields = Fields::of(json.as_bytes());
-    let mut cuts = Vec::new();
-    if !fields.enter() {
-        return Err(fields.malformed());
+    if !walk.fields.enter() {
+        return Err(walk.fields.malformed());
     }
-    walk(&mut fields, below, &mut cuts)?;
-    if !fields.is_over() {
-        return Err(fields.malformed());
+    walk.through(Place::Root, below(Some(root)))?;
+    if !walk.fields.is_over() {
+        return Err(walk.fields.malformed());
     }
-    let cut: usize = cuts.iter().map(Range::len).sum();
+    let cut: usize = walk.cuts.iter().map(Range::len).sum();
     let mut pruned = String::with_capacity(json.len() - cut);
     let mut at = 0;
-    for cut in cuts {
+    for cut in walk.cuts {
         pruned.push_str(&json[at..cut.start]);
         at = cut.end;
     }
     pruned.push_str(&json[at..]);
-    Ok(pruned.into_boxed_str())
+    Ok((walk.head, pruned.into_boxed_str()))
 }
 
-/// Walks to the end of the object that `fields` is in, and notes what is to be cut.
-fn walk(
-    fields: &mut Fields<'_>,
-    below: &BTreeMap<String, Node>,
-    cuts: &mut Vec<Range<usize>>,
-) -> Result<(), DecodeError> {
-    let mut is_first = true;
-    loop {
-        let start = fields.at();
-        let Some(name) = fields.next()? else {
-            return Ok(());
-        };
-        match below.get(&*name) {
-            Some(Node::Dropped) => {
-                fields.value()?;
+struct Walk<'a> {
+    fields: Fields<'a>,
+    head: Head<'a>,
+    cuts: Vec<Range<usize>>,
+}
+
+/// In which object a field stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Metadata,
+    Deeper,
+}
+
+// === impl Walk ===
+
+impl Walk<'_> {
+    /// Walks to the end of the object that it is in, and notes what is to be cut.
+    fn through(
+        &mut self,
+        place: Place,
+        below: Option<&BTreeMap<String, Node>>,
+    ) -> Result<(), DecodeError> {
+        let mut is_first = true;
+        loop {
+            let start = self.fields.at();
+            let Some(name) = self.fields.next()? else {
+                return Ok(());
+            };
+            // There are few, and most objects have many fields.
+            let mut named = below.into_iter().flatten();
+            let node = named.find_map(|(it, node)| (it.as_bytes() == &*name).then_some(node));
+            if matches!(node, Some(Node::Dropped)) {
+                self.fields.value()?;
                 if is_first {
                     // The comma before it goes with it; where there is none, the one behind.
-                    fields.comma();
+                    self.fields.comma();
                 }
-                cuts.push(start..fields.at());
+                self.cuts.push(start..self.fields.at());
                 continue;
             }
-            Some(Node::Kept(below)) if fields.enter() => walk(fields, below, cuts)?,
-            _ => _ = fields.value()?,
+            is_first = false;
+            let is_metadata = place == Place::Root && &*name == b"metadata";
+            if is_metadata && self.fields.enter() {
+                self.head.enter_metadata();
+                self.through(Place::Metadata, self::below(node))?;
+            } else if node.is_some() && self.fields.enter() {
+                self.through(Place::Deeper, self::below(node))?;
+            } else {
+                let value = self.fields.value()?;
+                match place {
+                    Place::Root => self.head.field(&name, value)?,
+                    Place::Metadata => self.head.metadata_field(&name, value)?,
+                    Place::Deeper => {}
+                }
+            }
         }
-        is_first = false;
+    }
+}
+
+fn below(node: Option<&Node>) -> Option<&BTreeMap<String, Node>> {
+    match node {
+        Some(Node::Kept(below)) => Some(below),
+        _ => None,
     }
 }
 
@@ -98,7 +133,7 @@ mod tests {
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let trim = Trim::nothing().field(["x"]).field(["m", "y"]);
-        let pruned = trim.prune(json).expect(json);
+        let (_, pruned) = trim.prune(json).expect(json);
         assert_eq!(&*pruned, expected, "{json}");
     }
 }

@@ -259,9 +259,10 @@ impl Size {
             ],
             ..self.base("P5", Kind::Configmap, count, Task::Reconciles { threads })
         };
-        let many = self.pick(1_000_000, 100_000);
-        let mut all = vec![of(1_000, 1), of(self.pick(100_000, 20_000), 1), of(many, 1)];
+        let many = self.pick(1_000_000, 50_000);
+        let mut all = vec![of(1_000, 1), of(many, 1)];
         if !self.quick {
+            all.insert(1, of(100_000, 1));
             all.push(Scenario {
                 name: format!("P5-{}-two-threads", short(many)),
                 numbers: vec![Number::PER_SECOND, Number::CPU],
@@ -273,7 +274,7 @@ impl Size {
 
     /// P6: calls that are to be made again.
     fn retries(self) -> Scenario {
-        let count = self.pick(1_000_000, 20_000);
+        let count = self.pick(1_000_000, 10_000);
         Scenario {
             name: format!("P6-{}", short(count)),
             served: Served::Nobody,

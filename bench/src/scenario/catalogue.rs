@@ -143,8 +143,11 @@ impl Size {
 
     /// P3: a steady stream of updates.
     fn updates(self) -> Vec<Scenario> {
-        let events = self.pick(50_000, 10_000);
         let of = |kind| {
+            let events = match kind {
+                Kind::Configmap => self.pick(50_000, 10_000),
+                Kind::Pod => self.pick(20_000, 4_000),
+            };
             let numbers = self.of(&[Number::CPU, Number::WALL, Number::ALLOCATIONS]);
             let stream = Task::Stream { events, rate: 0 };
             let handle = Task::Handle { events, rate: 0 };
@@ -232,7 +235,7 @@ impl Size {
 
     /// P4: a thousand updates a second.
     fn latency(self) -> Vec<Scenario> {
-        let events = self.pick(10_000, 1_000);
+        let events = self.pick(5_000, 1_000);
         let rate = 1_000;
         vec![Scenario {
             contenders: [&CONTROLLERS[..], &[Contender::ClientGo]].concat(),
@@ -256,9 +259,10 @@ impl Size {
             ],
             ..self.base("P5", Kind::Configmap, count, Task::Reconciles { threads })
         };
-        let many = self.pick(1_000_000, 100_000);
-        let mut all = vec![of(1_000, 1), of(self.pick(100_000, 20_000), 1), of(many, 1)];
+        let many = self.pick(1_000_000, 50_000);
+        let mut all = vec![of(1_000, 1), of(many, 1)];
         if !self.quick {
+            all.insert(1, of(100_000, 1));
             all.push(Scenario {
                 name: format!("P5-{}-two-threads", short(many)),
                 numbers: vec![Number::PER_SECOND, Number::CPU],
@@ -270,7 +274,7 @@ impl Size {
 
     /// P6: calls that are to be made again.
     fn retries(self) -> Scenario {
-        let count = self.pick(1_000_000, 20_000);
+        let count = self.pick(1_000_000, 10_000);
         Scenario {
             name: format!("P6-{}", short(count)),
             served: Served::Nobody,
@@ -300,7 +304,7 @@ impl Size {
 
     /// P7: one object that is trouble, beside many that are not.
     fn troubles(self) -> Vec<Scenario> {
-        let events = self.pick(2_000, 250);
+        let events = self.pick(1_000, 250);
         let of = |(id, by)| {
             let rate = 500;
             let task = Task::Disturbed { events, rate, by };

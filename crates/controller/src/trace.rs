@@ -31,36 +31,37 @@ pub(crate) fn event(
     from: &Origin,
 ) -> Span {
     let object = event.object();
-    let uid = object.and_then(|object| object.uid_text());
-    let version = object.and_then(|object| object.resource_version());
+    // Asked for by a span that somebody wants to see: to look into the object is what costs.
+    let uid = || object.and_then(|object| object.uid_text());
+    let version = || object.and_then(|object| object.resource_version());
     let span = match action {
         Action::Created => info_span!(
             "controller-event-add",
             kind,
             object = %key,
-            uid,
-            resource_version = version,
+            uid = uid(),
+            resource_version = version(),
         ),
         Action::Updated => info_span!(
             "controller-event-update",
             kind,
             object = %key,
-            uid,
-            resource_version = version,
+            uid = uid(),
+            resource_version = version(),
         ),
         Action::Deleted => info_span!(
             "controller-event-delete",
             kind,
             object = %key,
-            uid,
-            resource_version = version,
+            uid = uid(),
+            resource_version = version(),
         ),
         Action::Resynced => info_span!(
             "controller-event-resync",
             kind,
             object = %key,
-            uid,
-            resource_version = version,
+            uid = uid(),
+            resource_version = version(),
         ),
     };
     from.lead_to(&span);

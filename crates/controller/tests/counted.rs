@@ -39,6 +39,13 @@ const MANY: usize = 25_000;
 /// So many that what the test's own machinery allocates meanwhile is not seen.
 const EVENTS: usize = 5_000;
 
+/// A trace that goes on is as large as a pointer, wherever it may have to go on from.
+const TRACE: usize = if cfg!(feature = "opentelemetry") {
+    8
+} else {
+    0
+};
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An informer of a scripted source, and the script.
@@ -50,9 +57,9 @@ struct Told {
 
 /// What it costs to wait for a worker, beyond the object and its name: the lane with its first
 /// event (112 bytes), its place in the queue (8) and its place in the index (9), and room for
-/// growth in the last two. The trace that an event is told in is 8 bytes, where there is one.
+/// growth in the last two: 135 bytes were measured.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_costs_145_bytes() {
+async fn a_key_that_waits_costs_138_bytes() {
     let told = Told::of(MANY).await;
     let none = Arc::new(Semaphore::new(0));
     let controller = controller(move |_| {
@@ -69,13 +76,13 @@ async fn a_key_that_waits_costs_145_bytes() {
         .expect("added once");
     idle().await;
     let each = (ALLOCATOR.allocated() - before) / MANY;
-    assert!((112..=145).contains(&each), "{each} bytes a key");
+    assert!((112..=138 + TRACE).contains(&each), "{each} bytes a key");
 }
 
 /// What it costs to have a call pending, beyond the object and its name: the lane, its places
-/// as above, the call (104 bytes, and twice 8 for traces) and its time (24, and room for growth).
+/// as above, the call (104) and its time (24, and room for growth): 271 bytes were measured.
 #[tokio::test(start_paused = true)]
-async fn a_pending_call_costs_290_bytes() {
+async fn a_pending_call_costs_275_bytes() {
     let told = Told::of(MANY).await;
     let controller = controller(|_| async { Outcome::requeue_after(DAY) });
     let before = ALLOCATOR.allocated();
@@ -85,7 +92,10 @@ async fn a_pending_call_costs_290_bytes() {
     idle().await;
     assert_eq!(controller.pending_retries(), MANY);
     let each = (ALLOCATOR.allocated() - before) / MANY;
-    assert!((200..=290).contains(&each), "{each} bytes a call");
+    assert!(
+        (200..=275 + 2 * TRACE).contains(&each),
+        "{each} bytes a call"
+    );
 }
 
 /// An event costs the same number of allocations whatever else is owed.

@@ -52,15 +52,16 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     let Some(object) = event.object() else {
         return Span::none();
     };
-    let (uid, resource_version) = (object.uid(), object.resource_version());
+    // Asked for by a span that somebody wants to see: to look into the object is what costs.
+    let (uid, version) = (|| object.uid(), || object.resource_version());
     match event {
         Event::Added(_) => info_span!(
             parent: None,
             "informer-event-add",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid,
-            resource_version,
+            uid = uid(),
+            resource_version = version(),
             outcome = Empty,
         ),
         Event::Updated { .. } => info_span!(
@@ -68,8 +69,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             "informer-event-update",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid,
-            resource_version,
+            uid = uid(),
+            resource_version = version(),
             outcome = Empty,
         ),
         Event::Deleted { .. } => info_span!(
@@ -77,8 +78,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             "informer-event-delete",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid,
-            resource_version,
+            uid = uid(),
+            resource_version = version(),
             outcome = Empty,
         ),
         Event::Resynced(_) => info_span!(
@@ -86,8 +87,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
             "informer-event-resync",
             kind = resource,
             object = %ObjectKey::of(&**object),
-            uid,
-            resource_version,
+            uid = uid(),
+            resource_version = version(),
             outcome = Empty,
         ),
         Event::Synced => Span::none(),

@@ -1,6 +1,6 @@
 //! What is due when.
 //!
-//! A heap in which each node has four children, and a table that says where in it each
+//! A heap in which each node has eight children, and a table that says where in it each
 //! appointment is: to set and to cancel one is a few moves for most, and O(log n) at worst;
 //! the next one is read at the root; nothing ticks, and what was cancelled is gone.
 
@@ -26,7 +26,7 @@ pub(crate) struct Appointment(Number);
 /// The due times of everything that is pending.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    /// Nothing is due before its parent, which is at a quarter of its place.
+    /// Nothing is due before its parent, which is at an eighth of its place.
     heap: Vec<Entry>,
 
     /// By the number of the appointment.
@@ -39,7 +39,7 @@ pub(crate) struct Agenda {
     numbers: u32,
 }
 
-/// Sixteen bytes: the children of a node are in one line of a cache.
+/// Sixteen bytes: the children of a node are in two or three lines of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     due: Moment,
@@ -93,8 +93,9 @@ impl Sub for Moment {
 // === impl Agenda ===
 
 impl Agenda {
-    /// Two make a heap twice as deep; of eight, more are looked at than are moved.
-    const CHILDREN: usize = 4;
+    /// With a million set, to cancel one and to set another took a third less than with four,
+    /// and to take the first one no longer; with sixteen that did.
+    const CHILDREN: usize = 8;
 
     /// Room for as many is kept when there is none.
     const SMALL: usize = 1024;

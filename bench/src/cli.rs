@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     Meter, Result,
     child::Job,
+    events::Events,
     progress::Progress,
     report::{Report, lines},
     scenario::{Programs, Runner, Scenario, catalogue},
@@ -45,6 +46,10 @@ enum Part {
     #[command(hide = true)]
     Serve,
 
+    /// Delivers watch events without a socket, to count instructions of.
+    #[command(hide = true)]
+    Events(Events),
+
     /// Prints which programs the scenarios need that are not built by cargo.
     #[command(hide = true)]
     Needs,
@@ -57,6 +62,7 @@ pub fn main(meter: Option<Meter>) -> ExitCode {
     let done = match &cli.part {
         Some(Part::Child { job }) => child(job, meter),
         Some(Part::Serve) => servers::serve(),
+        Some(Part::Events(events)) => events.run(),
         Some(Part::Needs) => {
             needs(&cli);
             Ok(())

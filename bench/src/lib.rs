@@ -15,6 +15,9 @@ mod measure;
 mod queue;
 mod seen;
 
+// The same without a server, to count instructions of.
+mod events;
+
 // Who serves it, where servers are compared.
 mod servers;
 

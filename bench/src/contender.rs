@@ -46,7 +46,7 @@ pub(crate) enum Keeps {
     Packed,
     /// The JSON of the object, which whoever is told of it decodes.
     Decoded,
-    /// Its metadata, which is all that is asked for.
+    /// Its metadata, which is all that is asked for; as JSON, by who can.
     Metadata,
 }
 

@@ -20,8 +20,8 @@ pub(crate) async fn store<K: Object>(
 ) -> Result<Following> {
     let source = source::<K>(client, lists);
     Ok(match keeps {
-        Keeps::Typed | Keeps::Metadata => whole(informer(source), seen, typed).await,
-        Keeps::Packed => whole(informer(source.packed()), seen, untouched).await,
+        Keeps::Typed => whole(informer(source), seen, typed).await,
+        Keeps::Packed | Keeps::Metadata => whole(informer(source.packed()), seen, untouched).await,
         Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
     })
 }
@@ -37,9 +37,12 @@ pub(crate) async fn controller<K: Object>(
     let controller = InformerController::new();
     let healthy = source::<K>(client.clone(), lists);
     match keeps {
-        Keeps::Typed | Keeps::Metadata => add(&controller, &informer(healthy), &seen, typed)?,
+        Keeps::Typed => add(&controller, &informer(healthy), &seen, typed)?,
         Keeps::Packed => add(&controller, &informer(healthy.packed()), &seen, untouched)?,
-        Keeps::Decoded => add(&controller, &informer(healthy.packed()), &seen, decoded)?,
+        // Metadata too: the handlers of the peers are given them decoded.
+        Keeps::Decoded | Keeps::Metadata => {
+            add(&controller, &informer(healthy.packed()), &seen, decoded)?;
+        }
     }
     if broken {
         let secrets = source::<Secret>(client, lists);

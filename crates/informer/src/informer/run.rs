@@ -1,6 +1,10 @@
 //! The life of an informer: from the source into the store, and on to the subscribers.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 
 use futures::FutureExt as _;
 use tokio::{
@@ -87,14 +91,16 @@ impl<K: Stored> Run<'_, K> {
         let mut source_ended = false;
         let mut round = None;
         let stop = self.stop.clone();
+        // Once, and not for each change: to begin to wait takes a lock.
+        let mut stopped = pin!(stop.cancelled());
         loop {
             let next_resync = round.as_ref().map(Round::next);
             let outcome = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(()),
+                () = &mut stopped => return Ok(()),
                 () = self.shared.subscribers.arrival() => self.welcome().await,
                 Some(change) = changes.recv() => {
-                    let outcome = self.change(change).await;
+                    let outcome = self.changes(change, &mut changes).await;
                     if round.is_none() && self.shared.pulse.borrow().synced {
                         round = self.begin_round();
                     }
@@ -118,6 +124,21 @@ impl<K: Stored> Run<'_, K> {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes `first` and what came with it: no more than [`AHEAD`], because the source waits
+    /// meanwhile.
+    async fn changes(
+        &mut self,
+        first: Change<K>,
+        others: &mut mpsc::Receiver<Change<K>>,
+    ) -> Result<(), Stop> {
+        let mut next = Some(first);
+        while let Some(change) = next {
+            self.change(change).await?;
+            next = others.try_recv().ok();
+        }
+        Ok(())
     }
 
     async fn change(&mut self, change: Change<K>) -> Result<(), Stop> {
@@ -254,10 +275,15 @@ impl<K: Stored> Run<'_, K> {
         self.shared.instruments.told(&event);
         let span = trace::event(&self.shared.resource, &event);
         let told = Told::new(key, event, span.clone());
+        let mut tell = pin!(self.shared.subscribers.tell(told).instrument(span));
+        if tell.as_mut().now_or_never().is_some() {
+            // There was room, as there mostly is.
+            return Ok(());
+        }
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Stop),
-            () = self.shared.subscribers.tell(told).instrument(span) => Ok(()),
+            () = tell => Ok(()),
         }
     }
 

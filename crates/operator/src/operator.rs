@@ -147,7 +147,7 @@ impl Operator {
     pub async fn run(&self) -> Result<(), OperatorError> {
         let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
         let stop = CancellationToken::new();
-        let mut run = std::pin::pin!(self.run_until(stop.clone()));
+        let mut run = Box::pin(self.run_until(stop.clone()));
         tokio::select! {
             ended = &mut run => return ended,
             signal = signals.next() => tracing::info!(signal, "stopping"),
@@ -194,8 +194,9 @@ impl Operator {
             None => None,
         };
         let crew = || Crew::start(controllers, stop.clone());
+        // An election is many states, and whoever awaits us should not be as large as all of them.
         let outcome = match &self.shared.election {
-            Some(election) => self.lead(election, &stop, crew).await,
+            Some(election) => Box::pin(self.lead(election, &stop, crew)).await,
             None => crew().work(self.shared.drain).await,
         };
         if let Some(admin) = admin {

@@ -19,7 +19,7 @@ pub(crate) struct Group {
 // === impl Bars ===
 
 impl Bars {
-    const WIDTH: f64 = 900.0;
+    const WIDTH: f64 = 980.0;
     const NAMES: f64 = 270.0;
     const LONGEST: f64 = 500.0;
     const BAR: f64 = 14.0;

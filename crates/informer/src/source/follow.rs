@@ -1,25 +1,24 @@
 //! A list and watch as it runs: what the session asks for is sent, and what comes is told.
 
+mod lines;
+mod pages;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::Response;
 use kube::{Resource, client::Body};
 use rand::{Rng as _, rngs::StdRng};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument as _;
 
-use super::{
-    Change, Changes, ListWatch, Stopped,
-    request::Requests,
-    workers::{Read, Workers},
-};
+use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
 use crate::{
-    DecodeError, Form, Identity, ObjectKey, Verb, WatchError,
-    decode::{Decoder, Line, LineTooLong, Lines, Page, PageError, PageMeta},
+    Form, Identity, ObjectKey, Verb, WatchError,
+    decode::{Decoder, LineTooLong, Lines},
     trace,
-    watch::{Answer, Aside, Ask, Session},
+    watch::{Aside, Ask, Session},
 };
 
 /// A [`ListWatch`] that runs.
@@ -149,102 +148,6 @@ where
         Ok(())
     }
 
-    /// Reads one page of a list, object by object as they arrive.
-    async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
-        let answer = self.requests.ask(ask, Duration::ZERO).await?;
-        let patience = self.requests.patience;
-        let mut body = answer.into_body();
-        let mut page = Page::new(patience.bytes);
-        let mut begun = false;
-        while let Some(chunk) = self
-            .requests
-            .chunk(&mut body, Verb::List, patience.answer)
-            .await?
-        {
-            page.push(chunk);
-            while let Some(item) = page.next().map_err(|error| self.unreadable(error))? {
-                if !begun && let Some(metadata) = page.metadata() {
-                    self.begin_page(metadata).await?;
-                    begun = true;
-                }
-                self.item(item).await?;
-            }
-        }
-        let metadata = page
-            .end()
-            .map_err(|error| self.requests.garbled(Verb::List, error))?;
-        if !begun {
-            self.begin_page(&metadata).await?;
-        }
-        self.settle_all().await?;
-        if let Some(version) = self.session.paged(&metadata) {
-            self.changes
-                .send(Change::ListEnded {
-                    resource_version: Some(version),
-                })
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Looks at what a page says about the list, before any of its items is used.
-    async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
-        self.session.check(metadata)?;
-        if self.session.begins_picture() {
-            self.begin_picture().await?;
-        }
-        Ok(())
-    }
-
-    /// Takes one object of a list.
-    async fn item(&mut self, json: Bytes) -> Result<(), Break> {
-        if !self.again && self.workers.are_wanted() {
-            let read = self.workers.put(&self.decoder, json).await;
-            return self.settle(read).await;
-        }
-        let object = if self.again {
-            None
-        } else {
-            O::read(&self.decoder, &json).ok()
-        };
-        self.settle([Read { json, object }]).await
-    }
-
-    /// Takes what the workers still have of a list.
-    async fn settle_all(&mut self) -> Result<(), Break> {
-        loop {
-            let read = self.workers.next(&self.decoder).await;
-            if read.is_empty() {
-                return Ok(());
-            }
-            self.settle(read).await?;
-        }
-    }
-
-    /// Tells of objects of a list that are there. Those that could not be read in one go are
-    /// read step by step, which finds out what is wrong.
-    async fn settle(&mut self, read: impl IntoIterator<Item = Read<O>>) -> Result<(), Break> {
-        for Read { json, object } in read {
-            if let Some(object) = object {
-                self.apply(object).await?;
-                continue;
-            }
-            let identity = self
-                .decoder
-                .identity(&json)
-                .map_err(|error| self.requests.garbled(Verb::List, error))?;
-            self.present(identity, &json).await?;
-        }
-        Ok(())
-    }
-
-    fn unreadable(&self, error: PageError) -> WatchError {
-        match error {
-            PageError::Garbled(error) => self.requests.garbled(Verb::List, error),
-            PageError::TooLong { limit } => self.requests.too_long(Verb::List, limit),
-        }
-    }
-
     /// Follows one watch to its end. `opened` becomes when it was opened.
     async fn watch(&mut self, ask: &Ask, opened: &mut Option<Instant>) -> Result<(), Break> {
         let lasts = Duration::from_secs(self.rng.random_range(Self::LASTS));
@@ -294,97 +197,6 @@ where
         self.again = !self.changes.is_empty();
         self.workers.begin();
         self.changes.send(Change::ListStarted).await
-    }
-
-    async fn line(&mut self, line: Bytes) -> Result<(), Break> {
-        let there = Line::there(&line).filter(|_| !self.again);
-        if !self.session.is_following() {
-            if let Some(object) = there
-                && self.workers.are_wanted()
-            {
-                let read = self
-                    .workers
-                    .put(&self.decoder, line.slice_ref(object))
-                    .await;
-                return self.settle(read).await;
-            }
-            self.settle_all().await?;
-        }
-        if let Some(object) = there
-            && let Ok(object) = O::read(&self.decoder, object)
-        {
-            let object = self.apply(object).await?;
-            if let Some(version) = object.resource_version() {
-                self.session.followed(version);
-            }
-            return Ok(());
-        }
-        let Line { kind, object } =
-            Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
-        match &*kind {
-            "ADDED" | "MODIFIED" => {
-                let identity = self.identity(object)?;
-                let version = identity.resource_version.clone();
-                self.present(identity, object).await?;
-                self.followed(version);
-            }
-            "DELETED" => {
-                let identity = self.identity(object)?;
-                let version = identity.resource_version.clone();
-                self.aside.forget(&identity.key);
-                let last = O::read(&self.decoder, object).ok().map(Arc::new);
-                self.changes
-                    .send(Change::Deleted { identity, last })
-                    .await?;
-                self.followed(version);
-            }
-            "BOOKMARK" => self.bookmark(object).await?,
-            "ERROR" => {
-                let answer = Answer::read(500, object, None);
-                return Err(
-                    WatchError::answered(&self.requests.resource, Verb::Watch, answer).into(),
-                );
-            }
-            // A type from the future. Its object may be a change that we must not miss, so
-            // we do not read on past it.
-            _ => {
-                let error = DecodeError::Kind {
-                    expected: "a watch event".to_owned(),
-                    found: kind.into_owned(),
-                };
-                return Err(self.requests.garbled(Verb::Watch, error).into());
-            }
-        }
-        Ok(())
-    }
-
-    async fn bookmark(&mut self, object: &[u8]) -> Result<(), Break> {
-        let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
-            return Ok(());
-        };
-        let version = bookmark.metadata.resource_version;
-        if version.is_empty() {
-            return Ok(());
-        }
-        let picture = !matches!(self.session.ask(), Ask::Watch { .. });
-        let ends = bookmark
-            .metadata
-            .annotations
-            .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
-        if picture && ends {
-            self.session.pictured(&version);
-            self.again = false;
-            self.changes
-                .send(Change::ListEnded {
-                    resource_version: Some(version),
-                })
-                .await?;
-            self.changes.send(Change::Connected).await?;
-        } else if !picture {
-            self.session.followed(&version);
-            self.progress().await?;
-        }
-        Ok(())
     }
 
     /// Tells of an object that is there, and decodes.
@@ -438,48 +250,6 @@ where
         }
         Ok(())
     }
-
-    fn identity(&self, object: &[u8]) -> Result<Identity, Break> {
-        self.decoder
-            .identity(object)
-            .map_err(|error| self.requests.garbled(Verb::Watch, error).into())
-    }
-
-    fn followed(&mut self, version: Option<String>) {
-        if let Some(version) = version {
-            self.session.followed(&version);
-        }
-    }
-
-    async fn progress(&mut self) -> Result<(), Stopped> {
-        let Some(version) = self.session.complete() else {
-            return Ok(());
-        };
-        let resource_version = version.to_owned();
-        self.changes
-            .send(Change::Progress { resource_version })
-            .await
-    }
-}
-
-#[derive(Deserialize)]
-struct Bookmark {
-    metadata: BookmarkMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BookmarkMeta {
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default)]
-    annotations: Option<Annotations>,
-}
-
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(rename = "k8s.io/initial-events-end", default)]
-    initial_events_end: Option<String>,
 }
 
 /// Waits until `due`, or for ever.

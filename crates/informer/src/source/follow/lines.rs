@@ -1,0 +1,157 @@
+//! The lines of a watch, and of a list that is streamed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kube::Resource;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{Break, Follow};
+use crate::{
+    DecodeError, Form, Identity, Verb, WatchError,
+    decode::Line,
+    source::{Change, Stopped},
+    watch::{Answer, Ask},
+};
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end", default)]
+    initial_events_end: Option<String>,
+}
+
+// === impl Follow ===
+
+impl<K, O> Follow<K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: Form<K>,
+{
+    /// Takes one line.
+    pub(super) async fn line(&mut self, line: Bytes) -> Result<(), Break> {
+        let there = Line::there(&line).filter(|_| !self.again);
+        if !self.session.is_following() {
+            if let Some(object) = there
+                && self.workers.are_wanted()
+            {
+                let read = self
+                    .workers
+                    .put(&self.decoder, line.slice_ref(object))
+                    .await;
+                return self.settle(read).await;
+            }
+            self.settle_all().await?;
+        }
+        if let Some(object) = there
+            && let Ok(object) = O::read(&self.decoder, object)
+        {
+            let object = self.apply(object).await?;
+            if let Some(version) = object.resource_version() {
+                self.session.followed(version);
+            }
+            return Ok(());
+        }
+        let Line { kind, object } =
+            Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
+        match &*kind {
+            "ADDED" | "MODIFIED" => {
+                let identity = self.identity(object)?;
+                let version = identity.resource_version.clone();
+                self.present(identity, object).await?;
+                self.followed(version);
+            }
+            "DELETED" => {
+                let identity = self.identity(object)?;
+                let version = identity.resource_version.clone();
+                self.aside.forget(&identity.key);
+                let last = O::read(&self.decoder, object).ok().map(Arc::new);
+                self.changes
+                    .send(Change::Deleted { identity, last })
+                    .await?;
+                self.followed(version);
+            }
+            "BOOKMARK" => self.bookmark(object).await?,
+            "ERROR" => {
+                let answer = Answer::read(500, object, None);
+                return Err(
+                    WatchError::answered(&self.requests.resource, Verb::Watch, answer).into(),
+                );
+            }
+            // A type from the future. Its object may be a change that we must not miss, so
+            // we do not read on past it.
+            _ => {
+                let error = DecodeError::Kind {
+                    expected: "a watch event".to_owned(),
+                    found: kind.into_owned(),
+                };
+                return Err(self.requests.garbled(Verb::Watch, error).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn bookmark(&mut self, object: &[u8]) -> Result<(), Break> {
+        let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
+            return Ok(());
+        };
+        let version = bookmark.metadata.resource_version;
+        if version.is_empty() {
+            return Ok(());
+        }
+        let picture = !matches!(self.session.ask(), Ask::Watch { .. });
+        let ends = bookmark
+            .metadata
+            .annotations
+            .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
+        if picture && ends {
+            self.session.pictured(&version);
+            self.again = false;
+            self.changes
+                .send(Change::ListEnded {
+                    resource_version: Some(version),
+                })
+                .await?;
+            self.changes.send(Change::Connected).await?;
+        } else if !picture {
+            self.session.followed(&version);
+            self.progress().await?;
+        }
+        Ok(())
+    }
+
+    fn identity(&self, object: &[u8]) -> Result<Identity, Break> {
+        self.decoder
+            .identity(object)
+            .map_err(|error| self.requests.garbled(Verb::Watch, error).into())
+    }
+
+    fn followed(&mut self, version: Option<String>) {
+        if let Some(version) = version {
+            self.session.followed(&version);
+        }
+    }
+
+    async fn progress(&mut self) -> Result<(), Stopped> {
+        let Some(version) = self.session.complete() else {
+            return Ok(());
+        };
+        let resource_version = version.to_owned();
+        self.changes
+            .send(Change::Progress { resource_version })
+            .await
+    }
+}

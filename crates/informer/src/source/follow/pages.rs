@@ -1,0 +1,122 @@
+//! A list in pages, its objects taken as they arrive.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::{Break, Follow};
+use crate::{
+    Form, Verb, WatchError,
+    decode::{Page, PageError, PageMeta},
+    source::{Change, workers::Read},
+    watch::Ask,
+};
+
+// === impl Follow ===
+
+impl<K, O> Follow<K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: Form<K>,
+{
+    /// Reads one page of a list, object by object as they arrive.
+    pub(super) async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
+        let answer = self.requests.ask(ask, Duration::ZERO).await?;
+        let patience = self.requests.patience;
+        let mut body = answer.into_body();
+        let mut page = Page::new(patience.bytes);
+        let mut begun = false;
+        while let Some(chunk) = self
+            .requests
+            .chunk(&mut body, Verb::List, patience.answer)
+            .await?
+        {
+            page.push(chunk);
+            while let Some(item) = page.next().map_err(|error| self.unreadable(error))? {
+                if !begun && let Some(metadata) = page.metadata() {
+                    self.begin_page(metadata).await?;
+                    begun = true;
+                }
+                self.item(item).await?;
+            }
+        }
+        let metadata = page
+            .end()
+            .map_err(|error| self.requests.garbled(Verb::List, error))?;
+        if !begun {
+            self.begin_page(&metadata).await?;
+        }
+        self.settle_all().await?;
+        if let Some(version) = self.session.paged(&metadata) {
+            self.changes
+                .send(Change::ListEnded {
+                    resource_version: Some(version),
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what a page says about the list, before any of its items is used.
+    async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
+        self.session.check(metadata)?;
+        if self.session.begins_picture() {
+            self.begin_picture().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes one object of a list.
+    async fn item(&mut self, json: Bytes) -> Result<(), Break> {
+        if !self.again && self.workers.are_wanted() {
+            let read = self.workers.put(&self.decoder, json).await;
+            return self.settle(read).await;
+        }
+        let object = if self.again {
+            None
+        } else {
+            O::read(&self.decoder, &json).ok()
+        };
+        self.settle([Read { json, object }]).await
+    }
+
+    /// Takes what the workers still have of a list.
+    pub(super) async fn settle_all(&mut self) -> Result<(), Break> {
+        loop {
+            let read = self.workers.next(&self.decoder).await;
+            if read.is_empty() {
+                return Ok(());
+            }
+            self.settle(read).await?;
+        }
+    }
+
+    /// Tells of objects of a list that are there. Those that could not be read in one go are
+    /// read step by step, which finds out what is wrong.
+    pub(super) async fn settle(
+        &mut self,
+        read: impl IntoIterator<Item = Read<O>>,
+    ) -> Result<(), Break> {
+        for Read { json, object } in read {
+            if let Some(object) = object {
+                self.apply(object).await?;
+                continue;
+            }
+            let identity = self
+                .decoder
+                .identity(&json)
+                .map_err(|error| self.requests.garbled(Verb::List, error))?;
+            self.present(identity, &json).await?;
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: PageError) -> WatchError {
+        match error {
+            PageError::Garbled(error) => self.requests.garbled(Verb::List, error),
+            PageError::TooLong { limit } => self.requests.too_long(Verb::List, limit),
+        }
+    }
+}

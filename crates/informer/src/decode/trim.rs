@@ -210,9 +210,20 @@ mod tests {
 
     #[test]
     fn lists_take_no_more_room_than_their_elements() {
-        let pod = decode::<Pod>(&Trim::default());
-        let containers = pod.spec.expect("a spec").containers;
-        assert_eq!(containers.capacity(), containers.len());
+        // Lists that grow by themselves have room for four strings, and then for eight.
+        const JSON: &str = r#"{
+            "metadata": {"name": "a", "finalizers": ["a/b", "c/d", "e/f", "g/h", "i/j"]},
+            "spec": {"containers": [], "tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}
+        }"#;
+        let mut from = serde_json::Deserializer::from_str(JSON);
+        let types = Types::new("v1", "Pod");
+        let pod: Pod = Trim::default()
+            .decode(&mut from, JSON, &types)
+            .expect("a pod");
+        let finalizers = pod.metadata.finalizers.expect("five");
+        assert_eq!(finalizers.capacity(), 5);
+        let tolerations = pod.spec.and_then(|spec| spec.tolerations).expect("three");
+        assert_eq!(tolerations.capacity(), 3);
     }
 
     fn decode<T: serde::de::DeserializeOwned>(trim: &Trim) -> T {

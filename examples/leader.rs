@@ -178,6 +178,7 @@ impl Replica {
             if began.elapsed() > PATIENCE {
                 return Err(format!("waited in vain for {text:?} in {page}").into());
             }
+            // A page does not tell when it changes.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -96,6 +96,7 @@ fn a_relist_of_what_is_known_reads_identities() {
         let change = region.change();
         let each = (change.allocations + change.reallocations) / (PAGES * PAGE);
         assert!(each <= 4, "{each} allocations");
+        // On paused time: enough for whatever else would be asked for.
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(
             *server.asked.borrow(),
@@ -114,6 +115,7 @@ fn an_informer_to_which_nothing_happens_does_not_wake_up() {
         let source = server.maps().streamed_lists(false).silence(2 * day);
         let running = Running::start(source);
         running.watching().await;
+        // On paused time: whatever the beginning left to do is done.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = running.polled.load(Ordering::Relaxed);
         tokio::time::sleep(day).await;

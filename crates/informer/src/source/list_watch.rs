@@ -130,6 +130,19 @@ impl<K: Resource> ListWatch<K> {
     /// # use windlass_informer::Named as _;
     /// ```
     pub fn metadata(self) -> ListWatch<PartialObjectMeta<K>> {
+        self.keeping()
+    }
+
+    /// Keeps the JSON of each object, which is decoded when somebody looks: see [`Packed`].
+    pub fn packed(self) -> ListWatch<K, Packed<K>> {
+        self.keeping()
+    }
+
+    /// The same list and watch, of the same resource, in another form.
+    fn keeping<T, O>(self) -> ListWatch<T, O>
+    where
+        T: Resource<DynamicType = K::DynamicType>,
+    {
         let Self {
             requests,
             backoff,
@@ -141,28 +154,6 @@ impl<K: Resource> ListWatch<K> {
         } = self;
         ListWatch {
             requests: requests.about(),
-            backoff,
-            streamed_lists,
-            trim,
-            rng,
-            decoders,
-            form: PhantomData,
-        }
-    }
-
-    /// Keeps the JSON of each object, which is decoded when somebody looks: see [`Packed`].
-    pub fn packed(self) -> ListWatch<K, Packed<K>> {
-        let Self {
-            requests,
-            backoff,
-            streamed_lists,
-            trim,
-            rng,
-            decoders,
-            form: PhantomData,
-        } = self;
-        ListWatch {
-            requests,
             backoff,
             streamed_lists,
             trim,

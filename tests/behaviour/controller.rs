@@ -16,14 +16,15 @@ use kube::{
 };
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use windlass::{
     Action, AddError, ExponentialBackoff, Failure, Informer, InformerController, Outcome, Request,
-    RunError, SimpleWatcher, State,
+    SimpleWatcher, State,
 };
 
 use crate::{
     kinds::{config, labelled, value},
+    running::Running,
     watched::quick,
 };
 
@@ -181,31 +182,6 @@ on_both_servers! {
         }
         assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
         running.stop().await.expect("nothing went wrong for good");
-    }
-}
-
-/// A controller that runs.
-struct Running {
-    stop: CancellationToken,
-    task: AbortOnDropHandle<Result<(), RunError>>,
-}
-
-impl Running {
-    fn start(controller: &InformerController) -> Self {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn({
-            let (controller, stop) = (controller.clone(), stop.clone());
-            async move { controller.run(stop).await }
-        });
-        Self {
-            stop,
-            task: AbortOnDropHandle::new(task),
-        }
-    }
-
-    async fn stop(self) -> Result<(), RunError> {
-        self.stop.cancel();
-        self.task.await.expect("no panic")
     }
 }
 

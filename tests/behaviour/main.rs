@@ -10,6 +10,7 @@ mod cluster;
 mod kinds;
 mod line;
 mod real;
+mod running;
 mod watched;
 
 mod api;

@@ -12,15 +12,15 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
     GenerationChanged, Index, Informer, InformerController, ObjectKey, Outcome, Owners, Reconciler,
-    Request, RunError,
+    Request,
 };
 
 use crate::{
     cluster::Cluster,
     kinds::{Gadget, GadgetSpec, config},
+    running::Running,
     watched::quick,
 };
 
@@ -173,30 +173,7 @@ on_both_servers! {
     }
 }
 
-/// A controller that runs.
-struct Running {
-    stop: CancellationToken,
-    task: AbortOnDropHandle<Result<(), RunError>>,
-}
-
 impl Running {
-    fn start(controller: &InformerController) -> Self {
-        let stop = CancellationToken::new();
-        let task = tokio::spawn({
-            let (controller, stop) = (controller.clone(), stop.clone());
-            async move { controller.run(stop).await }
-        });
-        Self {
-            stop,
-            task: AbortOnDropHandle::new(task),
-        }
-    }
-
-    async fn stop(self) -> Result<(), RunError> {
-        self.stop.cancel();
-        self.task.await.expect("no panic")
-    }
-
     /// Stops when it is clear that nothing more is told than what comes next.
     async fn quiet(self, configs: &Api<ConfigMap>, told: &mut mpsc::Receiver<String>) {
         create(configs, config("last", "1")).await;

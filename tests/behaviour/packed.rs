@@ -22,6 +22,7 @@ use windlass::{
 
 use crate::{
     kinds::{Gizmo, config, loose_gizmo, value},
+    running::Running,
     watched::{Watched, quick},
 };
 
@@ -130,11 +131,7 @@ on_both_servers! {
                 }
             })
             .expect("a reconciler of packed config maps");
-        let stop = CancellationToken::new();
-        let running = tokio::spawn({
-            let (controller, stop) = (controller.clone(), stop.clone());
-            async move { controller.run(stop).await }
-        });
+        let running = Running::start(&controller);
 
         configs.create(&PostParams::default(), &config("a", "1")).await.expect("new");
         assert_eq!(told.recv().await.as_deref(), Some("Created None 1"));
@@ -145,8 +142,7 @@ on_both_servers! {
         assert_eq!(told.recv().await.as_deref(), Some("Updated packed a"));
         configs.delete("a", &DeleteParams::default()).await.expect("there");
         assert_eq!(told.recv().await.as_deref(), Some("Deleted None 2"));
-        stop.cancel();
-        running.await.expect("no panic").expect("nothing final went wrong");
+        running.stop().await.expect("nothing went wrong for good");
     }
 
     async fn a_packed_object_that_does_not_decode_fails_its_call_until_it_changes(cluster: Cluster) {
@@ -185,11 +181,7 @@ on_both_servers! {
                 }
             })
             .expect("a reconciler of gizmos");
-        let stop = CancellationToken::new();
-        let running = tokio::spawn({
-            let (controller, stop) = (controller.clone(), stop.clone());
-            async move { controller.run(stop).await }
-        });
+        let running = Running::start(&controller);
 
         assert_eq!(told.recv().await.as_deref(), Some("error"));
         let patch = json!({ "spec": { "size": 7 } });
@@ -198,8 +190,7 @@ on_both_servers! {
         assert_eq!(told.recv().await.as_deref(), Some("Created 7"));
         let problems = problems.lock().expect("nobody panics here").join("\n");
         assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
-        stop.cancel();
-        running.await.expect("no panic").expect("nothing final went wrong");
+        running.stop().await.expect("nothing went wrong for good");
     }
 
     /// A list that is long enough for several decoders, streamed and in pages.

@@ -1,0 +1,132 @@
+//! A leader that loses its lease, or seems to.
+
+use std::sync::atomic::Ordering;
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::ApiServer;
+use windlass_operator::{LeadershipLost, Operator, OperatorError};
+
+use crate::{
+    replica::{Floor, Replica, secs, until},
+    server::{NAME, builder, cut, election, lease, leases, set},
+};
+
+/// Rows: BO-24
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_hears_nothing_drops_all_before_another_leads() {
+    let (server, floor) = (ApiServer::new(), Floor::default());
+    let (client, is_cut) = cut(&server);
+    let first = builder(client, "first").build().expect("good settings");
+    let first = Replica::start(first, floor.lingers(None));
+    first.leads().await;
+    let second = Replica::start(election(&server, "second"), floor.lingers(secs(0)));
+    sleep(secs(60)).await;
+
+    is_cut.store(true, Ordering::SeqCst);
+    let cut = Instant::now();
+    match first.end().await {
+        Err(OperatorError::LeadershipLost {
+            source:
+                LeadershipLost::NotRenewed {
+                    lease,
+                    deadline,
+                    source,
+                },
+        }) => {
+            assert_eq!((&*lease, deadline), ("default/web", secs(10)));
+            assert_eq!(source.expect("it met something").reason(), "silent");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(cut.elapsed() <= secs(10), "{:?}", cut.elapsed());
+    assert_eq!(floor.now(), 0, "all was dropped");
+    assert!(!second.election.is_leader());
+    second.leads().await;
+    until("it works", || floor.now() == 1).await;
+    assert_eq!(floor.most(), 1);
+    second.stop().await.expect("it ends well");
+}
+
+/// Rows: BO-24
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_taken_emptied_or_deleted_stops_everything() {
+    for (what, reason) in [
+        ("taken", "taken"),
+        ("emptied", "emptied"),
+        ("deleted", "deleted"),
+    ] {
+        let (server, floor) = (ApiServer::new(), Floor::default());
+        let replica = Replica::start(election(&server, "us"), floor.lingers(None));
+        replica.leads().await;
+        until("it works", || floor.now() == 1).await;
+        let leases = leases(&server);
+        match what {
+            "taken" => set(&leases, "them").await,
+            "emptied" => set(&leases, "").await,
+            _ => {
+                let deleted = leases.delete(NAME, &DeleteParams::default()).await;
+                deleted.expect("it is there");
+            }
+        }
+        let began = Instant::now();
+        match replica.end().await {
+            Err(OperatorError::LeadershipLost { source }) => {
+                assert_eq!(source.reason(), reason);
+                assert!(source.to_string().contains("default/web"), "{source}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+        // At the next renewal.
+        assert!(began.elapsed() <= secs(2), "{what}: {:?}", began.elapsed());
+        assert_eq!(floor.now(), 0, "{what}: all was dropped");
+    }
+}
+
+/// Whoever waits for `run_until` finds everything gone, and does not have to wait for it.
+#[tokio::test(start_paused = true)]
+async fn what_was_lost_is_gone_when_the_operator_has_ended() {
+    let (server, floor) = (ApiServer::new(), Floor::default());
+    let election = election(&server, "us");
+    let operator = Operator::builder()
+        .leader_election(election.clone())
+        .build();
+    let added = operator.add_controller(floor.lingers(None));
+    added.expect("it does not run");
+    let steal = async {
+        until("it works", || floor.now() == 1).await;
+        set(&leases(&server), "them").await;
+    };
+    let run = async {
+        let ended = operator.run_until(CancellationToken::new()).await;
+        (ended, floor.now(), election.is_leader())
+    };
+    let ((ended, running, is_leader), ()) = tokio::join!(run, steal);
+    assert!(
+        matches!(ended, Err(OperatorError::LeadershipLost { .. })),
+        "{ended:?}"
+    );
+    assert_eq!((running, is_leader), (0, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_from_somebody_ends_nothing() {
+    let (server, floor) = (ApiServer::new(), Floor::default());
+    let replica = Replica::start(election(&server, "us"), floor.lingers(secs(0)));
+    replica.leads().await;
+    let patch = serde_json::json!({ "metadata": { "labels": { "a": "b" } } });
+    let patched = leases(&server)
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
+    patched.expect("it is there");
+    sleep(secs(60)).await;
+    assert_eq!(floor.now(), 1);
+    assert_eq!(
+        replica.counted("leader_election_slowpath_total{name=\"web\"}"),
+        Some("1".to_owned())
+    );
+    replica.stop().await.expect("it ends well");
+    let lease = lease(&server).await;
+    assert_eq!(lease.metadata.labels.map(|labels| labels.len()), Some(1));
+}

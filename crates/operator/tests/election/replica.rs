@@ -1,0 +1,160 @@
+//! A replica of an operator, and what it works on.
+
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use prometheus::{Registry, TextEncoder};
+use tokio::time::{Instant, sleep};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_controller::Controller;
+use windlass_operator::{LeaderElection, Operator, OperatorError};
+
+/// Counts how many controllers run at once, and remembers the most.
+#[derive(Clone, Default)]
+pub(crate) struct Floor {
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+/// Somebody is on the floor for as long as this lives.
+struct OnFloor(Floor);
+
+/// A controller that takes so long to end.
+pub(crate) struct Lingers {
+    floor: Floor,
+    time: Option<Duration>,
+}
+
+/// A replica that runs.
+pub(crate) struct Replica {
+    pub(crate) election: LeaderElection,
+    operator: Operator,
+    pub(crate) stop: CancellationToken,
+    run: AbortOnDropHandle<Result<(), OperatorError>>,
+}
+
+// === impl Floor ===
+
+impl Floor {
+    fn enter(&self) -> OnFloor {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        OnFloor(self.clone())
+    }
+
+    /// A controller on this floor, that takes so long to end or never does.
+    pub(crate) fn lingers(&self, time: impl Into<Option<Duration>>) -> Lingers {
+        Lingers {
+            floor: self.clone(),
+            time: time.into(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> usize {
+        self.now.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for OnFloor {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Controller for Lingers {
+    type Error = Infallible;
+
+    fn name(&self) -> &'static str {
+        "lingers"
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+        let _here = self.floor.enter();
+        stop.cancelled().await;
+        match self.time {
+            Some(time) => sleep(time).await,
+            None => pending().await,
+        }
+        Ok(())
+    }
+}
+
+// === impl Replica ===
+
+impl Replica {
+    pub(crate) fn start(election: LeaderElection, controller: Lingers) -> Self {
+        Self::of(election, controller)
+    }
+
+    pub(crate) fn of(election: LeaderElection, controller: impl Controller) -> Self {
+        let operator = Operator::builder()
+            .leader_election(election.clone())
+            .build();
+        operator
+            .add_controller(controller)
+            .expect("it does not run");
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let (operator, stop) = (operator.clone(), stop.clone());
+            async move { operator.run_until(stop).await }
+        });
+        Self {
+            election,
+            operator,
+            stop,
+            run: AbortOnDropHandle::new(run),
+        }
+    }
+
+    pub(crate) async fn leads(&self) {
+        until("it leads", || self.election.is_leader()).await;
+    }
+
+    /// Stops it, and waits for its end.
+    pub(crate) async fn stop(self) -> Result<(), OperatorError> {
+        self.stop.cancel();
+        self.end().await
+    }
+
+    /// What it ends with.
+    pub(crate) async fn end(self) -> Result<(), OperatorError> {
+        self.run.await.expect("no panic")
+    }
+
+    /// One of its metrics, with all its labels.
+    pub(crate) fn counted(&self, series: &str) -> Option<String> {
+        let registry = Registry::new();
+        for collector in self.operator.prometheus_collectors() {
+            registry.register(collector).expect("no name twice");
+        }
+        let text = TextEncoder::new().encode_to_string(&registry.gather());
+        let text = text.expect("text");
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(str::to_owned)
+    }
+}
+
+/// Waits until it is so.
+pub(crate) async fn until(what: &str, is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < secs(3600), "waited in vain until {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

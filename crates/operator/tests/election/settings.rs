@@ -1,0 +1,51 @@
+//! Who a candidate is, and how long it waits.
+
+use std::time::Duration;
+
+use windlass_apiserver::ApiServer;
+use windlass_operator::{InvalidElection, LeaderElection};
+
+use crate::{
+    replica::secs,
+    server::{NAME, builder},
+};
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let client = ApiServer::new().client();
+    let timing = |lease, renew, retry| {
+        let builder = builder(client.clone(), "us").lease_duration(lease);
+        builder.renew_deadline(renew).retry_period(retry).build()
+    };
+    let refused = |election: Result<LeaderElection, InvalidElection>| {
+        election.expect_err("it makes no sense").reason()
+    };
+    assert_eq!(
+        refused(timing(secs(10), secs(10), secs(2))),
+        "renew_deadline"
+    );
+    assert_eq!(refused(timing(secs(15), secs(2), secs(2))), "tries");
+    assert_eq!(refused(timing(secs(15), secs(10), secs(0))), "retry_period");
+    assert_eq!(
+        refused(timing(Duration::MAX, secs(10), secs(2))),
+        "lease_duration"
+    );
+    assert_eq!(refused(builder(client.clone(), "").build()), "anonymous");
+    for (namespace, name) in [("", "web"), ("default", "")] {
+        let election = LeaderElection::new(client.clone(), namespace, name);
+        assert_eq!(refused(election), "unnamed");
+    }
+    assert!(timing(secs(2), secs(1), Duration::from_millis(200)).is_ok());
+}
+
+#[tokio::test]
+async fn two_replicas_differ_in_their_names_if_nobody_gives_them_one() {
+    let client = ApiServer::new().client();
+    let election = || LeaderElection::new(client.clone(), "default", NAME).expect("names");
+    assert_ne!(election().identity(), election().identity());
+    let seeded = || {
+        let builder = LeaderElection::builder(client.clone(), "default", NAME);
+        builder.seed(7).build().expect("good settings")
+    };
+    assert_eq!(seeded().identity(), seeded().identity());
+}

@@ -10,6 +10,9 @@
 mod fields;
 mod nesting;
 
+// What they mean.
+mod json;
+
 // What comes over the wire.
 mod line;
 mod lines;
@@ -25,7 +28,10 @@ use std::fmt;
 use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
-use self::fields::Fields;
+use self::{
+    fields::Fields,
+    json::{Problem, Reader},
+};
 pub use self::{form::Form, identity::Identity, trim::Trim};
 pub(crate) use self::{
     line::Line,
@@ -82,37 +88,6 @@ pub struct Decoder<K> {
     pub(crate) recent: Recent<K>,
 }
 
-// === impl DecodeError ===
-
-impl DecodeError {
-    /// Drops everything of serde's message that could quote the object.
-    fn at(path: &str, error: &serde_json::Error) -> Self {
-        use serde_json::error::Category;
-        if !matches!(error.classify(), Category::Data) {
-            return Self::Syntax {
-                line: error.line(),
-                column: error.column(),
-            };
-        }
-        let message = error.to_string();
-        let message = message
-            .rsplit_once(" at line ")
-            .map_or(message.as_str(), |(message, _)| message);
-        let expected = match (message.split_once(": "), message.split_once(", expected ")) {
-            (Some((class, _)), Some((_, expected))) if class.starts_with("invalid ") => {
-                format!("{class}, expected {expected}")
-            }
-            (_, Some((_, expected))) => format!("expected {expected}"),
-            _ if message.starts_with("missing field") => message.to_owned(),
-            _ => "not of the expected form".to_owned(),
-        };
-        Self::Shape {
-            path: path.to_owned(),
-            expected,
-        }
-    }
-}
-
 // === impl Decoder ===
 
 impl<K> Decoder<K>
@@ -141,13 +116,10 @@ where
     /// Reads the whole object.
     pub(crate) fn object(&self, json: &[u8]) -> Result<K, DecodeError> {
         let text = utf8(json)?;
-        let mut from = serde_json::Deserializer::from_str(text);
-        let object = self
-            .trim
-            .decode(&mut from, text, &self.types)
-            .and_then(|object: K| from.end().map(|()| object));
-        // The way to the failure costs time on every field, so it is walked only after one.
-        object.map_err(|error| self.explain(text, &error))
+        let mut reader = self.trim.reader(text);
+        let object = K::deserialize(self.types.whole(&mut reader))
+            .and_then(|object| reader.end().map(|()| object));
+        object.map_err(|problem| self.explain(text, problem))
     }
 
     /// Who an object is, and how it stands, without the fields that are dropped.
@@ -167,20 +139,24 @@ where
         while let Some(name) = fields.next().ok()? {
             let value = fields.value().ok()?;
             if &*name == b"metadata" {
-                return serde_json::from_slice(value).ok();
+                return Reader::read(utf8(value).ok()?).ok();
             }
         }
         None
     }
 
-    fn explain(&self, json: &str, error: &serde_json::Error) -> DecodeError {
+    /// The way to a failure costs time on every field, so it is walked only after one.
+    fn explain(&self, text: &str, problem: Problem) -> DecodeError {
+        if problem.is_syntax() {
+            return problem.at(text, "");
+        }
         let mut track = serde_path_to_error::Track::new();
-        let mut from = serde_json::Deserializer::from_str(json);
-        let tracked = serde_path_to_error::Deserializer::new(&mut from, &mut track);
-        let again: Result<K, _> = self.trim.decode(tracked, json, &self.types);
+        let mut reader = self.trim.reader(text);
+        let whole = self.types.whole(&mut reader);
+        let again = K::deserialize(serde_path_to_error::Deserializer::new(whole, &mut track));
         match again {
-            Ok(_) => DecodeError::at("object", error),
-            Err(error) => DecodeError::at(&track.path().to_string(), &error),
+            Ok(_) => problem.at(text, "object"),
+            Err(problem) => problem.at(text, &track.path().to_string()),
         }
     }
 }

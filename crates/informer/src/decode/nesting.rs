@@ -35,35 +35,10 @@ struct Block {
     closing: u64,
 }
 
-/// How many elements the list has with which `json` begins, if it is not too long to look.
-pub(super) fn elements(json: &[u8]) -> Option<usize> {
-    /// Lists that are longer grow as they must; to read them twice would cost more.
-    const LOOK_AHEAD: usize = 64 * 1024;
-
-    let first = json
-        .get(1..)?
-        .iter()
-        .find(|byte| !byte.is_ascii_whitespace());
-    if *first? == b']' {
-        return Some(0);
-    }
-    let mut nesting = Nesting::default();
-    let mut commas = 0;
-    let (blocks, rest) = json[..json.len().min(LOOK_AHEAD)].as_chunks();
-    let mut last = [b' '; Nesting::BLOCK];
-    last[..rest.len()].copy_from_slice(rest);
-    for bytes in blocks.iter().chain([&last]) {
-        if nesting.commas(bytes, &mut commas) {
-            return Some(commas + 1);
-        }
-    }
-    None
-}
-
 // === impl Nesting ===
 
 impl Nesting {
-    const BLOCK: usize = 64;
+    pub(super) const BLOCK: usize = 64;
 
     /// Reads `bytes`, which follow on those of the last call. Returns how many of them belong
     /// to the value, if it ends within them.
@@ -80,7 +55,7 @@ impl Nesting {
 
     fn block(&mut self, bytes: &[u8; Self::BLOCK]) -> Option<usize> {
         let block = Block::of(bytes);
-        let strings = self.strings(&block);
+        let strings = self.strings(block.quotes, block.backslashes);
         let (mut opening, mut closing) = (block.opening & !strings, block.closing & !strings);
         if self.depth > 0 {
             // What opens and closes at once ends nothing. Managed fields consist of little else.
@@ -106,39 +81,22 @@ impl Nesting {
         None
     }
 
-    /// Counts the commas of `bytes` that stand in the outermost brackets. Whether those end.
-    fn commas(&mut self, bytes: &[u8; Self::BLOCK], commas: &mut usize) -> bool {
-        let block = Block::of(bytes);
-        let strings = self.strings(&block);
-        let separating = mask(bytes, |half| half.simd_eq(u8x32::splat(b','))) & !strings;
-        let mut brackets = (block.opening | block.closing) & !strings;
-        // From behind the last bracket.
-        let mut behind = u64::MAX;
-        while brackets != 0 {
-            let bracket = brackets & brackets.wrapping_neg();
-            if self.depth == 1 {
-                *commas += count(separating & behind & (bracket - 1));
-            }
-            if block.opening & bracket != 0 {
-                self.depth += 1;
-            } else {
-                self.depth -= 1;
-                if self.depth == 0 {
-                    return true;
-                }
-            }
-            behind = !(bracket | (bracket - 1));
-            brackets ^= bracket;
-        }
-        if self.depth == 1 {
-            *commas += count(separating & behind);
-        }
-        false
+    /// Which of `bytes` are brackets outside of strings, opening and closing ones. They follow
+    /// on those of the last call.
+    #[inline]
+    pub(super) fn brackets(&mut self, bytes: &[u8; Self::BLOCK]) -> u64 {
+        // Set, these bits make the four brackets one; of what else they make the same nothing
+        // stands outside of strings.
+        let bits = u8x32::splat(0x26);
+        let brackets = mask(bytes, |half| (half | bits).simd_eq(u8x32::splat(0x7f)));
+        let quotes = mask(bytes, |half| half.simd_eq(u8x32::splat(b'"')));
+        let backslashes = mask(bytes, |half| half.simd_eq(u8x32::splat(b'\\')));
+        brackets & !self.strings(quotes, backslashes)
     }
 
     /// Which bytes are within strings.
-    fn strings(&mut self, block: &Block) -> u64 {
-        let quotes = block.quotes & !self.escaped(block.backslashes);
+    fn strings(&mut self, quotes: u64, backslashes: u64) -> u64 {
+        let quotes = quotes & !self.escaped(backslashes);
         let strings = within(quotes) ^ if self.string { u64::MAX } else { 0 };
         self.string = strings >> 63 == 1;
         strings
@@ -199,14 +157,6 @@ impl Block {
     }
 }
 
-/// How many bits there are: mostly none, and seldom many.
-const fn count(bits: u64) -> usize {
-    if bits == 0 {
-        return 0;
-    }
-    bits.count_ones() as usize
-}
-
 /// The bits of the bytes that `is` says all ones of.
 fn mask(bytes: &[u8; Nesting::BLOCK], is: impl Fn(u8x32) -> u8x32) -> u64 {
     let (halves, _) = bytes.as_chunks::<32>();
@@ -241,16 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn the_elements_of_a_list_are_counted_before_they_are_read() {
-        let count = |json: &str| super::elements(json.as_bytes());
-        assert_eq!(count("[]"), Some(0));
-        assert_eq!(count("[ \n ],[1]"), Some(0));
-        assert_eq!(count("[1]"), Some(1));
-        assert_eq!(count(r#"[{"a":[1,2,","]},[3,4]],5"#), Some(2));
-        assert_eq!(count("[1,2"), None);
-    }
-
-    #[test]
     fn what_has_no_end_has_none() {
         let mut nesting = Nesting::default();
         assert_eq!(nesting.end(br#"{"a":{"#), None);
@@ -263,8 +203,6 @@ mod tests {
         fn any_value_ends_where_it_does_however_it_is_cut(value in value(), cuts in prop::collection::vec(0usize..150, 0..8)) {
             let json = json!([value]).to_string();
             check(&json);
-            let length = value.as_array().map(Vec::len);
-            prop_assert_eq!(length.and(super::elements(value.to_string().as_bytes())), length);
             let text = format!("{json}]}}\"");
             let (mut nesting, mut rest, mut read) = (Nesting::default(), text.as_bytes(), 0);
             for cut in cuts {

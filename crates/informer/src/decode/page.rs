@@ -8,7 +8,9 @@ use serde::Deserialize;
 use super::{
     DecodeError,
     fields::{Fields, shape},
+    json::Reader,
     nesting::Nesting,
+    utf8,
 };
 
 /// Cuts a page that arrives in chunks into its items, none of them decoded.
@@ -198,10 +200,10 @@ impl Page {
                         return Err(shape("items", "invalid type, expected a list"));
                     }
                     b"metadata" => {
-                        let metadata = serde_json::from_slice(value);
-                        let metadata =
-                            metadata.map_err(|error| DecodeError::at("metadata", &error))?;
-                        self.metadata = Some(metadata);
+                        let text = utf8(value)?;
+                        let metadata = Reader::read(text);
+                        self.metadata =
+                            Some(metadata.map_err(|problem| problem.at(text, "metadata"))?);
                     }
                     _ => {}
                 }

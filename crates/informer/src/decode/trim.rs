@@ -1,23 +1,20 @@
 //! Fields that are skipped while an object is parsed, and so never cost memory. *(pure)*
 //!
-//! [`Trim`] stands between a deserializer and the object's own `Deserialize`, whatever `K`
-//! is, and passes over the named fields with `IgnoredAny`: no string is unescaped, no map
-//! is built. On real Pods managed fields are a third of the bytes.
+//! A [`Trim`] says which, and the reader of JSON steps over them, whatever type is read: no
+//! string is unescaped, no map is built. On real Pods managed fields are a third of the bytes.
 //!
 //! Where an object is kept as JSON, the same fields are cut out of it (`prune`).
 //!
 //! The same place fills in `apiVersion` and `kind` where a list of a built-in kind leaves
 //! them out of its items, so that a `DynamicObject` always knows what it is.
 
-mod passage;
 mod prune;
+mod whole;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
-
-use self::passage::{Place, Trimmed};
-use super::{DecodeError, identity::Head};
+use self::whole::Whole;
+use super::{DecodeError, identity::Head, json::Reader};
 
 /// Which fields of an object are dropped before it is kept.
 ///
@@ -41,7 +38,7 @@ pub struct Trim {
 
 /// What is dropped below one field: everything, or some of the fields in it.
 #[derive(Clone, Debug)]
-enum Node {
+pub(super) enum Node {
     Dropped,
     Kept(BTreeMap<String, Node>),
 }
@@ -102,22 +99,9 @@ impl Trim {
         matches!(node, Node::Dropped)
     }
 
-    /// Decodes a `T` from `json`, which is what `deserializer` reads, without the fields that
-    /// are dropped.
-    pub(crate) fn decode<'de, T, D>(
-        &self,
-        deserializer: D,
-        json: &'de str,
-        types: &Types,
-    ) -> Result<T, D::Error>
-    where
-        T: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        T::deserialize(Trimmed {
-            from: deserializer,
-            place: Place::root(json, &self.root, types),
-        })
+    /// Reads `json` without the fields that are dropped.
+    pub(super) fn reader<'de>(&'de self, json: &'de str) -> Reader<'de> {
+        Reader::new(json, Some(&self.root))
     }
 
     /// Who an object is, and its JSON without the fields that are dropped.
@@ -132,6 +116,18 @@ impl Default for Trim {
     }
 }
 
+// === impl Node ===
+
+impl Node {
+    /// What is dropped of the fields below, if anything is.
+    pub(super) fn fields(&self) -> Option<&BTreeMap<String, Self>> {
+        match self {
+            Self::Kept(fields) if !fields.is_empty() => Some(fields),
+            _ => None,
+        }
+    }
+}
+
 // === impl Types ===
 
 impl Types {
@@ -141,12 +137,18 @@ impl Types {
             kind: kind.to_owned(),
         }
     }
+
+    /// The object that `reader` reads, which is one of these.
+    pub(super) fn whole<'r, 'de>(&'de self, reader: &'r mut Reader<'de>) -> Whole<'r, 'de> {
+        Whole::new(reader, self)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::api::DynamicObject;
+    use serde::Deserialize as _;
 
     use super::{Trim, Types};
 
@@ -215,11 +217,9 @@ mod tests {
             "metadata": {"name": "a", "finalizers": ["a/b", "c/d", "e/f", "g/h", "i/j"]},
             "spec": {"containers": [], "tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}
         }"#;
-        let mut from = serde_json::Deserializer::from_str(JSON);
+        let trim = Trim::default();
         let types = Types::new("v1", "Pod");
-        let pod: Pod = Trim::default()
-            .decode(&mut from, JSON, &types)
-            .expect("a pod");
+        let pod = Pod::deserialize(types.whole(&mut trim.reader(JSON))).expect("a pod");
         let finalizers = pod.metadata.finalizers.expect("five");
         assert_eq!(finalizers.capacity(), 5);
         let tolerations = pod.spec.and_then(|spec| spec.tolerations).expect("three");
@@ -227,8 +227,7 @@ mod tests {
     }
 
     fn decode<T: serde::de::DeserializeOwned>(trim: &Trim) -> T {
-        let mut json = serde_json::Deserializer::from_str(POD);
-        trim.decode(&mut json, POD, &Types::new("v1", "Pod"))
-            .expect("a pod")
+        let types = Types::new("v1", "Pod");
+        T::deserialize(types.whole(&mut trim.reader(POD))).expect("a pod")
     }
 }

@@ -1,0 +1,111 @@
+//! The names of fields, which serde may want as something else. *(pure)*
+
+use serde::{
+    de::{
+        Deserializer, Visitor,
+        value::{BorrowedStrDeserializer, StrDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+
+use super::{Name, Problem, Reader};
+
+/// A name that was read.
+pub(in crate::decode) struct Key<'r, 'de> {
+    reader: &'r Reader<'de>,
+    name: Name<'de>,
+}
+
+macro_rules! number {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+            // What surrounds a number serde_json would pass over.
+            let Name::Borrowed(name) = self.name else {
+                return Err(self.reader.misplaced());
+            };
+            if !name.starts_with(|first| matches!(first, '-' | '0'..='9')) || name.ends_with([' ', '\t', '\n', '\r']) {
+                return Err(self.reader.misplaced());
+            }
+            let mut from = serde_json::Deserializer::from_str(name);
+            let number = from.$method(visitor);
+            number
+                .and_then(|number| from.end().map(|()| number))
+                .map_err(|error| Problem::of(&error, self.reader.text, self.reader.at))
+        }
+    )*};
+}
+
+// === impl Key ===
+
+impl<'r, 'de> Key<'r, 'de> {
+    #[inline]
+    pub(super) const fn new(reader: &'r Reader<'de>, name: Name<'de>) -> Self {
+        Self { reader, name }
+    }
+}
+
+impl<'de> Deserializer<'de> for Key<'_, 'de> {
+    type Error = Problem;
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match self.name {
+            Name::Borrowed(name) => visitor.visit_borrowed_str(name),
+            Name::Unescaped => visitor.visit_str(&self.reader.unescaped),
+        }
+    }
+
+    number! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+        deserialize_f32 deserialize_f64
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match self.name {
+            Name::Borrowed("true") => visitor.visit_bool(true),
+            Name::Borrowed("false") => visitor.visit_bool(false),
+            _ => Err(Problem::type_of(&visitor)),
+        }
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match self.name {
+            Name::Borrowed(name) => visitor.visit_borrowed_bytes(name.as_bytes()),
+            Name::Unescaped => visitor.visit_bytes(self.reader.unescaped.as_bytes()),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        // A name is never null.
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        match self.name {
+            Name::Borrowed(name) => visitor.visit_enum(BorrowedStrDeserializer::new(name)),
+            Name::Unescaped => visitor.visit_enum(StrDeserializer::new(&self.reader.unescaped)),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        char str string unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}

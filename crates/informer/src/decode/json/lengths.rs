@@ -1,0 +1,130 @@
+//! How many elements lists have, before they are read. *(pure)*
+
+use super::text::plain;
+use crate::decode::nesting::Nesting;
+
+/// Counts the elements of a list, and of the lists in it on the same way.
+///
+/// A list of objects has as many elements as brackets open in it, and a list of neither objects
+/// nor lists one more than commas; of mixed ones, which a type seldom wants, only the former
+/// are counted.
+#[derive(Default)]
+pub(super) struct Lengths {
+    /// Lists in the order in which they begin.
+    noted: [Noted; Self::NOTED],
+
+    /// How many of them are.
+    count: usize,
+
+    /// The first that was not yet asked about.
+    next: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Noted {
+    /// Where its bracket stands.
+    at: usize,
+
+    /// How many brackets were open before it.
+    depth: usize,
+
+    /// The list that it stands in.
+    within: usize,
+
+    elements: usize,
+}
+
+// === impl Lengths ===
+
+impl Lengths {
+    /// How many lists are counted at once: those of objects of a large Pod. Of more, the later
+    /// are counted on a way of their own.
+    const NOTED: usize = 16;
+
+    /// How many elements the list has that begins at `at`; it must be further on than the last.
+    /// None if it does not end.
+    pub(super) fn of(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        match text[at + 1..].iter().find(|byte| !is_space(**byte))? {
+            b']' => Some(0),
+            b'{' | b'[' => {
+                while self.next < self.count && self.noted[self.next].at < at {
+                    self.next += 1;
+                }
+                if self.next == self.count || self.noted[self.next].at != at {
+                    self.count(text, at)?;
+                }
+                self.next += 1;
+                Some(self.noted[self.next - 1].elements)
+            }
+            _ => scalars(text, at + 1),
+        }
+    }
+
+    /// Goes from the list's first byte to its last, and notes each list on the way.
+    fn count(&mut self, text: &[u8], at: usize) -> Option<()> {
+        (self.count, self.next) = (0, 0);
+        let mut nesting = Nesting::default();
+        let (mut depth, mut list) = (0, 0);
+        let (blocks, rest) = text[at..].as_chunks();
+        let mut last = [b' '; Nesting::BLOCK];
+        last[..rest.len()].copy_from_slice(rest);
+        for (number, block) in blocks.iter().chain([&last]).enumerate() {
+            let mut brackets = nesting.brackets(block);
+            while brackets != 0 {
+                let place = brackets.trailing_zeros() as usize;
+                brackets &= brackets - 1;
+                match block[place] {
+                    opening @ (b'{' | b'[') => {
+                        let within = &mut self.noted[list];
+                        within.elements += usize::from(depth == within.depth + 1);
+                        depth += 1;
+                        if opening == b'[' && self.count < Self::NOTED {
+                            self.noted[self.count] = Noted {
+                                at: at + number * Nesting::BLOCK + place,
+                                depth: depth - 1,
+                                within: list,
+                                elements: 0,
+                            };
+                            list = self.count;
+                            self.count += 1;
+                        }
+                    }
+                    _ => {
+                        depth -= 1;
+                        if depth == 0 {
+                            return Some(());
+                        }
+                        if depth == self.noted[list].depth {
+                            list = self.noted[list].within;
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// How many elements stand from `at` to the end of a list, if none of them is in brackets.
+fn scalars(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut elements = 1;
+    loop {
+        match *text.get(at)? {
+            b'"' => {
+                at = plain(text, at + 1);
+                while text.get(at) == Some(&b'\\') {
+                    at = plain(text, at + 2);
+                }
+            }
+            b',' => elements += 1,
+            b']' => return Some(elements),
+            b'[' | b'{' => return None,
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}

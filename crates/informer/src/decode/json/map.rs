@@ -1,0 +1,142 @@
+//! Objects. *(pure)*
+
+use std::collections::BTreeMap;
+
+use serde::de::{DeserializeSeed, MapAccess};
+
+use super::{Key, Problem, Reader, text::Text};
+use crate::decode::trim::Node;
+
+/// The fields of an object, one after the other, without those that are dropped.
+pub(in crate::decode) struct Map<'r, 'de> {
+    reader: &'r mut Reader<'de>,
+    is_first: bool,
+
+    /// What is dropped of it, and in it.
+    trim: Option<&'de BTreeMap<String, Node>>,
+}
+
+/// The name of a field.
+#[derive(Clone, Copy)]
+pub(in crate::decode) enum Name<'de> {
+    /// A piece of the JSON.
+    Borrowed(&'de str),
+    /// The reader's last string with escapes.
+    Unescaped,
+}
+
+// === impl Map ===
+
+impl<'r, 'de> Map<'r, 'de> {
+    /// Begins behind the opening bracket.
+    #[inline]
+    pub(super) fn new(reader: &'r mut Reader<'de>) -> Self {
+        let trim = reader.trim.take();
+        Self {
+            reader,
+            is_first: true,
+            trim,
+        }
+    }
+
+    /// The name of the next field that is kept. What it is comes next.
+    #[inline]
+    pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Name<'de>>, Problem> {
+        if self.trim.is_some() {
+            return self.next_kept();
+        }
+        self.reader.next_name(std::mem::take(&mut self.is_first))
+    }
+
+    /// What was read as a name.
+    #[inline]
+    pub(in crate::decode) fn text(&self, name: Name<'de>) -> &str {
+        match name {
+            Name::Borrowed(name) => name,
+            Name::Unescaped => &self.reader.unescaped,
+        }
+    }
+
+    /// The value of the field, which must be a string.
+    pub(in crate::decode) fn next_text(&mut self) -> Result<&str, Problem> {
+        if self.reader.peek() != b'"' {
+            return Err(self.reader.unexpected(&"a string"));
+        }
+        match self.reader.string()? {
+            Text::Borrowed(text) | Text::Unescaped(text) => Ok(text),
+        }
+    }
+
+    #[inline]
+    pub(in crate::decode) fn key(&mut self, name: Name<'de>) -> Key<'_, 'de> {
+        Key::new(self.reader, name)
+    }
+
+    #[inline(never)]
+    fn next_kept(&mut self) -> Result<Option<Name<'de>>, Problem> {
+        loop {
+            let is_first = std::mem::take(&mut self.is_first);
+            let Some(name) = self.reader.next_name(is_first)? else {
+                return Ok(None);
+            };
+            let node = self.trim.and_then(|trim| trim.get(self.text(name)));
+            if !matches!(node, Some(Node::Dropped)) {
+                self.reader.trim = node.and_then(Node::fields);
+                return Ok(Some(name));
+            }
+            self.reader.drop_value()?;
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for Map<'_, 'de> {
+    type Error = Problem;
+
+    #[inline]
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Problem> {
+        match self.next_name()? {
+            Some(name) => seed.deserialize(self.key(name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Problem> {
+        if self.trim.is_some() {
+            let value = seed.deserialize(&mut *self.reader);
+            // Whatever the value was, nothing behind it is in it.
+            self.reader.trim = None;
+            return value;
+        }
+        seed.deserialize(&mut *self.reader)
+    }
+}
+
+// === impl Reader ===
+
+impl<'de> Reader<'de> {
+    /// Reads the next name of the object that it is in, and the colon behind it.
+    #[inline(never)]
+    fn next_name(&mut self, is_first: bool) -> Result<Option<Name<'de>>, Problem> {
+        match self.peek() {
+            b'}' => return Ok(None),
+            b',' if !is_first => {
+                self.at += 1;
+                if self.peek() != b'"' {
+                    return Err(self.misplaced());
+                }
+            }
+            b'"' if is_first => {}
+            _ => return Err(self.misplaced()),
+        }
+        let name = self.piece()?.map_or(Name::Unescaped, Name::Borrowed);
+        if self.peek() != b':' {
+            return Err(self.misplaced());
+        }
+        self.at += 1;
+        Ok(Some(name))
+    }
+}

@@ -1,0 +1,57 @@
+//! Numbers. *(pure)*
+
+use serde::de::{Deserializer as _, Visitor};
+
+use super::{Problem, Reader};
+
+/// A number as serde has it.
+enum Number {
+    Positive(u64),
+    Negative(i64),
+    /// It has a fraction, an exponent or very many digits.
+    Other,
+}
+
+// === impl Reader ===
+
+impl<'de> Reader<'de> {
+    /// Reads the number that comes next.
+    #[inline]
+    pub(super) fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Problem> {
+        match self.whole_number()? {
+            Number::Positive(number) => visitor.visit_u64(number),
+            Number::Negative(number) => visitor.visit_i64(number),
+            Number::Other => self.left(|from| from.deserialize_any(visitor)),
+        }
+    }
+
+    fn whole_number(&mut self) -> Result<Number, Problem> {
+        /// Ten to this power is no overflow.
+        const DIGITS: usize = 18;
+
+        let rest = &self.text.as_bytes()[self.at..];
+        let is_negative = rest.first() == Some(&b'-');
+        let digits = &rest[usize::from(is_negative)..];
+        let (mut number, mut length) = (0_u64, 0);
+        while let Some(digit @ b'0'..=b'9') = digits.get(length) {
+            if length == DIGITS {
+                return Ok(Number::Other);
+            }
+            number = number * 10 + u64::from(digit - b'0');
+            length += 1;
+        }
+        let is_zero = digits.first() == Some(&b'0');
+        if length == 0 || is_zero && length > 1 {
+            return Err(self.misplaced());
+        }
+        if matches!(digits.get(length), Some(b'.' | b'e' | b'E')) || is_negative && is_zero {
+            return Ok(Number::Other);
+        }
+        self.at += usize::from(is_negative) + length;
+        Ok(if is_negative {
+            Number::Negative(0_i64.saturating_sub_unsigned(number))
+        } else {
+            Number::Positive(number)
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be wrong with JSON, without a look at what stood there. *(pure)*
+
+use std::fmt::{self, Display};
+
+use memchr::{memchr_iter, memrchr};
+use serde::de::{Error, Expected, Unexpected};
+
+use crate::decode::DecodeError;
+
+/// Why a text is not the value it should be. One word large: it is on every way back.
+#[derive(Debug)]
+pub(in crate::decode) struct Problem(Box<Kind>);
+
+#[derive(Debug)]
+enum Kind {
+    /// This byte does not fit.
+    Syntax(usize),
+    /// The JSON is not what a type expects.
+    Shape(String),
+}
+
+const FORM: &str = "not of the expected form";
+
+// === impl Problem ===
+
+impl Problem {
+    #[cold]
+    pub(super) fn syntax(at: usize) -> Self {
+        Self(Box::new(Kind::Syntax(at)))
+    }
+
+    #[cold]
+    fn shape(expected: String) -> Self {
+        Self(Box::new(Kind::Shape(expected)))
+    }
+
+    /// The problem that a value of another type was `expected`.
+    #[cold]
+    pub(super) fn type_of(expected: &dyn Expected) -> Self {
+        Self::shape(format!("invalid type, expected {expected}"))
+    }
+
+    /// What serde_json has to say of the part of `text` that begins at `start`.
+    #[cold]
+    pub(super) fn of(error: &serde_json::Error, text: &str, start: usize) -> Self {
+        if error.is_data() {
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            let class = message.split(": ").next().unwrap_or_default();
+            return Self::shape(match message.rsplit_once(", expected ") {
+                Some((_, expected)) => format!("{class}, expected {expected}"),
+                None => FORM.to_owned(),
+            });
+        }
+        let part = &text.as_bytes()[start..];
+        let line = match error.line() {
+            0 | 1 => 0,
+            line => memchr_iter(b'\n', part).nth(line - 2).map_or(0, |at| at + 1),
+        };
+        Self::syntax(start + line + error.column().saturating_sub(1))
+    }
+
+    /// Whether it is the text that is wrong, and no matter for whom.
+    pub(in crate::decode) fn is_syntax(&self) -> bool {
+        matches!(*self.0, Kind::Syntax(_))
+    }
+
+    /// Says where in `text` it is; what is at `path` if it is of the wrong form.
+    pub(in crate::decode) fn at(self, text: &str, path: &str) -> DecodeError {
+        match *self.0 {
+            Kind::Shape(expected) => DecodeError::Shape {
+                path: path.to_owned(),
+                expected,
+            },
+            Kind::Syntax(at) => {
+                let before = &text.as_bytes()[..at.min(text.len())];
+                let newline = memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+                DecodeError::Syntax {
+                    line: memchr_iter(b'\n', before).count() + 1,
+                    column: before.len() - newline + 1,
+                }
+            }
+        }
+    }
+}
+
+/// Nothing of what serde says is kept but what was expected: the rest may quote the object.
+impl Error for Problem {
+    #[cold]
+    fn custom<T: Display>(_: T) -> Self {
+        Self::shape(FORM.to_owned())
+    }
+
+    #[cold]
+    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::type_of(expected)
+    }
+
+    #[cold]
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::shape(format!("invalid value, expected {expected}"))
+    }
+
+    #[cold]
+    fn invalid_length(_: usize, expected: &dyn Expected) -> Self {
+        Self::shape(format!("expected {expected}"))
+    }
+
+    #[cold]
+    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
+        Self::shape(one_of(expected))
+    }
+
+    #[cold]
+    fn unknown_field(_: &str, expected: &'static [&'static str]) -> Self {
+        Self::shape(one_of(expected))
+    }
+
+    #[cold]
+    fn missing_field(field: &'static str) -> Self {
+        Self::shape(format!("missing field `{field}`"))
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Syntax(at) => write!(f, "not valid JSON at byte {at}"),
+            Kind::Shape(expected) => f.write_str(expected),
+        }
+    }
+}
+
+fn one_of(expected: &[&str]) -> String {
+    format!("expected one of `{}`", expected.join("`, `"))
+}

@@ -1,0 +1,221 @@
+//! What serde asks a deserializer for. *(pure)*
+
+use serde::de::{
+    Deserializer, Visitor,
+    value::{BorrowedStrDeserializer, MapAccessDeserializer, StrDeserializer},
+};
+
+use super::{Problem, Reader, list::List, text::Text};
+
+/// How serde_json's `RawValue` asks to be given the text.
+const RAW_VALUE: &str = "$serde_json::private::RawValue";
+
+macro_rules! numbers {
+    ($($method:ident)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+            match self.peek() {
+                b'-' | b'0'..=b'9' => self.number(visitor),
+                _ => Err(self.unexpected(&visitor)),
+            }
+        }
+    )*};
+}
+
+macro_rules! left {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+            self.left(|from| from.$method(visitor))
+        }
+    )*};
+}
+
+// === impl Reader ===
+
+impl<'de> Deserializer<'de> for &mut Reader<'de> {
+    type Error = Problem;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match self.peek() {
+            b'"' => self.deserialize_str(visitor),
+            b'{' => self.object(|map| visitor.visit_map(map)),
+            b'[' => self.list(visitor),
+            b'-' | b'0'..=b'9' => self.number(visitor),
+            b't' | b'f' => self.deserialize_bool(visitor),
+            b'n' => self.deserialize_unit(visitor),
+            _ => Err(self.misplaced()),
+        }
+    }
+
+    #[inline]
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match self.peek() {
+            b't' => {
+                self.word("true")?;
+                visitor.visit_bool(true)
+            }
+            b'f' => {
+                self.word("false")?;
+                visitor.visit_bool(false)
+            }
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+        deserialize_f32 deserialize_f64
+    }
+
+    #[inline]
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        if self.peek() != b'"' {
+            return Err(self.unexpected(&visitor));
+        }
+        match self.string()? {
+            Text::Borrowed(text) => visitor.visit_borrowed_str(text),
+            Text::Unescaped(text) => visitor.visit_str(text),
+        }
+    }
+
+    #[inline]
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        self.deserialize_str(visitor)
+    }
+
+    #[inline]
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        match self.peek() {
+            b'[' => self.list(visitor),
+            _ => self.left(|from| from.deserialize_bytes(visitor)),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        self.deserialize_bytes(visitor)
+    }
+
+    // Not in 64 bits.
+    left! { deserialize_i128 deserialize_u128 }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        if self.peek() == b'n' {
+            self.word("null")?;
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        if self.peek() != b'n' {
+            return Err(self.unexpected(&visitor));
+        }
+        self.word("null")?;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        self.deserialize_unit(visitor)
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        if name == RAW_VALUE {
+            return self.left(|from| from.deserialize_newtype_struct(name, visitor));
+        }
+        visitor.visit_newtype_struct(self)
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        if self.peek() != b'[' {
+            return Err(self.unexpected(&visitor));
+        }
+        self.list(visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        self.deserialize_seq(visitor)
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        if self.peek() != b'{' {
+            return Err(self.unexpected(&visitor));
+        }
+        self.object(|map| visitor.visit_map(map))
+    }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        match self.peek() {
+            b'{' => self.object(|map| visitor.visit_map(map)),
+            b'[' => self.list(visitor),
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        match self.peek() {
+            b'{' => self.object(|map| visitor.visit_enum(MapAccessDeserializer::new(map))),
+            b'"' => match self.string()? {
+                Text::Borrowed(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
+                Text::Unescaped(text) => visitor.visit_enum(StrDeserializer::new(text)),
+            },
+            _ => Err(self.unexpected(&visitor)),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        self.raw()?;
+        visitor.visit_unit()
+    }
+}
+
+impl<'de> Reader<'de> {
+    #[inline]
+    fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Problem> {
+        self.nested(b']', |reader| visitor.visit_seq(List::new(reader)))
+    }
+}

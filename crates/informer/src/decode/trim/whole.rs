@@ -1,0 +1,147 @@
+//! One whole object, which says what it is even where the JSON leaves it out. *(pure)*
+
+use serde::{
+    Deserializer,
+    de::{
+        DeserializeSeed, Error, MapAccess, Visitor,
+        value::{BorrowedStrDeserializer, StrDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+
+use super::Types;
+use crate::decode::json::{Map, Problem, Reader};
+
+/// Fills in `apiVersion` and `kind` at the root, and hands everything below on.
+pub(in crate::decode) struct Whole<'r, 'de> {
+    reader: &'r mut Reader<'de>,
+    types: &'de Types,
+}
+
+/// The fields at the root.
+struct Root<'r, 'de> {
+    map: Map<'r, 'de>,
+    value: Value<'de>,
+    missing: Missing<'de>,
+
+    /// The kind that it must be, if it says of which it is.
+    kind: &'de str,
+}
+
+/// What the value of the key just given is.
+enum Value<'de> {
+    /// What is read.
+    Read,
+    /// What was left out, filled in.
+    Filled(&'de str),
+    /// What is read, and must be the kind.
+    Kind,
+}
+
+struct Missing<'de> {
+    api_version: Option<&'de str>,
+    kind: Option<&'de str>,
+}
+
+// === impl Whole ===
+
+impl<'r, 'de> Whole<'r, 'de> {
+    pub(super) const fn new(reader: &'r mut Reader<'de>, types: &'de Types) -> Self {
+        Self { reader, types }
+    }
+}
+
+impl<'de> Deserializer<'de> for Whole<'_, 'de> {
+    type Error = Problem;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        if !self.reader.is_object() {
+            return self.reader.deserialize_any(visitor);
+        }
+        let types = self.types;
+        self.reader.object(|map| {
+            visitor.visit_map(Root {
+                map,
+                value: Value::Read,
+                missing: Missing {
+                    api_version: Some(&types.api_version),
+                    kind: Some(&types.kind),
+                },
+                kind: &types.kind,
+            })
+        })
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Problem> {
+        self.reader.deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+// === impl Root ===
+
+impl<'de> MapAccess<'de> for Root<'_, 'de> {
+    type Error = Problem;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Problem> {
+        self.value = Value::Read;
+        if let Some(name) = self.map.next_name()? {
+            match self.map.text(name) {
+                "apiVersion" => self.missing.api_version = None,
+                "kind" => {
+                    self.missing.kind = None;
+                    self.value = Value::Kind;
+                }
+                _ => {}
+            }
+            return seed.deserialize(self.map.key(name)).map(Some);
+        }
+        let (key, value) = if let Some(value) = self.missing.api_version.take() {
+            ("apiVersion", value)
+        } else if let Some(value) = self.missing.kind.take() {
+            ("kind", value)
+        } else {
+            return Ok(None);
+        };
+        self.value = Value::Filled(value);
+        seed.deserialize(BorrowedStrDeserializer::new(key))
+            .map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Problem> {
+        match self.value {
+            Value::Read => self.map.next_value_seed(seed),
+            Value::Filled(value) => seed.deserialize(StrDeserializer::new(value)),
+            Value::Kind => {
+                if self.map.next_text()? != self.kind {
+                    return Err(Problem::custom("an object of another kind"));
+                }
+                seed.deserialize(StrDeserializer::new(self.kind))
+            }
+        }
+    }
+}

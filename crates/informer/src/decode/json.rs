@@ -23,20 +23,20 @@ mod map;
 // What serde asks for.
 mod key;
 mod value;
+mod variant;
 
 // What can be wrong.
 mod problem;
+
+#[cfg(test)]
+mod agreement;
 
 use std::collections::BTreeMap;
 
 use serde::de::{Deserialize, Expected, IgnoredAny};
 
 use self::lengths::Lengths;
-pub(super) use self::{
-    key::Key,
-    map::{Map, Name},
-    problem::Problem,
-};
+pub(super) use self::{key::Key, map::Map, problem::Problem, text::Text};
 use super::{nesting::Nesting, trim::Node};
 
 /// How deep values may stand in each other, as with serde_json. A stack has an end.
@@ -162,7 +162,7 @@ impl<'de> Reader<'de> {
     /// Steps over the value that comes next, of which nobody will look at anything.
     fn drop_value(&mut self) -> Result<(), Problem> {
         if !matches!(self.peek(), b'{' | b'[') {
-            return self.raw().map(|_| ());
+            return self.raw().map(drop);
         }
         let rest = &self.text.as_bytes()[self.at..];
         self.at += Nesting::default()
@@ -171,33 +171,34 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// Steps over the value that comes next, which must be valid, and returns it as it stands.
+    /// Steps over the value that comes next, which must be valid. Returns where it begins.
     #[cold]
-    fn raw(&mut self) -> Result<&'de str, Problem> {
+    fn raw(&mut self) -> Result<usize, Problem> {
         self.peek();
-        let rest = &self.text[self.at..];
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        let start = self.at;
+        let rest = serde_json::Deserializer::from_str(&self.text[start..]);
+        let mut values = rest.into_iter::<IgnoredAny>();
         match values.next() {
             Some(Ok(_)) => {
-                let value = &rest[..values.byte_offset()];
-                self.at += value.len();
-                Ok(value)
+                self.at += values.byte_offset();
+                Ok(start)
             }
-            Some(Err(error)) => Err(Problem::of(&error, self.text, self.at)),
+            Some(Err(error)) => Err(Problem::of(&error, self.text, start)),
             None => Err(self.misplaced()),
         }
     }
 
-    /// Leaves the value that comes next to serde_json.
+    /// Leaves what was stepped over since `start` to serde_json.
     #[cold]
     fn left<T>(
-        &mut self,
+        &self,
+        start: usize,
         read: impl FnOnce(&mut Foreign<'de>) -> serde_json::Result<T>,
     ) -> Result<T, Problem> {
-        let value = self.raw()?;
-        let start = self.at - value.len();
-        let mut from = serde_json::Deserializer::from_str(value);
-        read(&mut from).map_err(|error| Problem::of(&error, self.text, start))
+        let mut from = serde_json::Deserializer::from_str(&self.text[start..self.at]);
+        read(&mut from)
+            .and_then(|value| from.end().map(|()| value))
+            .map_err(|error| Problem::of(&error, self.text, start))
     }
 
     /// The error that what comes next is not what was `expected`.

@@ -8,19 +8,19 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{Name, Problem, Reader};
+use super::{Problem, Reader, Text};
 
 /// A name that was read.
 pub(in crate::decode) struct Key<'r, 'de> {
     reader: &'r Reader<'de>,
-    name: Name<'de>,
+    name: Text<'de>,
 }
 
 macro_rules! number {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
             // What surrounds a number serde_json would pass over.
-            let Name::Borrowed(name) = self.name else {
+            let Text::Borrowed(name) = self.name else {
                 return Err(self.reader.misplaced());
             };
             if !name.starts_with(|first| matches!(first, '-' | '0'..='9')) || name.ends_with([' ', '\t', '\n', '\r']) {
@@ -35,14 +35,17 @@ macro_rules! number {
     )*};
 }
 
-// === impl Key ===
+// === impl Reader ===
 
-impl<'r, 'de> Key<'r, 'de> {
+impl<'de> Reader<'de> {
+    /// What was just read, as a key.
     #[inline]
-    pub(super) const fn new(reader: &'r Reader<'de>, name: Name<'de>) -> Self {
-        Self { reader, name }
+    pub(super) const fn key(&self, name: Text<'de>) -> Key<'_, 'de> {
+        Key { reader: self, name }
     }
 }
+
+// === impl Key ===
 
 impl<'de> Deserializer<'de> for Key<'_, 'de> {
     type Error = Problem;
@@ -50,8 +53,8 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
     #[inline]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match self.name {
-            Name::Borrowed(name) => visitor.visit_borrowed_str(name),
-            Name::Unescaped => visitor.visit_str(&self.reader.unescaped),
+            Text::Borrowed(name) => visitor.visit_borrowed_str(name),
+            Text::Unescaped => visitor.visit_str(&self.reader.unescaped),
         }
     }
 
@@ -63,16 +66,16 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match self.name {
-            Name::Borrowed("true") => visitor.visit_bool(true),
-            Name::Borrowed("false") => visitor.visit_bool(false),
+            Text::Borrowed("true") => visitor.visit_bool(true),
+            Text::Borrowed("false") => visitor.visit_bool(false),
             _ => Err(Problem::type_of(&visitor)),
         }
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match self.name {
-            Name::Borrowed(name) => visitor.visit_borrowed_bytes(name.as_bytes()),
-            Name::Unescaped => visitor.visit_bytes(self.reader.unescaped.as_bytes()),
+            Text::Borrowed(name) => visitor.visit_borrowed_bytes(name.as_bytes()),
+            Text::Unescaped => visitor.visit_bytes(self.reader.unescaped.as_bytes()),
         }
     }
 
@@ -100,8 +103,8 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
         visitor: V,
     ) -> Result<V::Value, Problem> {
         match self.name {
-            Name::Borrowed(name) => visitor.visit_enum(BorrowedStrDeserializer::new(name)),
-            Name::Unescaped => visitor.visit_enum(StrDeserializer::new(&self.reader.unescaped)),
+            Text::Borrowed(name) => visitor.visit_enum(BorrowedStrDeserializer::new(name)),
+            Text::Unescaped => visitor.visit_enum(StrDeserializer::new(&self.reader.unescaped)),
         }
     }
 

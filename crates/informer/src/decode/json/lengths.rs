@@ -1,6 +1,6 @@
 //! How many elements lists have, before they are read. *(pure)*
 
-use super::text::plain;
+use super::text::quoted;
 use crate::decode::nesting::Nesting;
 
 /// Counts the elements of a list, and of the lists in it on the same way.
@@ -111,10 +111,8 @@ fn scalars(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *text.get(at)? {
             b'"' => {
-                at = plain(text, at + 1);
-                while text.get(at) == Some(&b'\\') {
-                    at = plain(text, at + 2);
-                }
+                at = quoted(text, at + 1)?;
+                continue;
             }
             b',' => elements += 1,
             b']' => return Some(elements),

@@ -16,15 +16,6 @@ pub(in crate::decode) struct Map<'r, 'de> {
     trim: Option<&'de BTreeMap<String, Node>>,
 }
 
-/// The name of a field.
-#[derive(Clone, Copy)]
-pub(in crate::decode) enum Name<'de> {
-    /// A piece of the JSON.
-    Borrowed(&'de str),
-    /// The reader's last string with escapes.
-    Unescaped,
-}
-
 // === impl Map ===
 
 impl<'r, 'de> Map<'r, 'de> {
@@ -41,7 +32,7 @@ impl<'r, 'de> Map<'r, 'de> {
 
     /// The name of the next field that is kept. What it is comes next.
     #[inline]
-    pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Name<'de>>, Problem> {
+    pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Text<'de>>, Problem> {
         if self.trim.is_some() {
             return self.next_kept();
         }
@@ -50,11 +41,8 @@ impl<'r, 'de> Map<'r, 'de> {
 
     /// What was read as a name.
     #[inline]
-    pub(in crate::decode) fn text(&self, name: Name<'de>) -> &str {
-        match name {
-            Name::Borrowed(name) => name,
-            Name::Unescaped => &self.reader.unescaped,
-        }
+    pub(in crate::decode) fn text(&self, name: Text<'de>) -> &str {
+        self.reader.text_of(name)
     }
 
     /// The value of the field, which must be a string.
@@ -62,18 +50,22 @@ impl<'r, 'de> Map<'r, 'de> {
         if self.reader.peek() != b'"' {
             return Err(self.reader.unexpected(&"a string"));
         }
-        match self.reader.string()? {
-            Text::Borrowed(text) | Text::Unescaped(text) => Ok(text),
-        }
+        let text = self.reader.string()?;
+        Ok(self.reader.text_of(text))
     }
 
     #[inline]
-    pub(in crate::decode) fn key(&mut self, name: Name<'de>) -> Key<'_, 'de> {
-        Key::new(self.reader, name)
+    pub(in crate::decode) fn key(&mut self, name: Text<'de>) -> Key<'_, 'de> {
+        self.reader.key(name)
+    }
+
+    /// To read on where it is.
+    pub(super) const fn into_reader(self) -> &'r mut Reader<'de> {
+        self.reader
     }
 
     #[inline(never)]
-    fn next_kept(&mut self) -> Result<Option<Name<'de>>, Problem> {
+    fn next_kept(&mut self) -> Result<Option<Text<'de>>, Problem> {
         loop {
             let is_first = std::mem::take(&mut self.is_first);
             let Some(name) = self.reader.next_name(is_first)? else {
@@ -120,7 +112,7 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
 impl<'de> Reader<'de> {
     /// Reads the next name of the object that it is in, and the colon behind it.
     #[inline(never)]
-    fn next_name(&mut self, is_first: bool) -> Result<Option<Name<'de>>, Problem> {
+    fn next_name(&mut self, is_first: bool) -> Result<Option<Text<'de>>, Problem> {
         match self.peek() {
             b'}' => return Ok(None),
             b',' if !is_first => {
@@ -132,7 +124,7 @@ impl<'de> Reader<'de> {
             b'"' if is_first => {}
             _ => return Err(self.misplaced()),
         }
-        let name = self.piece()?.map_or(Name::Unescaped, Name::Borrowed);
+        let name = self.text()?;
         if self.peek() != b':' {
             return Err(self.misplaced());
         }

@@ -21,7 +21,10 @@ impl<'de> Reader<'de> {
         match self.whole_number()? {
             Number::Positive(number) => visitor.visit_u64(number),
             Number::Negative(number) => visitor.visit_i64(number),
-            Number::Other => self.left(|from| from.deserialize_any(visitor)),
+            Number::Other => {
+                let start = self.raw()?;
+                self.left(start, |from| from.deserialize_any(visitor))
+            }
         }
     }
 

@@ -55,7 +55,9 @@ impl Problem {
         let part = &text.as_bytes()[start..];
         let line = match error.line() {
             0 | 1 => 0,
-            line => memchr_iter(b'\n', part).nth(line - 2).map_or(0, |at| at + 1),
+            line => memchr_iter(b'\n', part)
+                .nth(line - 2)
+                .map_or(0, |at| at + 1),
         };
         Self::syntax(start + line + error.column().saturating_sub(1))
     }

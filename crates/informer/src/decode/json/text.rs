@@ -5,11 +5,13 @@ use wide::u8x16;
 use super::{Problem, Reader};
 
 /// The text of a string.
-pub(super) enum Text<'de, 'r> {
+#[derive(Clone, Copy)]
+pub(in crate::decode) enum Text<'de> {
     /// A piece of the JSON.
     Borrowed(&'de str),
-    /// What escapes stand for is no piece of it.
-    Unescaped(&'r str),
+    /// It has escapes, and what they stand for is no piece of the JSON: what the reader unescaped
+    /// last.
+    Unescaped,
 }
 
 /// Where the first byte stands, from `at` on, that is not plain text: a quote, a backslash, a
@@ -17,7 +19,8 @@ pub(super) enum Text<'de, 'r> {
 #[inline]
 pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
     // Most strings are short, so that there is little to gain from wider ones.
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    while let Some((chunk, behind)) = rest.split_first_chunk::<16>() {
         let chunk = u8x16::new(*chunk);
         let stops = chunk.simd_eq(u8x16::splat(b'"'))
             | chunk.simd_eq(u8x16::splat(b'\\'))
@@ -27,45 +30,62 @@ pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
             return at + stops.trailing_zeros() as usize;
         }
         at += 16;
+        rest = behind;
     }
-    let rest = bytes.get(at..).unwrap_or_default();
     let stop = |byte: &u8| matches!(byte, b'"' | b'\\' | ..=0x1f);
     at + rest.iter().position(stop).unwrap_or(rest.len())
+}
+
+/// Where the string ends that begins at `at`, behind its quote, whatever is in it.
+pub(super) fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = plain(bytes, at);
+        match bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
 }
 
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
     /// Reads the string whose quote comes next.
-    #[inline]
-    pub(super) fn string(&mut self) -> Result<Text<'de, '_>, Problem> {
-        Ok(match self.piece()? {
-            Some(text) => Text::Borrowed(text),
-            None => Text::Unescaped(&self.unescaped),
-        })
+    #[inline(never)]
+    pub(super) fn string(&mut self) -> Result<Text<'de>, Problem> {
+        self.text()
     }
 
-    /// Reads the string whose quote comes next. None if it is no piece of the JSON; then it is
-    /// in `unescaped`.
-    #[inline(never)]
-    pub(super) fn piece(&mut self) -> Result<Option<&'de str>, Problem> {
+    /// The same, within whoever calls it.
+    #[inline]
+    pub(super) fn text(&mut self) -> Result<Text<'de>, Problem> {
         let start = self.at + 1;
         let end = plain(self.text.as_bytes(), start);
         if self.text.as_bytes().get(end) != Some(&b'"') {
-            return self.unescape(start, end).map(|()| None);
+            return self.unescape(start, end);
         }
         self.at = end + 1;
-        Ok(Some(&self.text[start..end]))
+        Ok(Text::Borrowed(&self.text[start..end]))
+    }
+
+    #[inline]
+    pub(super) fn text_of(&self, text: Text<'de>) -> &str {
+        match text {
+            Text::Borrowed(text) => text,
+            Text::Unescaped => &self.unescaped,
+        }
     }
 
     /// Reads the string that begins at `start` and is plain up to `stop`.
-    fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<(), Problem> {
+    #[inline(never)]
+    fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<Text<'de>, Problem> {
         self.unescaped.clear();
         loop {
             self.unescaped.push_str(&self.text[start..stop]);
             self.at = stop;
             match self.byte() {
-                b'"' => return Ok(()),
+                b'"' => return Ok(Text::Unescaped),
                 b'\\' => {
                     let meant = self.escape()?;
                     self.unescaped.push(meant);

@@ -2,10 +2,10 @@
 
 use serde::de::{
     Deserializer, Visitor,
-    value::{BorrowedStrDeserializer, MapAccessDeserializer, StrDeserializer},
+    value::{BorrowedStrDeserializer, StrDeserializer},
 };
 
-use super::{Problem, Reader, list::List, text::Text};
+use super::{Problem, Reader, Text, list::List, text::quoted, variant::Variant};
 
 /// How serde_json's `RawValue` asks to be given the text.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
@@ -25,7 +25,8 @@ macro_rules! numbers {
 macro_rules! left {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-            self.left(|from| from.$method(visitor))
+            let start = self.raw()?;
+            self.left(start, |from| from.$method(visitor))
         }
     )*};
 }
@@ -75,7 +76,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
         match self.string()? {
             Text::Borrowed(text) => visitor.visit_borrowed_str(text),
-            Text::Unescaped(text) => visitor.visit_str(text),
+            Text::Unescaped => visitor.visit_str(&self.unescaped),
         }
     }
 
@@ -96,7 +97,14 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
         match self.peek() {
             b'[' => self.list(visitor),
-            _ => self.left(|from| from.deserialize_bytes(visitor)),
+            b'"' => {
+                // They need not be text: serde_json takes lone surrogates, and what is no text.
+                let start = self.at;
+                self.at =
+                    quoted(self.text.as_bytes(), start + 1).ok_or_else(|| self.misplaced())?;
+                self.left(start, |from| from.deserialize_bytes(visitor))
+            }
+            _ => Err(self.unexpected(&visitor)),
         }
     }
 
@@ -139,7 +147,8 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Problem> {
         if name == RAW_VALUE {
-            return self.left(|from| from.deserialize_newtype_struct(name, visitor));
+            let start = self.raw()?;
+            return self.left(start, |from| from.deserialize_newtype_struct(name, visitor));
         }
         visitor.visit_newtype_struct(self)
     }
@@ -152,11 +161,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.list(visitor)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        _: usize,
-        visitor: V,
-    ) -> Result<V::Value, Problem> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Problem> {
         self.deserialize_seq(visitor)
     }
 
@@ -198,10 +203,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Problem> {
         match self.peek() {
-            b'{' => self.object(|map| visitor.visit_enum(MapAccessDeserializer::new(map))),
+            b'{' => self.object(|map| visitor.visit_enum(Variant(map))),
             b'"' => match self.string()? {
                 Text::Borrowed(text) => visitor.visit_enum(BorrowedStrDeserializer::new(text)),
-                Text::Unescaped(text) => visitor.visit_enum(StrDeserializer::new(text)),
+                Text::Unescaped => visitor.visit_enum(StrDeserializer::new(&self.unescaped)),
             },
             _ => Err(self.unexpected(&visitor)),
         }

@@ -126,3 +126,64 @@ fn scalars(text: &[u8], mut at: usize) -> Option<usize> {
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Lengths;
+
+    #[test]
+    fn elements_are_counted_before_they_are_read() {
+        check("[]", "0");
+        check("[ \n ]", "0");
+        check("[1]", "1");
+        check(r#"["a","]","\",",4 , null]"#, "5");
+        check(r#"[{"a":"[{"},{"b":[]} , {}]"#, "3 0");
+        check("[[1,2],[],[[3],[4,5]]]", "3 2 0 2 1 2");
+        check(r#"[{"a":{"b":[{},{}]}},{"c":[[7]]}]"#, "2 2 1 1");
+    }
+
+    #[test]
+    fn more_lists_than_are_counted_at_once_are_counted_too() {
+        let many = Lengths::NOTED * 3;
+        check(
+            &format!("[{}[[1]]]", "[[],{}],".repeat(many)),
+            &format!("{}{} 1 1", many + 1, " 2 0".repeat(many)),
+        );
+        let depth = 100;
+        check(
+            &format!("{}1{}", "[".repeat(depth), "]".repeat(depth)),
+            &vec!["1"; depth].join(" "),
+        );
+    }
+
+    #[test]
+    fn a_list_without_end_has_no_length() {
+        check("[1,2", "-");
+        check("[{},", "-");
+        check("[", "-");
+    }
+
+    #[test]
+    fn lists_that_are_stepped_over_are_not_asked_about() {
+        let text = br#"[{"a":[{},{}]},{"b":[{},{},{}]}]"#;
+        let mut lengths = Lengths::default();
+        assert_eq!(lengths.of(text, 0), Some(2));
+        assert_eq!(lengths.of(text, 20), Some(3));
+    }
+
+    /// What each list is told, in the order in which they begin.
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let mut lengths = Lengths::default();
+        let begins = text.match_indices('[').map(|(at, _)| at);
+        let quoted = |at: &usize| text[..*at].matches('"').count() % 2 == 1;
+        let said: Vec<String> = begins
+            .filter(|at| !quoted(at))
+            .map(|at| match lengths.of(text.as_bytes(), at) {
+                Some(length) => length.to_string(),
+                None => "-".to_owned(),
+            })
+            .collect();
+        assert_eq!(said.join(" "), expected, "{text}");
+    }
+}

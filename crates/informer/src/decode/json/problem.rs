@@ -138,3 +138,86 @@ impl Display for Problem {
 fn one_of(expected: &[&str]) -> String {
     format!("expected one of `{}`", expected.join("`, `"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, de::DeserializeOwned};
+
+    use crate::decode::json::Reader;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "it is only read")]
+    struct Pet {
+        name: String,
+        legs: u8,
+        weight: Option<f32>,
+        kind: Option<Kind>,
+        born: Option<(u16, u16)>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    enum Kind {
+        Cat,
+        Dog,
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        check::<Pet>(r#"{"name":"a"#, "line 1, column 11");
+        check::<Pet>("{\"name\":\"a\",\n \"legs\":}", "line 2, column 9");
+        check::<Pet>(r#"{"name":"a" "legs":4}"#, "line 1, column 13");
+        check::<Pet>(r#"{"name":"a","legs":4,}"#, "line 1, column 22");
+        check::<Pet>(r#"{"name":"a","legs":4} x"#, "line 1, column 23");
+        check::<Pet>(r#"{"name":"a\x","legs":4}"#, "line 1, column 12");
+        check::<Pet>("{\"name\":\"a\u{1}\",\"legs\":4}", "line 1, column 11");
+        check::<Pet>(r#"{"name":"a","legs":04}"#, "line 1, column 20");
+        check::<Pet>(r#"{"weight":1.x}"#, "line 1, column 13");
+        check::<serde::de::IgnoredAny>("[\n[],\n  [tru]]", "line 3, column 7");
+        check::<Vec<u8>>("[1,]", "line 1, column 4");
+        check::<Vec<u8>>("", "line 1, column 1");
+    }
+
+    #[test]
+    fn what_is_of_the_wrong_form_says_what_was_expected_and_not_what_it_is() {
+        check::<Pet>(
+            r#"{"name":["hunter2"]}"#,
+            "pet: invalid type, expected a string",
+        );
+        check::<Pet>(
+            r#"{"name":"x","legs":"x, expected y"}"#,
+            "pet: invalid type, expected u8",
+        );
+        check::<Pet>(
+            r#"{"name":"x","legs":300}"#,
+            "pet: invalid value, expected u8",
+        );
+        check::<Pet>(
+            r#"{"name":"x","legs":-1}"#,
+            "pet: invalid value, expected u8",
+        );
+        check::<Pet>(
+            r#"{"name":"x","legs":1.5}"#,
+            "pet: invalid type, expected u8",
+        );
+        check::<Pet>(r#"{"name":"x"}"#, "pet: missing field `legs`");
+        check::<Pet>(r#"{"kind":"Cow"}"#, "pet: expected one of `Cat`, `Dog`");
+        check::<Pet>(r#"{"born":[1]}"#, "pet: expected a tuple of size 2");
+        check::<Pet>(
+            r#"{"name":"x","name":"y"}"#,
+            "pet: not of the expected form",
+        );
+        check::<Pet>(
+            r#"{"hunter2":1}"#,
+            "pet: expected one of `name`, `legs`, `weight`, `kind`, `born`",
+        );
+    }
+
+    #[track_caller]
+    fn check<T: DeserializeOwned + std::fmt::Debug>(json: &str, expected: &str) {
+        let problem = Reader::read::<T>(json).expect_err(json);
+        let error = problem.at(json, "pet").to_string();
+        let error = error.strip_prefix("not valid JSON at ").unwrap_or(&error);
+        assert_eq!(error, expected, "{json}");
+    }
+}

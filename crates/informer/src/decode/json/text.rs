@@ -58,7 +58,11 @@ impl<'de> Reader<'de> {
     }
 
     /// The same, within whoever calls it.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "half of what is read are names of fields"
+    )]
+    #[inline(always)]
     pub(super) fn text(&mut self) -> Result<Text<'de>, Problem> {
         let start = self.at + 1;
         let end = plain(self.text.as_bytes(), start);
@@ -143,5 +147,42 @@ impl<'de> Reader<'de> {
         let byte = self.text.as_bytes().get(self.at);
         self.at += usize::from(byte.is_some());
         byte.copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{plain, quoted};
+
+    #[test]
+    fn plain_text_ends_at_the_first_byte_that_means_something() {
+        let long = "é".repeat(20);
+        for text in ["", "a", "0123456789abcdef", &*long] {
+            for stop in ["\"", "\\", "\n", "\u{1f}", "\0", ""] {
+                for behind in ["", "a\"", "0123456789abcdef\""] {
+                    if stop.is_empty() && !behind.is_empty() {
+                        continue;
+                    }
+                    let json = format!("{text}{stop}{behind}");
+                    assert_eq!(plain(json.as_bytes(), 0), text.len(), "{json:?}");
+                }
+            }
+        }
+        assert_eq!(plain(b"a\x7f ", 0), 3);
+        assert_eq!(plain(b"a", 7), 7);
+    }
+
+    #[test]
+    fn a_string_ends_at_a_quote_that_is_not_escaped() {
+        check(r#"a"b"#, Some(2));
+        check(r#"\"\\"b"#, Some(5));
+        check("\n\"", Some(2));
+        check(r"a\", None);
+        check("a", None);
+    }
+
+    #[track_caller]
+    fn check(text: &str, end: Option<usize>) {
+        assert_eq!(quoted(text.as_bytes(), 0), end, "{text:?}");
     }
 }

@@ -221,6 +221,8 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 impl<'de> Reader<'de> {
     #[inline]
     fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Problem> {
+        // Fields inside of lists cannot be named.
+        self.trim = None;
         self.nested(b']', |reader| visitor.visit_seq(List::new(reader)))
     }
 }

@@ -3,11 +3,11 @@
 //! It is our own because it must know places: it steps over fields that are dropped without a
 //! look at them, and tells each list how many elements will come, so that the list takes no
 //! more room than it needs (serde's lists otherwise grow by doubling, and a container of a Pod
-//! is two kilobytes). serde_json does not tell where it is, and what stood around it for that
-//! cost as much as half of a Pod's decoding; of the libraries that are faster, sonic-rs counts
-//! no elements and simd-json wants the text to write in, and neither skips.
+//! is two kilobytes). `serde_json` does not tell where it is, and to find out took a fifth of
+//! what a Pod cost; of its rivals, which read a Pod with 6 % more instructions (`sonic-rs`) or
+//! 11 % fewer (`simd-json`, which wants the text to write in), neither can be told what to skip.
 //!
-//! What is seldom is left to serde_json, on the piece of text that it concerns: fractions,
+//! What is seldom is left to `serde_json`, on the piece of text that it concerns: fractions,
 //! numbers of more than eighteen digits, bytes, raw values, and what nobody asked for. So the
 //! two agree on it.
 
@@ -39,12 +39,12 @@ use self::lengths::Lengths;
 pub(super) use self::{key::Key, map::Map, problem::Problem, text::Text};
 use super::{nesting::Nesting, trim::Node};
 
-/// How deep values may stand in each other, as with serde_json. A stack has an end.
+/// How deep values may stand in each other, as with `serde_json`. A stack has an end.
 const DEPTH: u8 = 127;
 
 /// Reads the one value that a text is. Its `Deserializer` is `&mut Reader`.
 ///
-/// *Promised.* What serde_json would make of the same text, or an error where it finds one.
+/// *Promised.* What `serde_json` would make of the same text, or an error where it finds one.
 /// Every list of objects, of lists, or of neither is told its length.
 ///
 /// *Not promised.* That fields that are dropped are valid.
@@ -188,7 +188,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Leaves what was stepped over since `start` to serde_json.
+    /// Leaves what was stepped over since `start` to `serde_json`.
     #[cold]
     fn left<T>(
         &self,

@@ -1,4 +1,4 @@
-//! The reader and serde_json, side by side: they agree on what is JSON, and on what it says.
+//! The reader and `serde_json`, side by side: they agree on what is JSON, and on what it says.
 
 use std::{collections::BTreeMap, fmt::Debug};
 

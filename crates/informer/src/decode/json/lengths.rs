@@ -66,39 +66,37 @@ impl Lengths {
         let mut nesting = Nesting::default();
         let (mut depth, mut list) = (0, 0);
         let (blocks, rest) = text[at..].as_chunks();
-        let mut last = [b' '; Nesting::BLOCK];
-        last[..rest.len()].copy_from_slice(rest);
-        for (number, block) in blocks.iter().chain([&last]).enumerate() {
+        let mut padded = [b' '; Nesting::BLOCK];
+        padded[..rest.len()].copy_from_slice(rest);
+        for (number, block) in blocks.iter().chain([&padded]).enumerate() {
             let mut brackets = nesting.brackets(block);
             while brackets != 0 {
                 let place = brackets.trailing_zeros() as usize;
                 brackets &= brackets - 1;
-                match block[place] {
-                    opening @ (b'{' | b'[') => {
-                        let within = &mut self.noted[list];
-                        within.elements += usize::from(depth == within.depth + 1);
-                        depth += 1;
-                        if opening == b'[' && self.count < Self::NOTED {
-                            self.noted[self.count] = Noted {
-                                at: at + number * Nesting::BLOCK + place,
-                                depth: depth - 1,
-                                within: list,
-                                elements: 0,
-                            };
-                            list = self.count;
-                            self.count += 1;
-                        }
+                let bracket = block[place];
+                if matches!(bracket, b'}' | b']') {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(());
                     }
-                    _ => {
-                        depth -= 1;
-                        if depth == 0 {
-                            return Some(());
-                        }
-                        if depth == self.noted[list].depth {
-                            list = self.noted[list].within;
-                        }
+                    if depth == self.noted[list].depth {
+                        list = self.noted[list].within;
                     }
+                    continue;
                 }
+                let within = &mut self.noted[list];
+                within.elements += usize::from(depth == within.depth + 1);
+                if bracket == b'[' && self.count < Self::NOTED {
+                    self.noted[self.count] = Noted {
+                        at: at + number * Nesting::BLOCK + place,
+                        depth,
+                        within: list,
+                        elements: 0,
+                    };
+                    list = self.count;
+                    self.count += 1;
+                }
+                depth += 1;
             }
         }
         None

@@ -40,7 +40,7 @@ impl Problem {
         Self::shape(format!("invalid type, expected {expected}"))
     }
 
-    /// What serde_json has to say of the part of `text` that begins at `start`.
+    /// What `serde_json` has to say of the part of `text` that begins at `start`.
     #[cold]
     pub(super) fn of(error: &serde_json::Error, text: &str, start: usize) -> Self {
         if error.is_data() {

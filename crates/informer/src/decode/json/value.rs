@@ -7,7 +7,7 @@ use serde::de::{
 
 use super::{Problem, Reader, Text, list::List, text::quoted, variant::Variant};
 
-/// How serde_json's `RawValue` asks to be given the text.
+/// How `serde_json`'s `RawValue` asks to be given the text.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 macro_rules! numbers {

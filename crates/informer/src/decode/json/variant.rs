@@ -1,5 +1,4 @@
-//! Variants of enums that hold something: an object of one field, which is the variant's name.
-//! *(pure)*
+//! Variants of enums: a name, or an object whose one field says what the variant holds. *(pure)*
 
 use serde::de::{DeserializeSeed, Deserializer as _, EnumAccess, VariantAccess, Visitor};
 

@@ -226,6 +226,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_json_says_where() {
+        let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
+        let json = "{\"metadata\":{\"name\":\"a\"},\n\"data\":{\"a\":\"b\",}}";
+        let error = decoder.object(json.as_bytes()).expect_err("a comma");
+        assert_eq!(error.to_string(), "not valid JSON at line 2, column 17");
+        let error = decoder.object(b"{}]").expect_err("more than an object");
+        assert_eq!(error.to_string(), "not valid JSON at line 1, column 3");
+    }
+
+    #[test]
     fn what_is_no_text_says_where() {
         let decoder = Decoder::<ConfigMap>::new(&(), Trim::default());
         let error = decoder

@@ -50,7 +50,7 @@ impl Lengths {
                 while self.next < self.count && self.noted[self.next].at < at {
                     self.next += 1;
                 }
-                if self.next == self.count || self.noted[self.next].at != at {
+                if self.next == self.count {
                     self.count(text, at)?;
                 }
                 self.next += 1;

@@ -73,6 +73,7 @@ impl<'r, 'de> Map<'r, 'de> {
             };
             let node = self.trim.and_then(|trim| trim.get(self.text(name)));
             if !matches!(node, Some(Node::Dropped)) {
+                // Set for each field anew, also where the one before was no object.
                 self.reader.trim = node.and_then(Node::fields);
                 return Ok(Some(name));
             }
@@ -97,12 +98,6 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Problem> {
-        if self.trim.is_some() {
-            let value = seed.deserialize(&mut *self.reader);
-            // Whatever the value was, nothing behind it is in it.
-            self.reader.trim = None;
-            return value;
-        }
         seed.deserialize(&mut *self.reader)
     }
 }

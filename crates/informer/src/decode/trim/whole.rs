@@ -145,3 +145,62 @@ impl<'de> MapAccess<'de> for Root<'_, 'de> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::api::DynamicObject;
+    use serde::Deserialize as _;
+
+    use crate::{Trim, decode::Types};
+
+    #[test]
+    fn what_is_left_out_is_filled_in() {
+        check(r#"{"metadata":{}}"#, "v1 Pod");
+        check(r#"{"metadata":{},"kind":"Pod"}"#, "v1 Pod");
+        check(r#"{"apiVersion":"v2","metadata":{}}"#, "v2 Pod");
+    }
+
+    #[test]
+    fn what_an_object_says_of_itself_stays() {
+        check(
+            r#"{"kind":"Pod","apiVersion":"v2","metadata":{}}"#,
+            "v2 Pod",
+        );
+        check(
+            r#"{"metadata":{},"kind":"P\u006fd","apiVersion":"v2"}"#,
+            "v2 Pod",
+        );
+        check(
+            r#"{"apiVersion":"v2","metadata":{"kind":"x"},"spec":{"apiVersion":"x"}}"#,
+            "v2 Pod",
+        );
+    }
+
+    #[test]
+    fn an_object_of_another_kind_is_refused() {
+        check(
+            r#"{"kind":"Secret","metadata":{}}"#,
+            "not of the expected form",
+        );
+        check(
+            r#"{"kind":7,"metadata":{}}"#,
+            "invalid type, expected a string",
+        );
+        check("[]", "invalid type, expected struct DynamicObject");
+    }
+
+    /// What a dynamic object is, or what is wrong with it.
+    #[track_caller]
+    fn check(json: &str, expected: &str) {
+        let (trim, types) = (Trim::default(), Types::new("v1", "Pod"));
+        let object = DynamicObject::deserialize(types.whole(&mut trim.reader(json)));
+        let said = match object {
+            Ok(object) => {
+                let types = object.types.expect("filled in");
+                format!("{} {}", types.api_version, types.kind)
+            }
+            Err(problem) => problem.to_string(),
+        };
+        assert_eq!(said, expected, "{json}");
+    }
+}

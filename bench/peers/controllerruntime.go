@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/windlass-rs/windlass/bench/peers/child"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,59 +21,59 @@ import (
 // controllerRuntime is a manager with one controller, once its reconciler was called for
 // every object. The reconciler takes its object from the cache, as nearly all of them do
 // first, and does nothing with it.
-func (j job) controllerRuntime(ctx context.Context, config *rest.Config, seen *seen) (following, error) {
-	manager, err := ctrl.NewManager(config, ctrl.Options{
+func controllerRuntime(ctx context.Context, job child.Job, seen *child.Seen) (child.Following, error) {
+	manager, err := ctrl.NewManager(config(job), ctrl.Options{
 		Metrics:        server.Options{BindAddress: "0"},
 		MapperProvider: mapper,
 	})
 	if err != nil {
-		return following{}, err
+		return child.Following{}, err
 	}
 	reader := manager.GetClient()
 	reconciler := reconcile.Func(func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-		object := j.object()
+		object := objectOf(job)
 		if err := reader.Get(ctx, request.NamespacedName, object); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		seen.object(object)
-		if seen.hangs(request.Name) {
+		seen.Object(object)
+		if seen.Hangs(request.Name) {
 			<-ctx.Done()
 		}
 		return ctrl.Result{}, nil
 	})
 	var options []builder.ForOption
-	if j.Keeps == "Metadata" {
+	if job.Keeps == "Metadata" {
 		options = append(options, builder.OnlyMetadata)
 	}
 	err = ctrl.NewControllerManagedBy(manager).
 		Named("noop").
-		For(j.object(), options...).
+		For(objectOf(job), options...).
 		Complete(reconciler)
 	if err != nil {
-		return following{}, err
+		return child.Following{}, err
 	}
 	go func() { _ = manager.Start(ctx) }()
-	seen.all(10 * time.Minute)
-	return following{
-		kept:     manager,
-		relisted: func() { seen.all(10 * time.Minute) },
+	seen.All(10 * time.Minute)
+	return child.Following{
+		Kept:     manager,
+		Relisted: func() { seen.All(10 * time.Minute) },
 	}, nil
 }
 
-func (j job) object() client.Object {
-	if j.Keeps == "Metadata" {
+func objectOf(job child.Job) client.Object {
+	if job.Keeps == "Metadata" {
 		object := new(metav1.PartialObjectMetadata)
-		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(j.typeName()))
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(typeName(job)))
 		return object
 	}
-	if j.Kind == "Pod" {
+	if job.Kind == "Pod" {
 		return new(corev1.Pod)
 	}
 	return new(corev1.ConfigMap)
 }
 
-func (j job) typeName() string {
-	if j.Kind == "Pod" {
+func typeName(job child.Job) string {
+	if job.Kind == "Pod" {
 		return "Pod"
 	}
 	return "ConfigMap"

@@ -22,6 +22,8 @@ pub(crate) enum Contender {
     ClientGo,
     /// controller-runtime's manager, with one controller.
     ControllerRuntime,
+    /// grafana-app-sdk's controller, or its informer.
+    GrafanaAppSdk,
     /// The real kube-apiserver with etcd, the peer of the embedded server.
     KubeApiserver,
     /// The same bytes read, and decoded once into what is kept, and nothing else.
@@ -86,11 +88,12 @@ pub(crate) struct Following {
 // === impl Contender ===
 
 impl Contender {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Windlass,
         Self::Runtime,
         Self::ClientGo,
         Self::ControllerRuntime,
+        Self::GrafanaAppSdk,
         Self::KubeApiserver,
         Self::Floor,
     ];
@@ -101,6 +104,7 @@ impl Contender {
             Self::Runtime => "kube-runtime",
             Self::ClientGo => "client-go",
             Self::ControllerRuntime => "controller-runtime",
+            Self::GrafanaAppSdk => "grafana-app-sdk",
             Self::KubeApiserver => "kube-apiserver",
             Self::Floor => "floor",
         }
@@ -108,7 +112,10 @@ impl Contender {
 
     /// Whether it is written in Go, and so measured by `bench/peers`.
     pub(crate) fn in_go(self) -> bool {
-        matches!(self, Self::ClientGo | Self::ControllerRuntime)
+        matches!(
+            self,
+            Self::ClientGo | Self::ControllerRuntime | Self::GrafanaAppSdk
+        )
     }
 
     /// Whether Windlass is compared with it, rather than both with it.

@@ -83,6 +83,7 @@ fn colour(who: &str) -> &'static str {
         "floor" => "#bbbbbb",
         "client-go" => "#5f8f4e",
         "controller-runtime" => "#8a63a6",
+        "grafana-app-sdk" => "#b5495b",
         _ => "#d9822b",
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The lines of one scenario:
-/// `NAME windlass=X peer=Y ratio=Z floor=F client-go=.. controller-runtime=..`.
+/// `NAME windlass=X peer=Y ratio=Z floor=F`, and the other peers by their names.
 ///
 /// The ratio is how many times better Windlass is than the first peer. A peer that is better
 /// than Windlass is named at the end.

@@ -33,10 +33,11 @@ struct Size {
 }
 
 /// Those whose store alone is measured.
-const STORES: [Contender; 4] = [
+const STORES: [Contender; 5] = [
     Contender::Windlass,
     Contender::Runtime,
     Contender::ClientGo,
+    Contender::GrafanaAppSdk,
     Contender::Floor,
 ];
 
@@ -44,10 +45,11 @@ const STORES: [Contender; 4] = [
 const RUST: [Contender; 3] = [Contender::Windlass, Contender::Runtime, Contender::Floor];
 
 /// Those whose handler is called, as one's own is.
-const CONTROLLERS: [Contender; 3] = [
+const CONTROLLERS: [Contender; 4] = [
     Contender::Windlass,
     Contender::Runtime,
     Contender::ControllerRuntime,
+    Contender::GrafanaAppSdk,
 ];
 
 const BOTH: [Kind; 2] = [Kind::Configmap, Kind::Pod];
@@ -228,8 +230,8 @@ impl Size {
             packed("P2-packed", &relist),
             packed("P3-packed", &update),
             decoded,
-            kept("P1-metadata", Keeps::Metadata, &list),
-            kept("P3-metadata", Keeps::Metadata, &update),
+            metadata("P1-metadata", &list),
+            metadata("P3-metadata", &update),
         ]
     }
 
@@ -278,7 +280,11 @@ impl Size {
         Scenario {
             name: format!("P6-{}", short(count)),
             served: Served::Nobody,
-            contenders: vec![Contender::Windlass, Contender::Runtime],
+            contenders: vec![
+                Contender::Windlass,
+                Contender::Runtime,
+                Contender::GrafanaAppSdk,
+            ],
             numbers: vec![
                 Number::SET_CANCEL,
                 Number::P50,
@@ -295,7 +301,11 @@ impl Size {
         let events = self.pick(2_000, 150);
         let task = Task::Isolation { events, rate: 100 };
         Scenario {
-            contenders: vec![Contender::Windlass, Contender::Runtime],
+            contenders: vec![
+                Contender::Windlass,
+                Contender::Runtime,
+                Contender::GrafanaAppSdk,
+            ],
             numbers: vec![Number::DELIVERED, Number::P99],
             repeats: 1,
             ..self.base("P7-broken-watch", Kind::Configmap, events, task)
@@ -356,6 +366,15 @@ fn kept(id: &str, keeps: Keeps, scenario: &Scenario) -> Scenario {
         keeps,
         ..scenario.clone()
     }
+}
+
+/// The same, with metadata only, among those who can ask for them.
+fn metadata(id: &str, scenario: &Scenario) -> Scenario {
+    let mut scenario = kept(id, Keeps::Metadata, scenario);
+    let contenders = &mut scenario.contenders;
+    // It reads whole objects of the kinds that it is given.
+    contenders.retain(|contender| *contender != Contender::GrafanaAppSdk);
+    scenario
 }
 
 fn streamed(scenario: Scenario) -> Scenario {

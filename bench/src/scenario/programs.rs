@@ -9,9 +9,13 @@ use crate::contender::Contender;
 /// Where they are; a contender without its program is not compared.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Programs {
-    /// The peers in Go, built from bench/peers.
+    /// client-go and controller-runtime, built from bench/peers.
     #[arg(long)]
     peers: Option<PathBuf>,
+
+    /// grafana-app-sdk, built from bench/peers/grafana.
+    #[arg(long)]
+    grafana_app_sdk: Option<PathBuf>,
 
     /// The real kube-apiserver, built from tests/kube-apiserver.
     #[arg(long)]
@@ -25,25 +29,24 @@ impl Programs {
     pub(crate) fn of(contender: Contender) -> Option<&'static str> {
         match contender {
             Contender::ClientGo | Contender::ControllerRuntime => Some("peers"),
+            Contender::GrafanaAppSdk => Some("grafana-app-sdk"),
             Contender::KubeApiserver => Some("kube-apiserver"),
             Contender::Windlass | Contender::Runtime | Contender::Floor => None,
         }
     }
 
-    pub(crate) fn peers(&self) -> Option<&Path> {
-        self.peers.as_deref()
-    }
-
-    pub(crate) fn kube_apiserver(&self) -> Option<&Path> {
-        self.kube_apiserver.as_deref()
+    /// The program of a contender; none if it is this one, or not there.
+    pub(crate) fn get(&self, contender: Contender) -> Option<&Path> {
+        match contender {
+            Contender::ClientGo | Contender::ControllerRuntime => self.peers.as_deref(),
+            Contender::GrafanaAppSdk => self.grafana_app_sdk.as_deref(),
+            Contender::KubeApiserver => self.kube_apiserver.as_deref(),
+            Contender::Windlass | Contender::Runtime | Contender::Floor => None,
+        }
     }
 
     /// Whether a contender can be compared.
     pub(crate) fn have(&self, contender: Contender) -> bool {
-        match contender {
-            Contender::ClientGo | Contender::ControllerRuntime => self.peers.is_some(),
-            Contender::KubeApiserver => self.kube_apiserver.is_some(),
-            Contender::Windlass | Contender::Runtime | Contender::Floor => true,
-        }
+        Self::of(contender).is_none() || self.get(contender).is_some()
     }
 }

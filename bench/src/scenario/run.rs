@@ -121,9 +121,9 @@ impl Runner {
         counted: bool,
     ) -> Result<Measured> {
         if let Task::Serve(load) = scenario.task {
-            let (program, arguments): (_, &[_]) = match self.programs.kube_apiserver() {
-                Some(program) if contender == Contender::KubeApiserver => (program, &[]),
-                _ => (&*self.timed, &["serve"]),
+            let (program, arguments): (_, &[_]) = match self.programs.get(contender) {
+                Some(program) => (program, &[]),
+                None => (&*self.timed, &["serve"]),
             };
             let measured = servers::measure(program, arguments, load);
             return self.runtime.block_on(measured);
@@ -143,10 +143,10 @@ impl Runner {
             lists: scenario.lists,
             url: url.or_else(|| embedded.map(Listening::url)),
         };
-        let program = match self.programs.peers() {
-            Some(peers) if contender.in_go() => peers,
-            _ if counted => &self.counted,
-            _ => &self.timed,
+        let program = match self.programs.get(contender) {
+            Some(program) => program,
+            None if counted => &self.counted,
+            None => &self.timed,
         };
         let output = Command::new(program)
             .arg("child")

@@ -1,4 +1,4 @@
-package main
+package child
 
 import (
 	"os"
@@ -23,8 +23,14 @@ type moment struct {
 	residentKept uint64
 }
 
+// now is a moment, after a collection.
 func now() moment {
 	runtime.GC()
+	return glance()
+}
+
+// glance is a moment as it is.
+func glance() moment {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return moment{

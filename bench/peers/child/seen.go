@@ -1,14 +1,11 @@
-package main
+package child
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // firstVersion is the version of the first object, as in bench/src/objects.rs.
@@ -17,8 +14,8 @@ const firstVersion = 1_000_000_000
 // sent is the annotation that says when an event was sent.
 const sent = "bench/sent"
 
-// seen is what the handlers of one child saw, as in bench/src/seen.rs.
-type seen struct {
+// Seen is what the handlers of one child saw, as in bench/src/seen.rs.
+type Seen struct {
 	calls atomic.Int64
 	// An object is done once it is seen in a version from this one on.
 	wanted   atomic.Uint64
@@ -35,8 +32,15 @@ type seen struct {
 	late []uint64
 }
 
-func newSeen(count int) *seen {
-	seen := &seen{
+// Object is what a handler looks at.
+type Object interface {
+	GetName() string
+	GetResourceVersion() string
+	GetAnnotations() map[string]string
+}
+
+func newSeen(count int) *Seen {
+	seen := &Seen{
 		finished: make([]atomic.Bool, count),
 		complete: make(chan struct{}, 1),
 		late:     make([]uint64, 0, 1<<16),
@@ -46,8 +50,8 @@ func newSeen(count int) *seen {
 	return seen
 }
 
-// object notes that a handler was entered with it.
-func (s *seen) object(object metav1.Object) {
+// Object notes that a handler was entered with it.
+func (s *Seen) Object(object Object) {
 	s.calls.Add(1)
 	index, known := indexOf(object.GetName())
 	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
@@ -72,8 +76,8 @@ func (s *seen) object(object metav1.Object) {
 	}
 }
 
-// hangs is whether the handler of this object never returns.
-func (s *seen) hangs(name string) bool {
+// Hangs is whether the handler of this object never returns.
+func (s *Seen) Hangs(name string) bool {
 	if !s.hang.Load() {
 		return false
 	}
@@ -81,8 +85,8 @@ func (s *seen) hangs(name string) bool {
 	return known && int64(index) == s.apart.Load()
 }
 
-// all waits until every object was seen in the version that is wanted, and says whether it was.
-func (s *seen) all(patience time.Duration) bool {
+// All waits until every object was seen in the version that is wanted, and says whether it was.
+func (s *Seen) All(patience time.Duration) bool {
 	timeout := time.After(patience)
 	for s.left.Load() > 0 {
 		select {
@@ -95,7 +99,7 @@ func (s *seen) all(patience time.Duration) bool {
 }
 
 // want wants every object again, in a version from wanted on; count of them.
-func (s *seen) want(wanted uint64, count int) {
+func (s *Seen) want(wanted uint64, count int) {
 	for index := range s.finished {
 		s.finished[index].Store(false)
 	}
@@ -107,21 +111,15 @@ func (s *seen) want(wanted uint64, count int) {
 	s.lock.Unlock()
 }
 
-func (s *seen) done(objects int) int {
+func (s *Seen) done(objects int) int {
 	return objects - int(s.left.Load())
 }
 
 // lateness notes how late the calls were.
-func (s *seen) lateness(measured numbers, half, nearlyAll string) {
+func (s *Seen) lateness(measured numbers, half, nearlyAll string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if len(s.late) == 0 {
-		return
-	}
-	slices.Sort(s.late)
-	last := len(s.late) - 1
-	measured[half] = float64(s.late[last*500/1000]) / 1e3
-	measured[nearlyAll] = float64(s.late[last*990/1000]) / 1e3
+	note(s.late, measured, half, nearlyAll)
 }
 
 // updateVersion is the version of an update, as in bench/src/server.rs.

@@ -1,0 +1,258 @@
+// Package child is what a peer that is written in Go does as a child of the benchmark: it is
+// told what to do as JSON, does it in a process of its own, and prints what it measured.
+//
+// bench/src/child.rs is the other side of this: what a task is and between which two moments
+// it is measured stands there, and is the same here. Who is measured does not stand here, and
+// nothing of Kubernetes does, so that each peer is built with the modules that it asks for.
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Contender is who is measured.
+type Contender struct {
+	// Follow has it follow a kind in the background, and returns once it is whole.
+	Follow func(context.Context, Job, *Seen) (Following, error)
+	// Queue starts what it has to call handlers with; nil where that is not measured.
+	Queue func(ctx context.Context, count int, call Call) (Queue, error)
+}
+
+// Job is what a child is told to do.
+type Job struct {
+	Contender string `json:"contender"`
+	Task      Task   `json:"task"`
+	Keeps     string `json:"keeps"`
+	Kind      string `json:"kind"`
+	Count     int    `json:"count"`
+	Lists     string `json:"lists"`
+	URL       string `json:"url"`
+}
+
+// Task is what is measured: a name, and for most of them how many updates, and how many of
+// them a second.
+type Task struct {
+	Name   string
+	Events int    `json:"events"`
+	Rate   int    `json:"rate"`
+	By     string `json:"by"`
+}
+
+// Following is a contender that follows a kind, in the background.
+type Following struct {
+	// Relisted returns when the next whole picture has been taken.
+	Relisted func()
+	// Kept is what must not be collected while memory is measured.
+	Kept any
+}
+
+// quiet is long enough that what was begun is done.
+const quiet = 200 * time.Millisecond
+
+// Main does what the command line says, with the contender that it names.
+func Main(contenders map[string]Contender) {
+	if len(os.Args) != 3 || os.Args[1] != "child" {
+		fmt.Fprintf(os.Stderr, "usage: %s child JOB\n", os.Args[0])
+		os.Exit(2)
+	}
+	measured, err := run([]byte(os.Args[2]), contenders)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"numbers": measured})
+}
+
+func run(text []byte, contenders map[string]Contender) (numbers, error) {
+	var job Job
+	if err := json.Unmarshal(text, &job); err != nil {
+		return nil, err
+	}
+	contender, known := contenders[job.Contender]
+	if !known {
+		return nil, fmt.Errorf("no peer here is called %q", job.Contender)
+	}
+	// It must be set before the first client is made.
+	streamed := "false"
+	if job.Lists == "Streamed" {
+		streamed = "true"
+	}
+	if err := os.Setenv("KUBE_FEATURE_WatchListClient", streamed); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	if job.Task.Name == "Retries" && contender.Queue != nil {
+		return retries(ctx, job.Count, contender.Queue)
+	}
+	return job.measure(ctx, contender)
+}
+
+// Handles is whether handlers of a controller are called, rather than listeners of a store.
+func (j Job) Handles() bool {
+	switch j.Task.Name {
+	case "Start", "Handle", "Isolation", "Disturbed":
+		return true
+	default:
+		return false
+	}
+}
+
+// Listens is whether anybody is told of what a store holds.
+func (j Job) Listens() bool {
+	return j.Task.Name != "Sync"
+}
+
+func (j Job) measure(ctx context.Context, contender Contender) (numbers, error) {
+	// What is made once by the first request is not the contender's.
+	if answer, err := http.Get(j.URL + "/version"); err == nil {
+		_ = answer.Body.Close()
+	}
+	time.Sleep(quiet)
+
+	measured := numbers{}
+	seen := newSeen(j.Count)
+	watcher := watchMemory()
+	begun := now()
+	following, err := contender.Follow(ctx, j, seen)
+	if err != nil {
+		return nil, err
+	}
+	begun.cost(j.Count, measured)
+	time.Sleep(quiet)
+	begun.growth(j.Count, measured, watcher.most())
+
+	switch j.Task.Name {
+	case "Sync":
+	case "Start":
+		measured["calls"] = float64(seen.calls.Load())
+	case "Relist":
+		watcher.forget()
+		seen.want(0, j.Count)
+		again := now()
+		if err := j.post("/bench/expire"); err != nil {
+			return nil, err
+		}
+		following.Relisted()
+		again.cost(j.Count, measured)
+		time.Sleep(quiet)
+		measured["calls"] = float64(seen.calls.Load())
+		most := float64(watcher.most()) - float64(begun.heap)
+		measured["relist_peak_bytes"] = max(most, 0) / float64(j.Count)
+	case "Stream", "Handle", "Isolation":
+		if err := j.updates(seen, measured); err != nil {
+			return nil, err
+		}
+	case "Disturbed":
+		if err := j.disturbed(seen, measured); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("%s does no %q", j.Contender, j.Task.Name)
+	}
+	keep(following.Kept)
+	return measured, nil
+}
+
+// updates is updates of one object after the other.
+func (j Job) updates(seen *Seen, measured numbers) error {
+	events, rate := j.Task.Events, j.Task.Rate
+	objects := min(events, j.Count)
+	patience := 10 * time.Minute
+	isolation := j.Task.Name == "Isolation"
+	if isolation {
+		patience = j.patience()
+	}
+	seen.want(updateVersion(j.Count, events-objects), objects)
+	begun := now()
+	if err := j.post(fmt.Sprintf("/bench/go?events=%d&rate=%d", events, rate)); err != nil {
+		return err
+	}
+	if !seen.All(patience) && !isolation {
+		return fmt.Errorf("not every event came")
+	}
+	begun.cost(events, measured)
+	measured["calls"] = float64(seen.calls.Load())
+	measured["delivered"] = float64(seen.done(objects))
+	seen.lateness(measured, "p50_us", "p99_us")
+	return nil
+}
+
+// disturbed is a quiet run, and the same beside one object that is trouble.
+func (j Job) disturbed(seen *Seen, measured numbers) error {
+	events, rate := j.Task.Events, j.Task.Rate
+	patience := j.patience()
+	seen.apart.Store(int64(j.Count - 1))
+	seen.want(updateVersion(j.Count, 0), events)
+	if err := j.post(fmt.Sprintf("/bench/go?events=%d&rate=%d", events, rate)); err != nil {
+		return err
+	}
+	if !seen.All(patience) {
+		return fmt.Errorf("not every event of the quiet run came")
+	}
+	seen.lateness(measured, "quiet_p50_us", "quiet_p99_us")
+
+	seen.want(updateVersion(j.Count, events), events)
+	seen.hang.Store(j.Task.By == "Hanging")
+	hot := hotRate(j.Task.By)
+	if err := j.post(fmt.Sprintf("/bench/go?events=%d&rate=%d&hot=%d", events, rate, hot)); err != nil {
+		return err
+	}
+	_ = seen.All(patience)
+	measured["delivered"] = float64(seen.done(events))
+	// Where one of a hundred never came, there is no such number.
+	if seen.done(events)*100 < events*99 {
+		return nil
+	}
+	seen.lateness(measured, "p50_us", "p99_us")
+	if quiet := measured["quiet_p99_us"]; quiet > 0 {
+		measured["slowdown"] = measured["p99_us"] / quiet
+	}
+	return nil
+}
+
+// patience is how long the updates take, and two seconds.
+func (j Job) patience() time.Duration {
+	return 2*time.Second + time.Duration(j.Task.Events/max(j.Task.Rate, 1))*time.Second
+}
+
+// hotRate is how often the object that is trouble is updated.
+func hotRate(by string) int {
+	if by == "Hot" {
+		return 1000
+	}
+	return 1
+}
+
+func (j Job) post(path string) error {
+	answer, err := http.Post(j.URL+path, "", nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return nil
+}
+
+// UnmarshalJSON reads "Sync" and {"Stream":{"events":1000,"rate":0}}.
+func (t *Task) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &t.Name) == nil {
+		return nil
+	}
+	type fields Task
+	var tagged map[string]fields
+	if err := json.Unmarshal(text, &tagged); err != nil {
+		return err
+	}
+	for name, fields := range tagged {
+		*t = Task(fields)
+		t.Name = name
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+// Command grafana is grafana-app-sdk, as a child of the benchmark.
+package main
+
+import (
+	"io"
+
+	"github.com/windlass-rs/windlass/bench/peers/child"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	klog.SetOutput(io.Discard)
+	klog.LogToStderr(false)
+	child.Main(map[string]child.Contender{
+		"GrafanaAppSdk": {Follow: follow, Queue: startRetries},
+	})
+}

@@ -31,8 +31,11 @@ pub(crate) struct Bench {
     only: Option<String>,
 }
 
-/// Where the peers in Go are.
+/// Where client-go and controller-runtime are.
 const PEERS: &str = "bench/peers";
+
+/// Where grafana-app-sdk is, with modules of its own.
+const GRAFANA: &str = "bench/peers/grafana";
 
 /// A real server that is built already, as for the behaviour suite.
 const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
@@ -53,7 +56,14 @@ impl Bench {
         let mut command = self.command(&repository)?;
         for need in String::from_utf8_lossy(&needs.stdout).lines() {
             let (who, built) = match need {
-                "peers" => ("the peers in Go are", peers(&repository)),
+                "peers" => (
+                    "client-go and controller-runtime are",
+                    peer(&repository, PEERS, "bench-peers/peers"),
+                ),
+                "grafana-app-sdk" => (
+                    "grafana-app-sdk is",
+                    peer(&repository, GRAFANA, "bench-peers/grafana"),
+                ),
                 "kube-apiserver" => ("kube-apiserver is", real_server(&repository)),
                 _ => return Err(format!("nobody knows how to build {need:?}").into()),
             };
@@ -108,11 +118,12 @@ fn build(repository: &Repository) -> Result<bool> {
     Ok(ran.status.success())
 }
 
-fn peers(repository: &Repository) -> Result<PathBuf> {
-    let program = Program::read(repository, PEERS, "bench-peers/peers")?;
-    match program.missing("them") {
+/// Builds the peers in Go that are in this folder.
+fn peer(repository: &Repository, folder: &'static str, binary: &str) -> Result<PathBuf> {
+    let program = Program::read(repository, folder, binary)?;
+    match program.missing(folder) {
         Some(reason) => Err(reason.into()),
-        None => program.build("the peers in Go", "-s -w"),
+        None => program.build(folder, "-s -w"),
     }
 }
 

@@ -110,8 +110,17 @@ impl Program {
         let Ok(built) = modified(&self.binary) else {
             return false;
         };
-        newest_source(&self.folder).is_ok_and(|newest| newest <= built)
+        let beside = folders(&self.go_mod).map(|it| self.folder.join(it));
+        let mut all = std::iter::once(self.folder.clone()).chain(beside);
+        all.all(|it| newest_source(&it).is_ok_and(|newest| newest <= built))
     }
+}
+
+/// The folders of this repository that a `go.mod` takes modules from.
+fn folders(go_mod: &str) -> impl Iterator<Item = &str> {
+    let modules = go_mod.lines().filter_map(|line| line.split_once("=> "));
+    let modules = modules.map(|(_, module)| module.trim());
+    modules.filter(|module| module.starts_with('.'))
 }
 
 fn newest_source(folder: &Path) -> io::Result<SystemTime> {
@@ -140,7 +149,7 @@ fn numbers(version: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::numbers;
+    use super::{folders, numbers};
 
     #[test]
     fn versions_of_go_compare_as_numbers() {
@@ -148,5 +157,11 @@ mod tests {
         assert!(numbers("1.26.8") >= numbers("1.26.0"));
         assert!(numbers("1.27") >= numbers("1.26.0"));
         assert!(numbers("") < numbers("1.26.0"));
+    }
+
+    #[test]
+    fn a_module_in_a_folder_is_a_source_and_one_from_elsewhere_is_not() {
+        let go_mod = "go 1.26.0\nreplace a/child => ../child\n\tb => k8s.io/b v1.2.3\n";
+        assert_eq!(folders(go_mod).collect::<Vec<_>>(), ["../child"]);
     }
 }

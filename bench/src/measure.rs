@@ -95,6 +95,11 @@ pub(crate) fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
+/// How long this process has computed, on all its threads.
+pub(crate) fn processor_time() -> Duration {
+    Duration::from_nanos(nanoseconds(ClockId::ProcessCPUTime))
+}
+
 /// A line of what Linux knows of this process, in bytes; none elsewhere.
 fn status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

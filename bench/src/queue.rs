@@ -17,7 +17,7 @@ use self::handler::{Does, Handler};
 use crate::{
     Result,
     contender::Contender,
-    measure::{Measured, Meter, Moment, float},
+    measure::{Measured, Meter, Moment, float, processor_time},
 };
 
 /// A contender whose store has all objects, and whose queue is empty.
@@ -80,8 +80,8 @@ pub(crate) async fn reconciles(
         let begun = Moment::now(meter);
         queue.offer_all()?;
         idle().await;
-        begun.growth(count, &mut measured);
         begun.cost(count, &mut measured);
+        begun.growth(count, &mut measured);
         let offered = measured.get("allocations").unwrap_or_default();
         offer += measured.get("cpu_us").unwrap_or_default();
         let begun = Moment::now(meter);
@@ -154,6 +154,23 @@ pub(crate) async fn retries(
     Ok(measured)
 }
 
+/// Reconciles that do nothing, so many rounds of them: for whoever counts instructions, which
+/// are those of two rounds less those of one.
+pub(crate) async fn rounds(contender: Contender, count: usize, rounds: usize) -> Result<Measured> {
+    let handler = Arc::new(Handler::new(count));
+    let queue = start(contender, count, &handler).await?;
+    for _ in 0..rounds {
+        handler.expect(count, Does::Nothing);
+        handler.close();
+        queue.offer_all()?;
+        idle().await;
+        handler.open();
+        handler.all().await;
+        idle().await;
+    }
+    Ok(Measured::default())
+}
+
 async fn start(
     contender: Contender,
     count: usize,
@@ -189,13 +206,12 @@ fn index_of(object: &ConfigMap) -> Option<usize> {
 async fn idle() {
     /// Long enough to see that nothing happens, and a share of it that is nothing.
     const WHILE: Duration = Duration::from_millis(20);
-    const NOTHING: f64 = 500.0;
+    const NOTHING: Duration = Duration::from_micros(500);
     loop {
-        let begun = Moment::now(None);
+        // Not a whole moment: what it reads of the process would be in what is measured.
+        let begun = processor_time();
         sleep(WHILE).await;
-        let mut spent = Measured::default();
-        begun.cost(1, &mut spent);
-        if spent.get("cpu_us").is_some_and(|spent| spent < NOTHING) {
+        if processor_time() - begun < NOTHING {
             return;
         }
     }

@@ -46,6 +46,8 @@ pub enum ResourceAction {
 // === impl Action ===
 
 impl Action {
+    pub(crate) const ALL: [Self; 4] = [Self::Created, Self::Updated, Self::Deleted, Self::Resynced];
+
     /// What `event` calls handlers for; none for [`Event::Synced`], which is about no object.
     #[must_use]
     pub fn of<K: ?Sized>(event: &Event<K>) -> Option<Self> {

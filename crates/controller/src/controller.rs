@@ -16,10 +16,12 @@ mod builder;
 mod feed;
 mod mapping;
 mod notice;
+mod room;
 
 // Out of the queue, and to the handlers.
 mod clock;
 mod engine;
+mod known;
 mod sync;
 mod turn;
 
@@ -329,6 +331,7 @@ impl InformerController {
                 if let Some(shared) = shared.upgrade() {
                     let engine = &shared.engine;
                     shared.metrics.queue(engine.depth(), engine.pending());
+                    shared.kinds.read().iter().for_each(|kind| kind.show());
                 }
             };
             let labelled = Labelled::new(collector, "controller", self.name(), refresh);

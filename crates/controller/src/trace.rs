@@ -5,7 +5,7 @@
 #[cfg(not(feature = "opentelemetry"))]
 mod untraced;
 
-use tracing::{Span, field::Empty, info_span};
+use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 use windlass_informer::ObjectKey;
 
 #[cfg(not(feature = "opentelemetry"))]
@@ -30,6 +30,9 @@ pub(crate) fn event(
     event: &AnyEvent,
     from: &Origin,
 ) -> Span {
+    if is_unseen() {
+        return Span::none();
+    }
     let object = event.object();
     // Asked for by a span that somebody wants to see: to look into the object is what costs.
     let uid = || object.and_then(|object| object.uid_text());
@@ -71,6 +74,9 @@ pub(crate) fn event(
 /// One call being made again: of one that failed, in the trace of its event; of one that asked
 /// for it, in a trace of its own.
 pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<Owed>) -> Span {
+    if is_unseen() {
+        return Span::none();
+    }
     let span = info_span!(
         "controller-retry",
         kind,
@@ -88,6 +94,9 @@ pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<Owed>) -> Spa
 
 /// One handler or mapper being called.
 pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -> Span {
+    if is_unseen() {
+        return Span::none();
+    }
     let action = action.as_str();
     match role {
         Role::Watcher => info_span!(
@@ -143,4 +152,10 @@ pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
 /// told, stands for it.
 pub(crate) fn folded(told: &Span) {
     told.record("outcome", "folded");
+}
+
+/// Whether nobody wants to see spans. Not left to `tracing`: where no subscriber is set and its
+/// feature `log` is, which kube sets, it works out all fields, and tells `log` of each poll.
+fn is_unseen() -> bool {
+    LevelFilter::current() < LevelFilter::INFO
 }

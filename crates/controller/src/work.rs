@@ -23,6 +23,8 @@ use crate::{
 
 /// A watcher or a reconciler, whatever the type of its objects and errors.
 pub(crate) trait Handle: Send + Sync {
+    /// Calls it. Its code is called by the future and not before, so that a handler that panics
+    /// before its first `await` is caught too.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
 
     /// Whether it is to be told of `event`.
@@ -65,9 +67,7 @@ pub(crate) async fn call(
     call: Call,
     limit: Option<Duration>,
 ) -> Result<Outcome, Failed> {
-    // The call is made inside of the future, so that a handler that panics before its first
-    // `await` is caught too.
-    let called = AssertUnwindSafe(async { handler.code.call(call).await }).catch_unwind();
+    let called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
     let ended = match limit {
         None => called.await,
         Some(limit) => match tokio::time::timeout(limit, called).await {

@@ -4,7 +4,7 @@
 //! to see is [`Span::none`]: it costs a look at a flag, and what its fields would be is not
 //! worked out.
 
-use tracing::{Span, field::Empty, info_span};
+use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
 use crate::{Event, ObjectKey, Stored, watch::Ask};
 
@@ -49,7 +49,7 @@ pub(crate) fn ended(request: &Span, outcome: &str) {
 
 /// One event being told to all subscribers: the root of the trace of whatever comes of it.
 pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
-    let Some(object) = event.object() else {
+    let Some(object) = event.object().filter(|_| !is_unseen()) else {
         return Span::none();
     };
     // Asked for by a span that somebody wants to see: to look into the object is what costs.
@@ -93,4 +93,10 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
         ),
         Event::Synced => Span::none(),
     }
+}
+
+/// Whether nobody wants to see spans. Not left to `tracing`: where no subscriber is set and its
+/// feature `log` is, which kube sets, it works out all fields, and tells `log` of each poll.
+fn is_unseen() -> bool {
+    LevelFilter::current() < LevelFilter::INFO
 }

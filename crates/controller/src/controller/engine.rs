@@ -46,18 +46,27 @@ pub(crate) struct Held<E: About, P: About> {
 // === impl Engine ===
 
 impl<E: About, P: About> Engine<E, P> {
-    /// Notes that something happened to the object of `key`.
+    /// Notes what happened to objects, one after the other, under one lock. Returns the places
+    /// of those events which another one, not told yet, tells too.
     pub(crate) fn offer(
         &self,
-        key: LaneKey,
-        offer: Offer<E>,
-        fold: impl FnOnce(&mut E, E) -> Option<E>,
-    ) -> Offered {
-        let offered = self.schedule.lock().offer(key, offer, fold);
-        if offered == Offered::Queued {
+        offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
+        mut fold: impl FnMut(&mut E, E) -> Option<E>,
+    ) -> Vec<usize> {
+        let mut folded = Vec::new();
+        let ready = {
+            let mut schedule = self.schedule.lock();
+            for (at, (key, offer)) in offers.into_iter().enumerate() {
+                if schedule.offer(key, offer, &mut fold) == Offered::Folded {
+                    folded.push(at);
+                }
+            }
+            schedule.ready() > 0
+        };
+        if ready {
             self.ready.notify_one();
         }
-        offered
+        folded
     }
 
     /// Has a call made later, for an object that may be in nobody's hands.
@@ -218,10 +227,12 @@ impl<E: About, P: About> Held<E, P> {
         &self.turn().work
     }
 
-    /// What is to be done, to note how far it came.
-    pub(crate) fn work_mut(&mut self) -> &mut Work<E, P> {
+    /// Whose turn it is; what is to be done, to note how far it came; and the calls that are to
+    /// be made later, to note another.
+    pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
         let turn = self.turn.as_mut();
-        &mut turn.expect("a turn is there until it is given back").work
+        let turn = turn.expect("a turn is there until it is given back");
+        (&turn.key, &mut turn.work, &mut self.owed)
     }
 
     /// Notes a call that is to be made later.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,8 +10,8 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 use windlass_informer::{
     Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
     Stored, Told,
@@ -19,12 +20,14 @@ use windlass_informer::{
 use super::{
     Shared,
     mapping::{self, Woken},
-    notice::{Notice, Room},
+    notice::Notice,
+    room::{Rooms, Space},
 };
 use crate::{
     Action, AnyObject,
+    metrics::KindMetrics,
     route::KindId,
-    schedule::{Class, LaneKey, Offer, Offered},
+    schedule::{Class, LaneKey, Moment, Offer},
     trace::{self, Origin},
 };
 
@@ -69,6 +72,25 @@ pub(crate) struct Typed<K: Stored> {
     synced: AtomicBool,
     woken: Woken,
 }
+
+/// The way from an informer of `K`s into the queue.
+struct Way<'a, K: Stored> {
+    feed: &'a Typed<K>,
+    into: &'a Shared,
+    kind: KindId,
+    metrics: &'a KindMetrics,
+}
+
+/// An event on that way, and the span in which it was told.
+struct Coming {
+    key: LaneKey,
+    offer: Offer<Notice>,
+    span: Span,
+}
+
+/// How many events are taken and queued at once, at most: so many that what they have in common
+/// costs next to nothing, and so few that nobody waits for the lock for long.
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
 // === impl Typed ===
 
@@ -136,76 +158,108 @@ impl<K: Stored> Feed for Typed<K> {
         // Before the informer runs, so that its first list is told once.
         let mut events = self.informer.subscribe();
         self.woken.listen(events.recall());
-        let queue = Arc::new(Semaphore::new(into.settings.queue.get()));
+        let space = Space::new(into.settings.queue);
         async move {
             let metrics = into.kind_metrics(kind);
+            let way = Way {
+                feed: &self,
+                into: &into,
+                kind,
+                metrics: &metrics,
+            };
+            let (mut told, mut coming) = (Vec::new(), Vec::new());
             let pump = async {
-                // The room first: nothing is ever in our hands that has no place in the queue.
-                while let Some(room) = Room::of(&queue).await {
-                    let Some(told) = events.told().await else {
+                loop {
+                    // The room first: nothing is ever in our hands that has no place in the queue.
+                    let mut rooms = space.take(AT_ONCE).await;
+                    if events.told_many(&mut told, rooms.left()).await == 0 {
                         break;
-                    };
-                    let Told {
-                        key,
-                        event,
-                        span,
-                        recalled,
-                        ..
-                    } = told;
-                    if let Event::Synced = event {
-                        self.synced.store(true, Ordering::Release);
                     }
-                    // Without a key it is about no object.
-                    let Some(key) = key else {
-                        continue;
-                    };
-                    let event = event.map(|object| object as Arc<dyn AnyObject>);
-                    let Some(action) = Action::of(&event) else {
-                        continue;
-                    };
-                    metrics.came(action);
-                    let class = match action {
-                        Action::Resynced if recalled => {
-                            self.woken.take(&key).unwrap_or(Class::Live)
-                        }
-                        Action::Resynced => Class::Resync,
-                        Action::Created if !self.synced.load(Ordering::Relaxed) => Class::FirstList,
-                        Action::Deleted => {
-                            self.woken.take(&key);
-                            Class::Live
-                        }
-                        _ => Class::Live,
-                    };
-                    if !recalled {
-                        mapping::map(&into, kind, &event, class, &span);
-                    }
-                    let offer = Offer {
-                        class,
-                        asked: false,
-                        event: Notice {
-                            received: into.engine.now(),
-                            told: None,
-                            room: Some(room),
-                            origin: Origin::of(&span),
-                            resynced: false,
-                            event,
-                        },
-                    };
-                    let key = LaneKey { kind, object: key };
-                    let delivery = into.settings.delivery;
-                    let mut rest = None;
-                    let offered = (into.engine).offer(key, offer, |older, newer| {
-                        delivery.fold(older, newer, &mut rest)
-                    });
-                    if offered == Offered::Queued {
-                        metrics.queued();
-                    } else {
-                        trace::folded(&span);
-                    }
+                    let now = into.engine.now();
+                    let told = told.drain(..);
+                    coming.extend(told.filter_map(|told| way.begin(told, now, &mut rooms)));
+                    way.end(&mut coming);
                 }
             };
             stop.run_until_cancelled(pump).await;
         }
         .boxed()
+    }
+}
+
+// === impl Way ===
+
+impl<K: Stored> Way<'_, K> {
+    /// What is told, as it is queued; none if it is about no object.
+    fn begin(&self, told: Told<K>, received: Moment, rooms: &mut Rooms) -> Option<Coming> {
+        let Self { feed, .. } = self;
+        let Told {
+            key,
+            event,
+            span,
+            recalled,
+            ..
+        } = told;
+        if let Event::Synced = event {
+            feed.synced.store(true, Ordering::Release);
+        }
+        // Without a key it is about no object.
+        let key = key?;
+        let event = event.map(|object| object as Arc<dyn AnyObject>);
+        let action = Action::of(&event)?;
+        let class = match action {
+            Action::Resynced if recalled => feed.woken.take(&key).unwrap_or(Class::Live),
+            Action::Resynced => Class::Resync,
+            Action::Created if !feed.synced.load(Ordering::Relaxed) => Class::FirstList,
+            Action::Deleted => {
+                feed.woken.take(&key);
+                Class::Live
+            }
+            _ => Class::Live,
+        };
+        if !recalled {
+            mapping::map(self.into, self.kind, &event, class, &span);
+        }
+        let offer = Offer {
+            class,
+            asked: false,
+            event: Notice {
+                received,
+                told: None,
+                room: rooms.one(),
+                origin: Origin::of(&span),
+                resynced: false,
+                event,
+            },
+        };
+        let key = LaneKey {
+            kind: self.kind,
+            object: key,
+        };
+        Some(Coming { key, offer, span })
+    }
+
+    /// Queues what is `coming`.
+    fn end(&self, coming: &mut Vec<Coming>) {
+        let delivery = self.into.settings.delivery;
+        let (mut came, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
+        let mut at = 0;
+        let offers = coming.drain(..).map(|Coming { key, offer, span }| {
+            if let Some(action) = Action::of(&offer.event.event) {
+                came[action as usize] += 1;
+            }
+            if !span.is_none() {
+                spans.push((at, span));
+            }
+            at += 1;
+            (key, offer)
+        });
+        let folded = (self.into.engine).offer(offers, |older, newer| {
+            delivery.fold(older, newer, &mut rest)
+        });
+        for (_, span) in spans.iter().filter(|(at, _)| folded.contains(at)) {
+            trace::folded(span);
+        }
+        self.metrics.came(&came, folded.len());
     }
 }

@@ -272,7 +272,7 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
         asked: false,
         event: Number(number),
     };
-    engine.offer(key, offer, |_, newer| Some(newer));
+    engine.offer([(key, offer)], |_, newer| Some(newer));
 }
 
 /// Tries `program` in many orders; the seed of the random half is printed by shuttle when

@@ -2,9 +2,9 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use tokio::sync::Semaphore;
 use windlass_informer::Event;
 
+use super::room::Room;
 use crate::{
     HandlerError, HandlerId, State,
     object::AnyEvent,
@@ -65,10 +65,6 @@ pub(crate) struct Notice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(NonZeroU32);
 
-/// Room for one event in the queue of an informer, for as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Room(Arc<Semaphore>);
-
 /// What a pending call needs.
 pub(crate) struct Owed {
     /// The event as it was received.
@@ -91,7 +87,7 @@ impl Delivery {
         self,
         older: &mut Notice,
         mut newer: Notice,
-        rest: &mut Option<Notice>,
+        rest: &mut Vec<Notice>,
     ) -> Option<Notice> {
         // Somebody has been told of the older one already.
         if older.told.is_some() {
@@ -120,7 +116,7 @@ impl Delivery {
         // There is no state to tell again of what is gone.
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
-        *rest = Some(newer);
+        rest.push(newer);
         None
     }
 }
@@ -154,27 +150,6 @@ impl Place {
         let number = u32::try_from(id.0).expect("handlers are added by hand");
         debug_assert!(number < 1 << NUMBERS, "handlers are added by hand");
         Self(NonZeroU32::MIN.saturating_add((role as u32) << NUMBERS | number))
-    }
-}
-
-// === impl Room ===
-
-impl Room {
-    /// Waits for room in `queue`. None if there will be none.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future before it is ready takes nothing.
-    pub(crate) async fn of(queue: &Arc<Semaphore>) -> Option<Self> {
-        // A permit of the semaphore's own knows how many it stands for; this stands for one.
-        queue.acquire().await.ok()?.forget();
-        Some(Self(Arc::clone(queue)))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.add_permits(1);
     }
 }
 
@@ -216,7 +191,7 @@ mod tests {
             ("update b c", "update a c+"),
             ("delete d", "delete d"),
         ] {
-            let second = Delivery::Latest.fold(&mut first, notice(newer), &mut None);
+            let second = Delivery::Latest.fold(&mut first, notice(newer), &mut Vec::new());
             assert!(second.is_none());
             assert_eq!(show(&first), shown, "{newer}");
         }
@@ -248,7 +223,7 @@ mod tests {
         older.told = Some(Place::of((Role::Watcher, HandlerId(0))));
         assert!(
             Delivery::Latest
-                .fold(&mut older, notice("update b c"), &mut None)
+                .fold(&mut older, notice("update b c"), &mut Vec::new())
                 .is_some()
         );
     }
@@ -269,7 +244,7 @@ mod tests {
     fn check(delivery: Delivery, older: &str, newer: &str, told: &str) {
         let mut first = notice(older);
         let mut all = Vec::new();
-        let second = delivery.fold(&mut first, notice(newer), &mut None);
+        let second = delivery.fold(&mut first, notice(newer), &mut Vec::new());
         all.push(show(&first));
         all.extend(second.as_ref().map(show));
         assert_eq!(

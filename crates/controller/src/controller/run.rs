@@ -6,7 +6,7 @@ use tokio::task::{JoinError, JoinSet, coop::consume_budget};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::InformerError;
 
-use super::{Shared, turn};
+use super::{Shared, known::Known, turn};
 use crate::{RunError, work::message};
 
 /// How a task ended.
@@ -75,9 +75,10 @@ fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<Ended>, stop: &CancellationTo
 /// Takes what there is to do, one turn after the other. A turn that has begun ends.
 async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     let engine = &shared.engine;
+    let mut known = Known::default();
     while let Some(mut held) = stop.run_until_cancelled(engine.take()).await {
         loop {
-            let now = turn::play(&shared, &mut held).await;
+            let now = turn::play(&shared, &mut known, &mut held).await;
             // Handlers that never wait would keep everybody else waiting.
             consume_budget().await;
             if stop.is_cancelled() {

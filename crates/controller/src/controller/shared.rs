@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -33,6 +36,8 @@ pub(crate) struct Shared {
     pub(super) route: RwLock<Route>,
     /// By the number of the kind.
     pub(super) kinds: RwLock<Vec<Arc<KindMetrics>>>,
+    /// How often the two have changed, and once more.
+    changes: AtomicU64,
     pub(super) feeds: RwLock<Vec<Fed>>,
     /// Told when an informer is added.
     pub(super) fed: Notify,
@@ -76,6 +81,7 @@ impl Shared {
             engine: Arc::default(),
             route: RwLock::default(),
             kinds: RwLock::default(),
+            changes: AtomicU64::new(1),
             feeds: RwLock::default(),
             fed: Notify::new(),
             shelf: Mutex::default(),
@@ -97,8 +103,19 @@ impl Shared {
         let mut kinds = self.kinds.write();
         if kinds.len() <= id.0 as usize {
             kinds.push(Arc::new(KindMetrics::new(&self.metrics, &name)));
+            self.changed();
         }
         Ok(id)
+    }
+
+    /// How often chains have changed, for whoever knows them. What was changed before is there.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Notes that a chain has changed: after that, and before anybody is told so.
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn kind_metrics(&self, kind: KindId) -> Arc<KindMetrics> {
@@ -116,6 +133,7 @@ impl Shared {
         let id = route.add(kind, role, code);
         // Before anybody can read the chain: whoever is called may be owed a call.
         self.engine.admit(id);
+        self.changed();
         Ok(id)
     }
 
@@ -125,9 +143,11 @@ impl Shared {
             let Some(kind) = route.find(kind) else {
                 return 0;
             };
-            route.remove(kind, |it| {
+            let gone = route.remove(kind, |it| {
                 it.role == role && id.is_none_or(|id| it.id == id)
-            })
+            });
+            self.changed();
+            gone
         };
         for id in &gone {
             self.engine.cancel(*id);

@@ -1,6 +1,6 @@
 //! One turn of a worker: one event for a whole chain, or one call that is made again.
 
-use std::{cmp::Ordering, sync::Arc, time::Duration};
+use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
 use tracing::Instrument;
 use windlass_informer::{Event, ObjectKey};
@@ -8,6 +8,7 @@ use windlass_informer::{Event, ObjectKey};
 use super::{
     Shared,
     engine::Held,
+    known::{Known, KnownKind},
     notice::{Notice, Owed, Place},
     report::ErrorReport,
     shelf::{GivenUp, Shelved},
@@ -28,16 +29,17 @@ use crate::{
 struct Turn<'a> {
     shared: &'a Shared,
     kind: KindId,
+    chain: &'a Chain,
     metrics: &'a KindMetrics,
     /// The trace of what it is about, for calls that come of it.
     origin: Origin,
 }
 
 /// Who is told of an event, and what.
-enum Audience {
+enum Audience<'a> {
     /// The whole chain the same: so it is mostly, and nothing is copied for it.
-    Whole(Chain, AnyEvent),
-    Part(Vec<(Arc<Handler>, AnyEvent)>),
+    Whole(&'a Chain),
+    Part(Vec<(&'a Handler, AnyEvent)>),
 }
 
 /// A call, and for whom.
@@ -55,17 +57,22 @@ struct Dialled<'a> {
 ///
 /// Dropping the future drops the handler that is being called; and when what is held is dropped
 /// too, that handler and those behind it are owed their call.
-pub(crate) async fn play(shared: &Shared, held: &mut Held<Notice, Owed>) -> Moment {
+pub(crate) async fn play(
+    shared: &Shared,
+    known: &mut Known,
+    held: &mut Held<Notice, Owed>,
+) -> Moment {
     let kind = held.key().kind;
-    let metrics = shared.kind_metrics(kind);
+    let KnownKind { chain, metrics } = known.of(kind, shared);
     let mut turn = Turn {
         shared,
         kind,
-        metrics: &metrics,
+        chain,
+        metrics,
         origin: Origin::default(),
     };
     let began = held.since();
-    let (action, _ongoing, span) = match held.work() {
+    let (ongoing, span) = match held.work() {
         Work::Event { offer, .. } => {
             let Some(action) = Action::of(&offer.event.event) else {
                 return began;
@@ -74,54 +81,43 @@ pub(crate) async fn play(shared: &Shared, held: &mut Held<Notice, Owed>) -> Mome
             let (key, notice) = (&held.key().object, &offer.event);
             let span = trace::event(&metrics.kind, key, action, &notice.event, &notice.origin);
             turn.origin = Origin::of(&span);
-            (action, ongoing, span)
+            (ongoing, span)
         }
         Work::Retry(pending) => {
-            let ongoing = metrics.turn(pending.action, began - pending.due);
+            let ongoing = metrics.retry(pending.action, began - pending.due);
             let span = trace::retry(&metrics.kind, &held.key().object, pending);
             turn.origin = match pending.reason {
                 // All retries of a call stand beside each other.
                 Reason::Failed => pending.call.origin.clone(),
                 Reason::Requeued => Origin::of(&span),
             };
-            (pending.action, ongoing, span)
+            (ongoing, span)
         }
     };
-    let done = async {
-        if let Work::Event { .. } = held.work() {
-            let audience = turn.audience(held);
-            let told = |id| audience.share(id).is_some();
-            shared.unshelve(held.key(), told);
-            let now = turn.dequeue(held, &audience);
-            turn.tell(held, audience, now).await
-        } else {
-            turn.retry(held).await
-        }
-    }
-    .instrument(span)
-    .await;
-    metrics.done(action, done - began);
+    let done = pin!(turn.play(held)).instrument(span).await;
+    ongoing.done(done - began);
     done
 }
 
 // === impl Audience ===
 
-impl Audience {
-    /// Who is told, and what, in order.
-    fn iter(&self) -> impl Iterator<Item = (&Handler, &AnyEvent)> {
-        let (whole, part) = match self {
-            Self::Whole(chain, event) => (Some(chain.iter().map(move |it| (&**it, event))), None),
-            Self::Part(told) => (None, Some(told.iter().map(|(it, event)| (&**it, event)))),
+impl Audience<'_> {
+    /// Who is told, and what, in order, of what happened to all.
+    fn iter<'a>(
+        &'a self,
+        event: &'a AnyEvent,
+    ) -> impl Iterator<Item = (&'a Handler, &'a AnyEvent)> {
+        let (whole, part): (&[Arc<Handler>], &[_]) = match self {
+            Self::Whole(chain) => (chain, &[]),
+            Self::Part(told) => (&[], told),
         };
-        whole
-            .into_iter()
-            .flatten()
-            .chain(part.into_iter().flatten())
+        let whole = whole.iter().map(move |it| (&**it, event));
+        whole.chain(part.iter().map(|(it, event)| (*it, event)))
     }
 
-    /// What this handler is told, if it is told anything.
-    fn share(&self, handler: HandlerId) -> Option<&AnyEvent> {
-        let share = self.iter().find(|(it, _)| it.id == handler);
+    /// What this handler is told of what happened, if it is told anything.
+    fn share<'a>(&'a self, handler: HandlerId, event: &'a AnyEvent) -> Option<&'a AnyEvent> {
+        let share = self.iter(event).find(|(it, _)| it.id == handler);
         share.map(|(_, event)| event)
     }
 }
@@ -129,27 +125,37 @@ impl Audience {
 // === impl Turn ===
 
 impl Turn<'_> {
+    /// Does what is held, and returns when that was done.
+    async fn play(&self, held: &mut Held<Notice, Owed>) -> Moment {
+        let began = held.since();
+        let Work::Event { offer, .. } = held.work() else {
+            return self.retry(held).await;
+        };
+        let audience = self.audience(&offer.event);
+        let told = |id| audience.share(id, &offer.event.event).is_some();
+        self.shared.unshelve(held.key(), told);
+        let now = self.dequeue(held, &audience, began);
+        self.tell(held, &audience, now).await
+    }
+
     /// Who of the chain is told of the event: in order, and but for those whose predicate does
     /// not let it pass.
-    fn audience(&self, held: &Held<Notice, Owed>) -> Audience {
-        let Work::Event { offer, .. } = held.work() else {
-            return Audience::Part(Vec::new());
-        };
+    fn audience(&self, notice: &Notice) -> Audience<'_> {
         let Notice {
             event, resynced, ..
-        } = &offer.event;
-        let chain = self.shared.route.read().chain(self.kind);
+        } = notice;
         // Each is asked once.
-        let Some(unwilling) = chain.iter().position(|it| !work::wants(it, event)) else {
-            return Audience::Whole(chain, event.clone());
+        let unwilling = (self.chain.iter()).position(|it| !work::wants(it, event));
+        let Some(unwilling) = unwilling else {
+            return Audience::Whole(self.chain);
         };
-        let told = chain.iter().enumerate().filter_map(|(at, handler)| {
+        let told = self.chain.iter().enumerate().filter_map(|(at, handler)| {
             let event = match at.cmp(&unwilling) {
                 Ordering::Less => Some(event.clone()),
                 Ordering::Equal => work::instead(handler, event, *resynced),
                 Ordering::Greater => work::share(handler, event, *resynced),
             };
-            Some((Arc::clone(handler), event?))
+            Some((&**handler, event?))
         });
         Audience::Part(told.collect())
     }
@@ -157,9 +163,14 @@ impl Turn<'_> {
     /// Asks of each pending call whether it is still wanted. One of a handler that is not told
     /// is: for that handler nothing has happened.
     /// Returns when all were asked.
-    fn dequeue(&self, held: &mut Held<Notice, Owed>, audience: &Audience) -> Moment {
-        let (now, key) = (held.since(), held.key().object.clone());
-        let Work::Event { offer, pendings } = held.work_mut() else {
+    fn dequeue(
+        &self,
+        held: &mut Held<Notice, Owed>,
+        audience: &Audience<'_>,
+        now: Moment,
+    ) -> Moment {
+        let (lane, work, owed) = held.parts();
+        let Work::Event { offer, pendings } = work else {
             return now;
         };
         offer.asked = true;
@@ -167,8 +178,8 @@ impl Turn<'_> {
             return now;
         }
         for pending in std::mem::take(pendings) {
-            let Some(event) = audience.share(pending.handler) else {
-                held.owe(pending);
+            let Some(event) = audience.share(pending.handler, &offer.event.event) else {
+                owed.push(pending);
                 continue;
             };
             let Some((action, object)) = Action::of(event).zip(event.object()) else {
@@ -176,7 +187,7 @@ impl Turn<'_> {
             };
             let arrival = Arrival {
                 kind: &self.metrics.kind,
-                key: &key,
+                key: &lane.object,
                 action,
                 object: &**object,
             };
@@ -193,7 +204,7 @@ impl Turn<'_> {
                 ask("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
             });
             if !dropped {
-                held.owe(pending);
+                owed.push(pending);
             }
         }
         self.shared.engine.now()
@@ -204,19 +215,24 @@ impl Turn<'_> {
     async fn tell(
         &self,
         held: &mut Held<Notice, Owed>,
-        audience: Audience,
+        audience: &Audience<'_>,
         mut now: Moment,
     ) -> Moment {
-        for (handler, event) in audience.iter() {
-            let (Work::Event { offer, .. }, Some(action)) = (held.work(), Action::of(event)) else {
+        let (lane, work, owed) = held.parts();
+        let Work::Event { offer, .. } = work else {
+            return now;
+        };
+        let Notice { event, told, .. } = &mut offer.event;
+        for (handler, event) in audience.iter(event) {
+            let Some(action) = Action::of(event) else {
                 return now;
             };
-            let told = offer.event.told;
-            if told.is_some_and(|told| Place::of(handler.place()) <= told) || handler.is_removed() {
+            let place = Place::of(handler.place());
+            if told.is_some_and(|told| place <= told) || handler.is_removed() {
                 continue;
             }
             let call = Call {
-                key: held.key().object.clone(),
+                key: lane.object.clone(),
                 action,
                 event: event.clone(),
                 state: None,
@@ -225,18 +241,14 @@ impl Turn<'_> {
             };
             let dialled = Dialled {
                 handler,
-                key: &held.key().object,
+                key: &lane.object,
                 action,
                 event,
             };
-            let owed = self.call(&dialled, call, &mut now).await;
+            let later = self.call(&dialled, call, &mut now).await;
             // From here to the end without an `await`: told and owed go together.
-            if let Some(owed) = owed {
-                held.owe(owed);
-            }
-            if let Work::Event { offer, .. } = held.work_mut() {
-                offer.event.told = Some(Place::of(handler.place()));
-            }
+            owed.extend(later);
+            *told = Some(place);
         }
         now
     }
@@ -313,16 +325,13 @@ impl Turn<'_> {
         let began = *now;
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
-        let ended = work::call(handler, call, self.shared.settings.limit)
-            .instrument(span.clone())
-            .await;
+        let called = pin!(work::call(handler, call, self.shared.settings.limit));
+        let ended = called.instrument(span.clone()).await;
         trace::called(&span, &ended);
         drop(span);
-        drop(ongoing);
         *now = self.shared.engine.now();
         let result = ended.as_ref().map_err(|failed| &failed.error);
-        self.metrics
-            .called(handler.role, action, *now - began, result);
+        ongoing.called(handler.role, *now - began, result);
 
         let (reason, delay, call) = match ended {
             Ok(outcome) => {

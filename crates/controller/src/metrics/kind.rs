@@ -1,8 +1,16 @@
 //! What is counted about one kind: the series of its labels, looked up once.
+//!
+//! What every turn of a worker counts is counted here, under one lock, and added to the
+//! collectors when somebody looks: a histogram of the collectors' takes four changes that all
+//! processors must agree on, and a turn has six of them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use prometheus::{Histogram, IntCounter, IntGauge};
+use parking_lot::Mutex;
+use prometheus::{
+    IntCounter, IntGauge,
+    local::{LocalHistogram, LocalIntCounter},
+};
 
 use super::Metrics;
 use crate::{Action, HandlerError, Outcome, route::Role};
@@ -11,34 +19,63 @@ use crate::{Action, HandlerError, Outcome, route::Role};
 pub(crate) struct KindMetrics {
     /// The name of the kind.
     pub(crate) kind: Arc<str>,
-    all: Metrics,
-    actions: [ActionMetrics; 4],
-    latency: Histogram,
+    counts: Mutex<Counts>,
     exhausted: IntCounter,
     mapped: IntCounter,
-    result_errors: IntCounter,
-    result_time: Histogram,
     panics: IntCounter,
-    success: IntCounter,
-    requeue_after: IntCounter,
-    error: IntCounter,
+}
+
+/// What has been counted since somebody last looked.
+struct Counts {
+    actions: [ActionCounts; Action::ALL.len()],
+    adds: LocalIntCounter,
+    wait: LocalHistogram,
+    work: LocalHistogram,
+    retries: LocalIntCounter,
+    latency: LocalHistogram,
+    result_time: LocalHistogram,
+    result_errors: LocalIntCounter,
+    success: LocalIntCounter,
+    requeue_after: LocalIntCounter,
+    error: LocalIntCounter,
+    active_workers: Level,
 }
 
 /// What is counted about one action on one kind.
-struct ActionMetrics {
-    events: IntCounter,
-    reconcile_duration: Histogram,
-    reconciler_duration: Histogram,
-    watcher_duration: Histogram,
-    ongoing_processes: IntGauge,
-    ongoing_events: IntGauge,
-    reconciler_errors: IntCounter,
-    watcher_errors: IntCounter,
+struct ActionCounts {
+    events: LocalIntCounter,
+    reconcile_duration: LocalHistogram,
+    reconciler_duration: LocalHistogram,
+    watcher_duration: LocalHistogram,
+    ongoing_processes: Level,
+    ongoing_events: Level,
+    reconciler_errors: LocalIntCounter,
+    watcher_errors: LocalIntCounter,
+}
+
+/// How far a gauge is from what it shows.
+struct Level {
+    gauge: IntGauge,
+    by: i64,
+}
+
+/// What is going on, and counted for as long as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// A worker has something in hand.
+    Turn,
+    /// A handler is called.
+    Call,
 }
 
 /// Counts as one for as long as it lives, however that ends.
 #[must_use = "dropping this ends it"]
-pub(crate) struct Ongoing<'m>(&'m IntGauge);
+pub(crate) struct Ongoing<'m> {
+    /// None once it has ended.
+    of: Option<&'m KindMetrics>,
+    what: What,
+    action: Action,
+}
 
 // === impl KindMetrics ===
 
@@ -46,33 +83,29 @@ impl KindMetrics {
     /// The series of `kind`.
     pub(crate) fn new(metrics: &Metrics, kind: &Arc<str>) -> Self {
         let name = Arc::clone(kind);
-        let kind = &**kind;
-        let result = |result| metrics.results.total.with_label_values(&[kind, result]);
         Self {
             kind: name,
-            actions: [
-                Action::Created,
-                Action::Updated,
-                Action::Deleted,
-                Action::Resynced,
-            ]
-            .map(|action| ActionMetrics::new(metrics, kind, action)),
-            latency: metrics.told.latency.with_label_values(&[kind]),
+            counts: Mutex::new(Counts::new(metrics, kind)),
             exhausted: metrics.told.exhausted.with_label_values(&[kind]),
             mapped: metrics.told.mapped.with_label_values(&[kind]),
-            result_errors: metrics.results.errors.with_label_values(&[kind]),
-            result_time: metrics.results.time.with_label_values(&[kind]),
             panics: metrics.results.panics.with_label_values(&[kind]),
-            success: result("success"),
-            requeue_after: result("requeue_after"),
-            error: result("error"),
-            all: metrics.clone(),
         }
     }
 
-    /// An event came.
-    pub(crate) fn came(&self, action: Action) {
-        self.action(action).events.inc();
+    /// Adds what was counted to the collectors: somebody looks.
+    pub(crate) fn show(&self) {
+        self.counts.lock().show();
+    }
+
+    /// So many events came for each action, and that many of them were not queued, because
+    /// others tell them too.
+    pub(crate) fn came(&self, actions: &[u64; Action::ALL.len()], folded: usize) {
+        let counts = self.counts.lock();
+        for (action, came) in counts.actions.iter().zip(actions) {
+            action.events.inc_by(*came);
+        }
+        let came: u64 = actions.iter().sum();
+        counts.adds.inc_by(came.saturating_sub(folded as u64));
     }
 
     /// So many objects were named by a mapper, and are there.
@@ -85,74 +118,30 @@ impl KindMetrics {
         self.panics.inc();
     }
 
-    /// An event was queued.
-    pub(crate) fn queued(&self) {
-        self.all.queue.adds.inc();
-    }
-
     /// A worker has an event in hand, which waited for so long.
-    pub(crate) fn event(&self, action: Action, waited: Duration) -> [Ongoing<'_>; 2] {
-        self.latency.observe(waited.as_secs_f64());
-        self.turn(action, waited)
+    pub(crate) fn event(&self, action: Action, waited: Duration) -> Ongoing<'_> {
+        self.begin(What::Turn, action, |counts| {
+            let waited = waited.as_secs_f64();
+            counts.latency.observe(waited);
+            counts.wait.observe(waited);
+        })
     }
 
-    /// A worker has an event or a retry in hand.
-    pub(crate) fn turn(&self, action: Action, waited: Duration) -> [Ongoing<'_>; 2] {
-        self.all.queue.wait.observe(waited.as_secs_f64());
-        [
-            Ongoing::begin(&self.all.results.active_workers),
-            Ongoing::begin(&self.action(action).ongoing_events),
-        ]
-    }
-
-    /// A worker is done with it.
-    pub(crate) fn done(&self, action: Action, took: Duration) {
-        let took = took.as_secs_f64();
-        self.all.queue.work.observe(took);
-        self.action(action).reconcile_duration.observe(took);
+    /// A worker has a retry in hand, which waited for so long.
+    pub(crate) fn retry(&self, action: Action, waited: Duration) -> Ongoing<'_> {
+        self.begin(What::Turn, action, |counts| {
+            counts.wait.observe(waited.as_secs_f64());
+        })
     }
 
     /// A handler is called.
     pub(crate) fn call(&self, action: Action) -> Ongoing<'_> {
-        Ongoing::begin(&self.action(action).ongoing_processes)
-    }
-
-    /// A handler has returned.
-    pub(crate) fn called(
-        &self,
-        role: Role,
-        action: Action,
-        took: Duration,
-        ended: Result<&Outcome, &HandlerError>,
-    ) {
-        let took = took.as_secs_f64();
-        let by_action = self.action(action);
-        if let Err(HandlerError::Panicked { .. }) = ended {
-            self.panics.inc();
-        }
-        if role == Role::Watcher {
-            by_action.watcher_duration.observe(took);
-            if ended.is_err() {
-                by_action.watcher_errors.inc();
-            }
-            return;
-        }
-        by_action.reconciler_duration.observe(took);
-        self.result_time.observe(took);
-        match ended {
-            Ok(outcome) if outcome.delay().is_some() => self.requeue_after.inc(),
-            Ok(_) => self.success.inc(),
-            Err(_) => {
-                by_action.reconciler_errors.inc();
-                self.result_errors.inc();
-                self.error.inc();
-            }
-        }
+        self.begin(What::Call, action, |_| {})
     }
 
     /// A call is to be made again.
     pub(crate) fn retried(&self) {
-        self.all.queue.retries.inc();
+        self.counts.lock().retries.inc();
     }
 
     /// A call was given up.
@@ -160,8 +149,15 @@ impl KindMetrics {
         self.exhausted.inc();
     }
 
-    fn action(&self, action: Action) -> &ActionMetrics {
-        &self.actions[action as usize]
+    fn begin(&self, what: What, action: Action, note: impl FnOnce(&Counts)) -> Ongoing<'_> {
+        let mut counts = self.counts.lock();
+        counts.ongoing(what, action, 1);
+        note(&counts);
+        Ongoing {
+            of: Some(self),
+            what,
+            action,
+        }
     }
 }
 
@@ -171,36 +167,184 @@ impl fmt::Debug for KindMetrics {
     }
 }
 
-// === impl ActionMetrics ===
-
-impl ActionMetrics {
-    fn new(metrics: &Metrics, kind: &str, action: Action) -> Self {
-        let labels = [action.as_str(), kind];
-        let told = &metrics.told;
-        Self {
-            events: told.events.with_label_values(&labels),
-            reconcile_duration: told.reconcile_duration.with_label_values(&labels),
-            reconciler_duration: told.reconciler_duration.with_label_values(&labels),
-            watcher_duration: told.watcher_duration.with_label_values(&labels),
-            ongoing_processes: told.ongoing_processes.with_label_values(&labels),
-            ongoing_events: told.ongoing_events.with_label_values(&labels),
-            reconciler_errors: told.reconciler_errors.with_label_values(&labels),
-            watcher_errors: told.watcher_errors.with_label_values(&labels),
-        }
-    }
-}
-
 // === impl Ongoing ===
 
-impl<'m> Ongoing<'m> {
-    fn begin(gauge: &'m IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge)
+impl Ongoing<'_> {
+    /// A worker is done with what it had in hand.
+    pub(crate) fn done(self, took: Duration) {
+        let took = took.as_secs_f64();
+        self.end(|counts, action| {
+            counts.work.observe(took);
+            counts.actions[action as usize]
+                .reconcile_duration
+                .observe(took);
+        });
+    }
+
+    /// A handler has returned.
+    pub(crate) fn called(self, role: Role, took: Duration, ended: Result<&Outcome, &HandlerError>) {
+        if let (Err(HandlerError::Panicked { .. }), Some(of)) = (ended, self.of) {
+            of.panics.inc();
+        }
+        let took = took.as_secs_f64();
+        self.end(|counts, action| {
+            let by_action = &counts.actions[action as usize];
+            if role == Role::Watcher {
+                by_action.watcher_duration.observe(took);
+                if ended.is_err() {
+                    by_action.watcher_errors.inc();
+                }
+                return;
+            }
+            by_action.reconciler_duration.observe(took);
+            counts.result_time.observe(took);
+            match ended {
+                Ok(outcome) if outcome.delay().is_some() => counts.requeue_after.inc(),
+                Ok(_) => counts.success.inc(),
+                Err(_) => {
+                    by_action.reconciler_errors.inc();
+                    counts.result_errors.inc();
+                    counts.error.inc();
+                }
+            }
+        });
+    }
+
+    fn end(mut self, note: impl FnOnce(&Counts, Action)) {
+        if let Some(of) = self.of.take() {
+            let mut counts = of.counts.lock();
+            counts.ongoing(self.what, self.action, -1);
+            note(&counts, self.action);
+        }
     }
 }
 
 impl Drop for Ongoing<'_> {
     fn drop(&mut self) {
-        self.0.dec();
+        if let Some(of) = self.of.take() {
+            of.counts.lock().ongoing(self.what, self.action, -1);
+        }
+    }
+}
+
+// === impl Counts ===
+
+impl Counts {
+    fn new(metrics: &Metrics, kind: &str) -> Self {
+        let Metrics {
+            told,
+            results,
+            queue,
+        } = metrics;
+        let result = |result| results.total.with_label_values(&[kind, result]).local();
+        Self {
+            actions: Action::ALL.map(|action| ActionCounts::new(metrics, kind, action)),
+            adds: queue.adds.local(),
+            wait: queue.wait.local(),
+            work: queue.work.local(),
+            retries: queue.retries.local(),
+            latency: told.latency.with_label_values(&[kind]).local(),
+            result_time: results.time.with_label_values(&[kind]).local(),
+            result_errors: results.errors.with_label_values(&[kind]).local(),
+            success: result("success"),
+            requeue_after: result("requeue_after"),
+            error: result("error"),
+            active_workers: Level::of(results.active_workers.clone()),
+        }
+    }
+
+    fn ongoing(&mut self, what: What, action: Action, by: i64) {
+        let by_action = &mut self.actions[action as usize];
+        match what {
+            What::Turn => {
+                by_action.ongoing_events.by += by;
+                self.active_workers.by += by;
+            }
+            What::Call => by_action.ongoing_processes.by += by,
+        }
+    }
+
+    fn show(&mut self) {
+        let Self {
+            actions,
+            adds,
+            wait,
+            work,
+            retries,
+            latency,
+            result_time,
+            result_errors,
+            success,
+            requeue_after,
+            error,
+            active_workers,
+        } = self;
+        actions.iter_mut().for_each(ActionCounts::show);
+        for counter in [adds, retries, result_errors, success, requeue_after, error] {
+            counter.flush();
+        }
+        for histogram in [wait, work, latency, result_time] {
+            histogram.flush();
+        }
+        active_workers.show();
+    }
+}
+
+impl Drop for Counts {
+    /// Collectors may be looked at for longer than there is a controller.
+    fn drop(&mut self) {
+        self.show();
+    }
+}
+
+// === impl ActionCounts ===
+
+impl ActionCounts {
+    fn new(metrics: &Metrics, kind: &str, action: Action) -> Self {
+        let labels = [action.as_str(), kind];
+        let told = &metrics.told;
+        Self {
+            events: told.events.with_label_values(&labels).local(),
+            reconcile_duration: told.reconcile_duration.with_label_values(&labels).local(),
+            reconciler_duration: told.reconciler_duration.with_label_values(&labels).local(),
+            watcher_duration: told.watcher_duration.with_label_values(&labels).local(),
+            ongoing_processes: Level::of(told.ongoing_processes.with_label_values(&labels)),
+            ongoing_events: Level::of(told.ongoing_events.with_label_values(&labels)),
+            reconciler_errors: told.reconciler_errors.with_label_values(&labels).local(),
+            watcher_errors: told.watcher_errors.with_label_values(&labels).local(),
+        }
+    }
+
+    fn show(&mut self) {
+        let Self {
+            events,
+            reconcile_duration,
+            reconciler_duration,
+            watcher_duration,
+            ongoing_processes,
+            ongoing_events,
+            reconciler_errors,
+            watcher_errors,
+        } = self;
+        for counter in [events, reconciler_errors, watcher_errors] {
+            counter.flush();
+        }
+        for histogram in [reconcile_duration, reconciler_duration, watcher_duration] {
+            histogram.flush();
+        }
+        ongoing_processes.show();
+        ongoing_events.show();
+    }
+}
+
+// === impl Level ===
+
+impl Level {
+    const fn of(gauge: IntGauge) -> Self {
+        Self { gauge, by: 0 }
+    }
+
+    fn show(&mut self) {
+        self.gauge.add(std::mem::take(&mut self.by));
     }
 }

@@ -245,18 +245,28 @@ impl<K: Stored> Run<'_, K> {
 
     /// Tells new subscribers what is there already.
     async fn welcome(&mut self) -> Result<(), Stop> {
+        let stop = self.stop.clone();
+        // Once, and not for each run: to begin to wait takes a lock.
+        let mut stopped = pin!(stop.cancelled());
         while let Some(mut subscriber) = self.shared.subscribers.next_arrival() {
             let synced = self.shared.pulse.borrow().synced;
             // With the names that the store has, which are nobody else's to keep.
             let there = self.shared.store.entries().into_iter();
             let there = there.map(|(key, object)| (Some(key), Event::Added(object)));
-            for (key, event) in there.chain(synced.then_some((None, Event::Synced))) {
-                let span = trace::event(&self.shared.resource, &event);
-                let told = Told::new(key, event, span.clone());
+            let mut all = there.chain(synced.then_some((None, Event::Synced)));
+            let mut run = Vec::new();
+            loop {
+                run.extend(all.by_ref().take(subscriber.run()).map(|(key, event)| {
+                    let span = trace::event(&self.shared.resource, &event);
+                    Told::new(key, event, span)
+                }));
+                if run.is_empty() {
+                    break;
+                }
                 tokio::select! {
                     biased;
-                    () = self.stop.cancelled() => return Err(Stop),
-                    () = subscriber.tell(told).instrument(span) => {}
+                    () = &mut stopped => return Err(Stop),
+                    () = subscriber.tell_run(&mut run) => {}
                 }
             }
             self.shared.subscribers.admit(subscriber);

@@ -16,7 +16,7 @@
 //! - **Fair.** Whatever is ready is taken within a bounded number of turns.
 //! - **Bounded.** A lane to which nothing is owed does not exist.
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, hint::black_box};
 
 use hashbrown::DefaultHashBuilder;
 
@@ -157,6 +157,7 @@ impl<E: About, P: About> Schedule<E, P> {
     pub(crate) fn take(&mut self, now: Moment) -> Option<Turn<E, P>> {
         self.advance(now);
         let id = self.ready.pop()?;
+        self.look_ahead(id);
         let lane = &mut self.lanes[id];
         lane.phase = Phase::Held;
         self.held += 1;
@@ -329,6 +330,22 @@ impl<E: About, P: About> Schedule<E, P> {
         lane.phase = Phase::Idle;
         self.held -= 1;
         self.settle(id);
+    }
+
+    /// Reads what a turn of lane `id` is about to change, and the lane behind it. Each lies in a
+    /// place of its own: where there are many, to change one after the other is to wait for the
+    /// memory each time, and to read them side by side is to wait once.
+    fn look_ahead(&self, id: LaneId) {
+        let lane = &self.lanes[id];
+        let behind = match lane.phase {
+            Phase::Ready(class) => self.ready.front(class, lane.group),
+            _ => None,
+        };
+        black_box((
+            lane.look_ahead(),
+            self.index.find(lane.hash, |it| it == id),
+            behind.map(|behind| self.lanes[behind].phase),
+        ));
     }
 
     /// Puts a lane where it belongs, after what is owed to it changed.

@@ -252,13 +252,20 @@ impl<E: About, P: About> Held<E, P> {
     /// Gives the object back, as [`finish`](Self::finish) does, and takes what is to be done
     /// next, if there is something: under one lock.
     pub(crate) fn next(mut self, now: Moment) -> Option<Self> {
-        let turn = self.turn.take()?;
-        let owed = std::mem::take(&mut self.owed);
-        let next = self.engine.change(|schedule| {
-            schedule.finish(turn.lane, owed);
+        let Self {
+            engine,
+            turn,
+            owed,
+            ..
+        } = &mut self;
+        // What was done is dropped where no lock is held.
+        let done = turn.take()?;
+        *turn = engine.change(|schedule| {
+            schedule.finish(done.lane, owed.drain(..));
             schedule.take(now)
         });
-        next.map(|turn| self.engine.hold(turn, now))
+        self.since = now;
+        self.turn.is_some().then_some(self)
     }
 
     fn turn(&self) -> &Turn<E, P> {

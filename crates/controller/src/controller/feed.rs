@@ -26,7 +26,7 @@ use super::{
 use crate::{
     Action, AnyObject,
     metrics::KindMetrics,
-    route::KindId,
+    route::{KindId, Mappers},
     schedule::{Class, LaneKey, Moment, Offer},
     trace::{self, Origin},
 };
@@ -73,12 +73,14 @@ pub(crate) struct Typed<K: Stored> {
     woken: Woken,
 }
 
-/// The way from an informer of `K`s into the queue.
+/// The way from an informer of `K`s into the queue, for those events that are taken at once.
 struct Way<'a, K: Stored> {
     feed: &'a Typed<K>,
     into: &'a Shared,
     kind: KindId,
     metrics: &'a KindMetrics,
+    mappers: Mappers,
+    received: Moment,
 }
 
 /// An event on that way, and the span in which it was told.
@@ -161,12 +163,6 @@ impl<K: Stored> Feed for Typed<K> {
         let space = Space::new(into.settings.queue);
         async move {
             let metrics = into.kind_metrics(kind);
-            let way = Way {
-                feed: &self,
-                into: &into,
-                kind,
-                metrics: &metrics,
-            };
             let (mut told, mut coming) = (Vec::new(), Vec::new());
             let pump = async {
                 loop {
@@ -175,9 +171,17 @@ impl<K: Stored> Feed for Typed<K> {
                     if events.told_many(&mut told, rooms.left()).await == 0 {
                         break;
                     }
-                    let now = into.engine.now();
+                    // What they have in common is asked once, and after they were told.
+                    let way = Way {
+                        feed: &self,
+                        into: &into,
+                        kind,
+                        metrics: &metrics,
+                        mappers: into.route.read().mappers(kind),
+                        received: into.engine.now(),
+                    };
                     let told = told.drain(..);
-                    coming.extend(told.filter_map(|told| way.begin(told, now, &mut rooms)));
+                    coming.extend(told.filter_map(|told| way.begin(told, &mut rooms)));
                     way.end(&mut coming);
                 }
             };
@@ -191,7 +195,7 @@ impl<K: Stored> Feed for Typed<K> {
 
 impl<K: Stored> Way<'_, K> {
     /// What is told, as it is queued; none if it is about no object.
-    fn begin(&self, told: Told<K>, received: Moment, rooms: &mut Rooms) -> Option<Coming> {
+    fn begin(&self, told: Told<K>, rooms: &mut Rooms) -> Option<Coming> {
         let Self { feed, .. } = self;
         let Told {
             key,
@@ -218,13 +222,13 @@ impl<K: Stored> Way<'_, K> {
             _ => Class::Live,
         };
         if !recalled {
-            mapping::map(self.into, self.kind, &event, class, &span);
+            mapping::map(self.into, &self.mappers, self.kind, &event, class, &span);
         }
         let offer = Offer {
             class,
             asked: false,
             event: Notice {
-                received,
+                received: self.received,
                 told: None,
                 room: rooms.one(),
                 origin: Origin::of(&span),

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 use parking_lot::Mutex;
@@ -31,16 +31,22 @@ pub(super) struct Woken {
     classes: Mutex<HashMap<ObjectKey, Class>>,
 }
 
-/// Asks the mappers of `kind` about `event`, which is as urgent as `class`, and wakes whom they
+/// Asks `mappers` about `event` of `kind`, which is as urgent as `class`, and wakes whom they
 /// name.
-pub(super) fn map(shared: &Shared, kind: KindId, event: &AnyEvent, class: Class, told: &Span) {
-    let mappers = shared.route.read().mappers(kind);
+pub(super) fn map(
+    shared: &Shared,
+    mappers: &[Arc<Mapping>],
+    kind: KindId,
+    event: &AnyEvent,
+    class: Class,
+    told: &Span,
+) {
     if mappers.is_empty() {
         return;
     }
     let _told = told.enter();
     let mut named: HashMap<KindId, HashSet<ObjectKey>> = HashMap::new();
-    for mapper in mappers.iter() {
+    for mapper in mappers {
         let keys = ask(shared, kind, mapper, event);
         named.entry(mapper.to).or_default().extend(keys);
     }

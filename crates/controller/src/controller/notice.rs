@@ -127,6 +127,10 @@ impl About for Notice {
     fn uid(&self) -> Option<&str> {
         uid(&self.event)
     }
+
+    fn owners(&self) -> usize {
+        self.event.object().map_or(0, Arc::strong_count)
+    }
 }
 
 // === impl Owed ===

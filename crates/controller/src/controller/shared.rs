@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// Told when an informer is added.
     pub(super) fed: Notify,
     pub(super) shelf: Mutex<Shelf>,
+    /// Whether something has ever been given up: where nothing was, nobody need look.
+    shelved: AtomicBool,
     pub(super) metrics: Metrics,
     pub(super) informer_metrics: InformerMetrics,
     pub(super) random: Mutex<StdRng>,
@@ -85,6 +87,7 @@ impl Shared {
             feeds: RwLock::default(),
             fed: Notify::new(),
             shelf: Mutex::default(),
+            shelved: AtomicBool::new(false),
             metrics,
             informer_metrics,
             random: Mutex::new(random),
@@ -181,19 +184,17 @@ impl Shared {
     pub(super) fn shelve(&self, call: Shelved) {
         let handler = (self.route.read()).handler(call.lane.kind, call.told.handler);
         if handler.is_some() {
+            self.shelved.store(true, Ordering::Release);
             let _gone = self.shelf.lock().put(call);
         }
     }
 
     /// Forgets what was given up for an object by those who are told of something new.
     pub(super) fn unshelve(&self, key: &LaneKey, told: impl Fn(HandlerId) -> bool) {
-        let _gone = {
-            let mut kept = self.shelf.lock();
-            if kept.is_empty() {
-                return;
-            }
-            kept.clear(key, told)
-        };
+        // What was given up for this object was so in a turn before this one.
+        if self.shelved.load(Ordering::Acquire) {
+            let _gone = self.shelf.lock().clear(key, told);
+        }
     }
 
     /// Makes a call again that was given up, as if it had not been made before.

@@ -117,6 +117,7 @@ impl Shelf {
     }
 
     /// Whether there is none.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }

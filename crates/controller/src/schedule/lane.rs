@@ -35,6 +35,11 @@ pub(crate) struct LaneKey {
 /// What is about one object, and knows the uid of it. The schedule keeps no uid of its own.
 pub(crate) trait About {
     fn uid(&self) -> Option<&str>;
+
+    /// How many have the object: what is changed first by whoever takes it.
+    fn owners(&self) -> usize {
+        0
+    }
 }
 
 /// Something that happened to the lane's object, to be told to all its handlers.
@@ -168,6 +173,12 @@ impl<E: About, P: About> Lane<E, P> {
                 None => object,
             },
         }
+    }
+
+    /// Reads what is changed when the lane is taken and is not in it.
+    pub(super) fn look_ahead(&self) -> (usize, Option<usize>) {
+        let event = self.first.as_ref();
+        (Arc::strong_count(&self.name), event.map(About::owners))
     }
 
     /// How urgent the lane is, if there is something to do now.

@@ -146,6 +146,11 @@ impl Ready {
             .find_map(|class| self.next(class))
     }
 
+    /// The lane of this class and group whose turn is next, if there is one.
+    pub(crate) fn front(&self, class: Class, group: GroupId) -> Option<LaneId> {
+        self.queues[group.index()][class as usize].front
+    }
+
     /// How many lanes are ready.
     pub(crate) const fn len(&self) -> usize {
         self.len

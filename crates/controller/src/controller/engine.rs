@@ -253,10 +253,7 @@ impl<E: About, P: About> Held<E, P> {
     /// next, if there is something: under one lock.
     pub(crate) fn next(mut self, now: Moment) -> Option<Self> {
         let Self {
-            engine,
-            turn,
-            owed,
-            ..
+            engine, turn, owed, ..
         } = &mut self;
         // What was done is dropped where no lock is held.
         let done = turn.take()?;

@@ -16,6 +16,7 @@ use crate::{
     contender::{
         Contender, Following, Keeps, Lists, Object,
         floor::{self, Bare, BareConfigMap, BareObject, BarePod, BareText, Kept},
+        own::{BareOwnPod, OwnPod},
         runtime, windlass,
     },
     measure::{Measured, Meter, Moment, Sampler},
@@ -123,6 +124,9 @@ impl Job {
         runtime.block_on(async {
             match self.kind {
                 Kind::Configmap => self.measure::<ConfigMap, BareConfigMap>(meter).await,
+                Kind::Pod if self.keeps == Keeps::Own => {
+                    self.measure::<OwnPod, BareOwnPod>(meter).await
+                }
                 Kind::Pod => self.measure::<Pod, BarePod>(meter).await,
             }
         })
@@ -168,11 +172,11 @@ impl Job {
         // The last object is trouble, where one is.
         let apart = matches!(task, Task::Disturbed { .. }).then(|| count - 1);
         let seen = Arc::new(Seen::new(count, timed, apart));
-        let begun = Moment::now(meter);
+        let nothing = Moment::now(meter);
         let following = self.follow::<K>(client.clone(), &seen).await?;
-        begun.cost(count, &mut measured);
+        nothing.cost(count, &mut measured);
         sleep(QUIET).await;
-        begun.growth(count, &mut measured);
+        nothing.growth(count, &mut measured);
         match task {
             // Neither a server nor what has none is measured here.
             Task::Sync | Task::Start | Task::Serve(_) | Task::Reconciles { .. } | Task::Retries => {
@@ -217,6 +221,7 @@ impl Job {
                     return Err("not every event came".into());
                 }
                 begun.cost(events, &mut measured);
+                nothing.residence(count, &mut measured);
                 measured.set("calls", calls(&seen));
                 measured.set(
                     "delivered",
@@ -317,11 +322,11 @@ impl Job {
             ..
         } = *self;
         let mut measured = Measured::default();
-        let begun = Moment::now(meter);
+        let nothing = Moment::now(meter);
         let mut kept = Kept::<T>::read(client, kind, lists, keeps, count).await?;
-        begun.cost(count, &mut measured);
+        nothing.cost(count, &mut measured);
         sleep(QUIET).await;
-        begun.growth(count, &mut measured);
+        nothing.growth(count, &mut measured);
         match task {
             Task::Sync
             | Task::Start
@@ -340,6 +345,7 @@ impl Job {
                 post(client, &format!("/bench/go?events={events}&rate={rate}")).await?;
                 kept.follow(events).await?;
                 begun.cost(events, &mut measured);
+                nothing.residence(count, &mut measured);
             }
         }
         Ok(measured)

@@ -1,6 +1,7 @@
 //! Those who are compared, each behind the same few functions.
 
 pub(crate) mod floor;
+pub(crate) mod own;
 pub(crate) mod runtime;
 pub(crate) mod windlass;
 
@@ -44,6 +45,8 @@ pub(crate) enum Lists {
 pub(crate) enum Keeps {
     /// The decoded object.
     Typed,
+    /// The decoded object, in a type of which only that is declared which is looked at.
+    Own,
     /// The JSON of the object, which nobody looks at.
     Packed,
     /// The JSON of the object, which whoever is told of it decodes.

@@ -78,14 +78,20 @@ impl Moment {
 
     /// Notes how many bytes more there are than then, and were at most.
     pub(crate) fn growth(&self, count: usize, measured: &mut Measured) {
+        self.residence(count, measured);
         let count = float(count as u64);
-        if let (Some(then), Some(most)) = (self.resident, status("VmHWM:")) {
-            measured.set("rss_bytes", float(most.saturating_sub(then)) / count);
-        }
         if let Some(meter) = self.meter {
             let since = |bytes: usize| float(bytes.saturating_sub(self.live) as u64);
             measured.set("settled_bytes", since((meter.live)()) / count);
             measured.set("peak_bytes", since((meter.peak)()) / count);
+        }
+    }
+
+    /// Notes how many bytes of memory more were resident at most than then.
+    pub(crate) fn residence(&self, count: usize, measured: &mut Measured) {
+        if let (Some(then), Some(most)) = (self.resident, status("VmHWM:")) {
+            let count = float(count as u64);
+            measured.set("rss_bytes", float(most.saturating_sub(then)) / count);
         }
     }
 }

@@ -117,14 +117,14 @@ func (j Job) measure(ctx context.Context, contender Contender) (numbers, error) 
 	measured := numbers{}
 	seen := newSeen(j.Count)
 	watcher := watchMemory()
-	begun := now()
+	nothing := now()
 	following, err := contender.Follow(ctx, j, seen)
 	if err != nil {
 		return nil, err
 	}
-	begun.cost(j.Count, measured)
+	nothing.cost(j.Count, measured)
 	time.Sleep(quiet)
-	begun.growth(j.Count, measured, watcher.most())
+	nothing.growth(j.Count, measured, watcher.most())
 
 	switch j.Task.Name {
 	case "Sync":
@@ -141,12 +141,13 @@ func (j Job) measure(ctx context.Context, contender Contender) (numbers, error) 
 		again.cost(j.Count, measured)
 		time.Sleep(quiet)
 		measured["calls"] = float64(seen.calls.Load())
-		most := float64(watcher.most()) - float64(begun.heap)
+		most := float64(watcher.most()) - float64(nothing.heap)
 		measured["relist_peak_bytes"] = max(most, 0) / float64(j.Count)
 	case "Stream", "Handle", "Isolation":
 		if err := j.updates(seen, measured); err != nil {
 			return nil, err
 		}
+		nothing.residence(j.Count, measured)
 	case "Disturbed":
 		if err := j.disturbed(seen, measured); err != nil {
 			return nil, err

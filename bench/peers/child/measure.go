@@ -54,12 +54,17 @@ func (m moment) cost(count int, measured numbers) {
 
 // growth notes how many bytes more there are than then, after a collection, and were at most.
 func (m moment) growth(count int, measured numbers, most uint64) {
-	measured["rss_bytes"] = since(status("VmHWM:"), m.residentKept) / float64(count)
+	m.residence(count, measured)
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	measured["settled_bytes"] = since(stats.HeapAlloc, m.heap) / float64(count)
 	measured["peak_bytes"] = since(max(most, stats.HeapAlloc), m.heap) / float64(count)
+}
+
+// residence notes how many bytes of memory more were resident at most than then.
+func (m moment) residence(count int, measured numbers) {
+	measured["rss_bytes"] = since(status("VmHWM:"), m.residentKept) / float64(count)
 }
 
 func since(now, then uint64) float64 {

@@ -38,7 +38,7 @@ pub(crate) trait Bare: Send + Sync + Sized + 'static {
 }
 
 /// An object that is decoded, without its managed fields.
-trait Decoded: DeserializeOwned + Send + Sync + 'static {
+pub(super) trait Decoded: DeserializeOwned + Send + Sync + 'static {
     fn name(&self) -> &str;
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct BareText {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "it is kept, and not looked at")]
-struct BareMeta {
+pub(super) struct BareMeta {
     name: String,
     generate_name: Option<String>,
     namespace: Option<String>,
@@ -311,6 +311,12 @@ fn after<'t>(text: &'t [u8], what: &[u8]) -> Result<&'t [u8]> {
     let place = text.windows(what.len()).position(|it| it == what);
     let place = place.ok_or("the server writes it otherwise")?;
     Ok(&text[place + what.len()..])
+}
+
+impl BareMeta {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl Decoded for BarePod {

@@ -20,7 +20,7 @@ pub(crate) async fn store<K: Object>(
 ) -> Result<Following> {
     let source = source::<K>(client, lists);
     Ok(match keeps {
-        Keeps::Typed => whole(informer(source), seen, typed).await,
+        Keeps::Typed | Keeps::Own => whole(informer(source), seen, typed).await,
         Keeps::Packed | Keeps::Metadata => whole(informer(source.packed()), seen, untouched).await,
         Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
     })
@@ -37,7 +37,7 @@ pub(crate) async fn controller<K: Object>(
     let controller = InformerController::new();
     let healthy = source::<K>(client.clone(), lists);
     match keeps {
-        Keeps::Typed => add(&controller, &informer(healthy), &seen, typed)?,
+        Keeps::Typed | Keeps::Own => add(&controller, &informer(healthy), &seen, typed)?,
         Keeps::Packed => add(&controller, &informer(healthy.packed()), &seen, untouched)?,
         // Metadata too: the handlers of the peers are given them decoded.
         Keeps::Decoded | Keeps::Metadata => {

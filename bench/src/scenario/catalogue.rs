@@ -175,7 +175,8 @@ impl Size {
                 Kind::Configmap => self.pick(50_000, 10_000),
                 Kind::Pod => self.pick(20_000, 4_000),
             };
-            let numbers = self.of(&[Number::CPU, Number::WALL, Number::ALLOCATIONS]);
+            let numbers = [Number::CPU, Number::WALL, Number::RSS, Number::ALLOCATIONS];
+            let numbers = self.of(&numbers);
             let stream = Task::Stream { events, rate: 0 };
             let handle = Task::Handle { events, rate: 0 };
             let handlers = [&CONTROLLERS[..], &[Contender::Floor]].concat();
@@ -250,14 +251,29 @@ impl Size {
             }),
             ..kept("P3-packed-decoded", Keeps::Decoded, &update)
         };
-        vec![
+        // Who decodes into types of Go's own packages goes on doing so.
+        let own = |id, scenario: &Scenario| {
+            let in_go = scenario.contenders.iter().copied();
+            Scenario {
+                like: Some(Like {
+                    name: scenario.name.clone(),
+                    contenders: in_go.filter(|it| it.in_go()).collect(),
+                }),
+                ..kept(id, Keeps::Own, scenario)
+            }
+        };
+        let mut all = vec![
             packed("P1-packed", &list),
             packed("P2-packed", &relist),
             packed("P3-packed", &update),
             decoded,
             metadata("P1-metadata", &list),
             metadata("P3-metadata", &update),
-        ]
+        ];
+        if kind == Kind::Pod {
+            all.extend([own("P1-own-type", &list), own("P3-own-type", &update)]);
+        }
+        all
     }
 
     /// P4: a thousand updates a second.

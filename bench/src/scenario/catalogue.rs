@@ -309,6 +309,8 @@ impl Size {
             all.push(Scenario {
                 name: format!("P5-{}-two-threads", short(many)),
                 numbers: vec![Number::PER_SECOND, Number::CPU],
+                // The peer takes half a minute.
+                repeats: 1,
                 ..of(many, 2)
             });
         }

@@ -27,21 +27,6 @@ impl<'r, 'de> List<'r, 'de> {
             length,
         }
     }
-
-    /// Steps to the next element, if there is one.
-    fn has_next(&mut self) -> Result<bool, Problem> {
-        let is_first = std::mem::take(&mut self.is_first);
-        match self.reader.peek() {
-            b']' => return Ok(false),
-            _ if is_first => {}
-            b',' => {
-                self.reader.at += 1;
-                // A comma before the end is found by whoever reads the element.
-            }
-            _ => return Err(self.reader.misplaced()),
-        }
-        Ok(true)
-    }
 }
 
 impl<'de> SeqAccess<'de> for List<'_, 'de> {
@@ -52,7 +37,8 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, Problem> {
-        if self.has_next()? {
+        let is_first = std::mem::take(&mut self.is_first);
+        if self.reader.has_element(b']', is_first)? {
             seed.deserialize(&mut *self.reader).map(Some)
         } else {
             Ok(None)
@@ -61,5 +47,22 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
 
     fn size_hint(&self) -> Option<usize> {
         self.length
+    }
+}
+
+// === impl Reader ===
+
+impl Reader<'_> {
+    /// Steps to the next element of what it is in and what ends with `closing`, if there is one.
+    #[inline]
+    pub(super) fn has_element(&mut self, closing: u8, is_first: bool) -> Result<bool, Problem> {
+        match self.peek() {
+            byte if byte == closing => return Ok(false),
+            _ if is_first => {}
+            // A comma before the end is found by whoever reads the element.
+            b',' => self.at += 1,
+            _ => return Err(self.misplaced()),
+        }
+        Ok(true)
     }
 }

@@ -28,6 +28,14 @@ impl<'de> Reader<'de> {
         }
     }
 
+    /// Steps over the number that comes next.
+    pub(super) fn pass_number(&mut self) -> Result<(), Problem> {
+        match self.whole_number()? {
+            Number::Positive(_) | Number::Negative(_) => Ok(()),
+            Number::Other => self.raw().map(drop),
+        }
+    }
+
     fn whole_number(&mut self) -> Result<Number, Problem> {
         /// Ten to this power is no overflow.
         const DIGITS: usize = 18;

@@ -142,6 +142,7 @@ fn one_of(expected: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use serde::{Deserialize, de::DeserializeOwned};
+    use serde_json::value::RawValue;
 
     use crate::decode::json::Reader;
 
@@ -173,7 +174,8 @@ mod tests {
         check::<Pet>("{\"name\":\"a\u{1}\",\"legs\":4}", "line 1, column 11");
         check::<Pet>(r#"{"name":"a","legs":04}"#, "line 1, column 20");
         check::<Pet>(r#"{"weight":1.x}"#, "line 1, column 13");
-        check::<serde::de::IgnoredAny>("[\n[],\n  [tru]]", "line 3, column 7");
+        check::<serde::de::IgnoredAny>("[\n[],\n  [tru]]", "line 3, column 4");
+        check::<Box<RawValue>>("[\n[],\n  [tru]]", "line 3, column 7");
         check::<Vec<u8>>("[1,]", "line 1, column 4");
         check::<Vec<u8>>("", "line 1, column 1");
     }

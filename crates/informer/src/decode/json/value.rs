@@ -213,7 +213,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        self.raw()?;
+        self.pass()?;
         visitor.visit_unit()
     }
 }

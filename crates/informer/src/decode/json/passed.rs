@@ -1,0 +1,97 @@
+//! Values that nobody asked for. *(pure)*
+//!
+//! A type of which only that is declared which is read passes over most of an object, so that
+//! this is most of what decoding it costs.
+
+use super::{Problem, Reader, text::plain};
+
+// === impl Reader ===
+
+impl Reader<'_> {
+    /// Steps over the value that comes next, which must be valid.
+    pub(super) fn pass(&mut self) -> Result<(), Problem> {
+        match self.peek() {
+            b'"' => self.pass_text(),
+            // `serde_json` steps over values of any depth.
+            b'{' | b'[' if self.depth == 0 => self.raw().map(drop),
+            b'{' => self.nested(b'}', |reader| {
+                let mut is_first = true;
+                while reader.has_element(b'}', is_first)? {
+                    is_first = false;
+                    if reader.peek() != b'"' {
+                        return Err(reader.misplaced());
+                    }
+                    reader.pass_text()?;
+                    if reader.peek() != b':' {
+                        return Err(reader.misplaced());
+                    }
+                    reader.at += 1;
+                    reader.pass()?;
+                }
+                Ok(())
+            }),
+            b'[' => self.nested(b']', |reader| {
+                let mut is_first = true;
+                while reader.has_element(b']', is_first)? {
+                    is_first = false;
+                    reader.pass()?;
+                }
+                Ok(())
+            }),
+            b'-' | b'0'..=b'9' => self.pass_number(),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => Err(self.misplaced()),
+        }
+    }
+
+    /// Steps over the string whose quote comes next.
+    fn pass_text(&mut self) -> Result<(), Problem> {
+        let end = plain(self.text.as_bytes(), self.at + 1);
+        if self.text.as_bytes().get(end) != Some(&b'"') {
+            // With escapes, of which `serde_json` asks less where nobody wants the text.
+            return self.raw().map(drop);
+        }
+        self.at = end + 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use crate::decode::json::Reader;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Named {
+        name: String,
+    }
+
+    #[test]
+    fn what_a_type_does_not_declare_is_passed_over() {
+        for value in [
+            "null",
+            "true",
+            "-7",
+            "1.5e3",
+            r#""}\"""#,
+            "[]",
+            r#"[1, {"name": "b"}, [[]]]"#,
+            r#"{"name":"b","c":{"name":[{}]}}"#,
+        ] {
+            let json = format!(r#"{{"before":{value},"name":"a","behind": {value} }}"#);
+            let read: Named = Reader::read(&json).expect("an object");
+            assert_eq!(read.name, "a", "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_passed_over_is_valid() {
+        for value in ["nul", "01", "[1,]", r#"{"a"}"#, r#""\x""#, "[}", "{]", ""] {
+            let json = format!(r#"{{"name":"a","behind":{value}}}"#);
+            assert!(Reader::read::<Named>(&json).is_err(), "{value}");
+        }
+    }
+}

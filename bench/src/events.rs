@@ -38,6 +38,18 @@ pub(crate) struct Events {
     #[arg(long)]
     packed: bool,
 
+    /// Whether only metadata are asked for.
+    #[arg(long)]
+    metadata: bool,
+
+    /// How many objects there are; the events are updates of them.
+    #[arg(long, default_value_t = 500)]
+    objects: usize,
+
+    /// How often the list is read again that shows nothing new.
+    #[arg(long, default_value_t = 0)]
+    relists: usize,
+
     /// How many are made.
     #[arg(long, default_value_t = 3000)]
     made: usize,
@@ -46,9 +58,6 @@ pub(crate) struct Events {
     #[arg(long)]
     delivered: usize,
 }
-
-/// Objects in the store that they are updates of.
-const OBJECTS: usize = 500;
 
 // === impl Events ===
 
@@ -68,7 +77,11 @@ impl Events {
 
     async fn follow<K: Object>(&self) -> Result<()> {
         let pages = ListWatch::new(Api::<K>::all(self.client())).streamed_lists(false);
-        if self.packed {
+        if self.metadata && self.packed {
+            self.take(&Informer::new(pages.metadata().packed())).await
+        } else if self.metadata {
+            self.take(&Informer::new(pages.metadata())).await
+        } else if self.packed {
             self.take(&Informer::new(pages.packed())).await
         } else {
             self.take(&Informer::new(pages)).await
@@ -82,7 +95,7 @@ impl Events {
             async move { informer.run(CancellationToken::new()).await }
         });
         // The list, and that it is whole.
-        for _ in 0..OBJECTS + 1 + self.delivered {
+        for _ in 0..self.objects + 1 + self.delivered {
             events.next().await.ok_or("the informer ended")?;
         }
         Ok(())
@@ -90,12 +103,17 @@ impl Events {
 
     /// A client of a server that knows a list and a watch.
     fn client(&self) -> Client {
-        let (kind, item) = (self.kind.type_name(), Template::item(self.kind));
+        let kind = self.kind.type_name();
+        let (item, whole) = if self.metadata {
+            (Template::metadata(self.kind), Template::metadata(self.kind))
+        } else {
+            (Template::item(self.kind), Template::whole(self.kind))
+        };
         let mut list = format!(
             r#"{{"kind":"{kind}List","apiVersion":"v1","metadata":{{"resourceVersion":"{FIRST_VERSION}"}},"items":["#
         )
         .into_bytes();
-        for index in 0..OBJECTS {
+        for index in 0..self.objects {
             if index > 0 {
                 list.push(b',');
             }
@@ -103,18 +121,24 @@ impl Events {
         }
         list.extend_from_slice(b"]}");
 
-        let whole = Template::whole(self.kind);
         let event = |number: usize| {
             let mut line = br#"{"type":"MODIFIED","object":"#.to_vec();
             let version = FIRST_VERSION + 1 + number as u64;
-            whole.render(number % OBJECTS, version, 0, &mut line);
+            whole.render(number % self.objects, version, 0, &mut line);
             line.extend_from_slice(b"}\n");
             Bytes::from(line)
         };
         let mut events: Vec<Bytes> = (0..self.made).map(event).collect();
         events.truncate(self.delivered);
 
-        let answers = VecDeque::from([vec![Bytes::from(list)], events]);
+        let list = Bytes::from(list);
+        let gone = br#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#;
+        let gone = Bytes::from([&gone[..], b"\n"].concat());
+        let mut answers = VecDeque::from([vec![list.clone()]]);
+        for _ in 0..self.relists {
+            answers.extend([vec![gone.clone()], vec![list.clone()]]);
+        }
+        answers.push_back(events);
         let answers = Arc::new(Mutex::new(answers));
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();

@@ -7,6 +7,7 @@
 //! ([`Trim`]).
 
 // Where things end, without a look at what they mean.
+mod block;
 mod fields;
 mod nesting;
 
@@ -34,12 +35,14 @@ use self::{
 };
 pub use self::{form::Form, identity::Identity, trim::Trim};
 pub(crate) use self::{
+    form::Raw,
+    identity::Who,
     line::Line,
     lines::{LineTooLong, Lines},
     page::{Page, PageError, PageMeta},
-    trim::Types,
+    trim::{Pruned, Types},
 };
-use crate::{key::Namespaces, packed::Recent};
+use crate::packed::Recent;
 
 /// Why bytes are not the object they should be.
 ///
@@ -81,9 +84,6 @@ pub struct Decoder<K> {
     types: Types,
     trim: Trim,
 
-    /// Shared by the keys of packed objects.
-    namespaces: Namespaces,
-
     /// What was decoded of packed objects not long ago.
     pub(crate) recent: Recent<K>,
 }
@@ -103,14 +103,18 @@ where
         Self {
             types,
             trim,
-            namespaces: Namespaces::default(),
             recent: Recent::default(),
         }
     }
 
     /// Reads whom `json` concerns, and refuses an object of another kind.
+    pub(crate) fn who<'a>(&self, json: &'a [u8]) -> Result<Who<'a>, DecodeError> {
+        Who::read(json, &self.types.kind)
+    }
+
+    /// The same, to be kept.
     pub(crate) fn identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
-        Identity::read(json, &self.types.kind)
+        self.who(json).map(|who| Identity::from(&who))
     }
 
     /// Reads the whole object.
@@ -123,11 +127,8 @@ where
     }
 
     /// Who an object is, and how it stands, without the fields that are dropped.
-    pub(crate) fn pruned(&self, json: &[u8]) -> Result<(Identity, Box<str>), DecodeError> {
-        let (head, pruned) = self.trim.prune(utf8(json)?)?;
-        let identity = head.identity(&self.types.kind)?;
-        let key = identity.key.shared(&self.namespaces);
-        Ok((Identity { key, ..identity }, pruned))
+    pub(crate) fn pruned(&self, raw: Raw<'_>) -> Result<Pruned, DecodeError> {
+        self.trim.prune(raw, &self.types.kind)
     }
 
     /// The metadata alone, of an object that may not decode.
@@ -170,8 +171,10 @@ impl<K> fmt::Debug for Decoder<K> {
 }
 
 fn utf8(json: &[u8]) -> Result<&str, DecodeError> {
-    std::str::from_utf8(json).map_err(|error| {
-        let mut fields = Fields::of(&json[..error.valid_up_to()]);
+    simdutf8::basic::from_utf8(json).map_err(|_| {
+        // The slower one knows where.
+        let valid = std::str::from_utf8(json).map_or_else(|error| error.valid_up_to(), str::len);
+        let mut fields = Fields::of(&json[..valid]);
         fields.skip_to_end();
         fields.malformed()
     })

@@ -15,7 +15,7 @@ use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::recent::Recent;
-use crate::{DecodeError, Decoder, Identity, Named, ObjectKey, Stored, Uid};
+use crate::{DecodeError, Decoder, Named, Stored, decode::Pruned};
 
 /// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
 /// on [`get`](Self::get).
@@ -53,10 +53,7 @@ use crate::{DecodeError, Decoder, Identity, Named, ObjectKey, Stored, Uid};
 /// # }
 /// ```
 pub struct Packed<K> {
-    key: ObjectKey,
-    uid: Option<Uid>,
-    resource_version: Option<Box<str>>,
-    json: Box<str>,
+    pruned: Pruned,
     decoder: Arc<Decoder<K>>,
 
     /// Which packed object of this process it is: what is remembered of it is remembered
@@ -71,13 +68,10 @@ impl<K> Packed<K> {
     /// being worked on at once.
     pub const RECENT: usize = Recent::<K>::SLOTS;
 
-    pub(crate) fn new(identity: Identity, json: Box<str>, decoder: Arc<Decoder<K>>) -> Self {
+    pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
-            key: identity.key,
-            uid: identity.uid,
-            resource_version: identity.resource_version.map(String::into_boxed_str),
-            json,
+            pruned,
             decoder,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
         }
@@ -86,7 +80,7 @@ impl<K> Packed<K> {
     /// The JSON that is kept.
     #[must_use]
     pub fn json(&self) -> &str {
-        &self.json
+        self.pruned.json()
     }
 }
 
@@ -100,7 +94,7 @@ impl<K: Resource + DeserializeOwned> Packed<K> {
         if let Some(object) = self.decoder.recent.get(self.number) {
             return Ok(object);
         }
-        let object = Arc::new(self.decoder.object(self.json.as_bytes())?);
+        let object = Arc::new(self.decoder.object(self.json().as_bytes())?);
         self.decoder.recent.put(self.number, Arc::clone(&object));
         Ok(object)
     }
@@ -108,23 +102,19 @@ impl<K: Resource + DeserializeOwned> Packed<K> {
 
 impl<K> Named for Packed<K> {
     fn namespace(&self) -> Option<&str> {
-        self.key.namespace()
+        self.pruned.namespace()
     }
 
     fn name(&self) -> &str {
-        self.key.name()
+        self.pruned.name()
     }
 
     fn uid(&self) -> Option<&str> {
-        self.uid.as_ref().map(Uid::as_str)
+        self.pruned.uid()
     }
 
     fn resource_version(&self) -> Option<&str> {
-        self.resource_version.as_deref()
-    }
-
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+        self.pruned.resource_version()
     }
 }
 
@@ -134,7 +124,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
         Cow::Owned(match self.decoder.recent.get(self.number) {
             Some(object) => object.meta().clone(),
-            None => Decoder::<K>::metadata(&self.json).unwrap_or_else(|| ObjectMeta {
+            None => Decoder::<K>::metadata(self.json()).unwrap_or_else(|| ObjectMeta {
                 namespace: self.namespace().map(str::to_owned),
                 name: Some(self.name().to_owned()),
                 uid: self.uid().map(str::to_owned),
@@ -153,8 +143,8 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
 impl<K> fmt::Debug for Packed<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packed")
-            .field("key", &format_args!("{}", self.key))
-            .field("bytes", &self.json.len())
+            .field("key", &format_args!("{}", self.key()))
+            .field("bytes", &self.json().len())
             .finish_non_exhaustive()
     }
 }
@@ -168,7 +158,7 @@ mod tests {
     use super::Packed;
     use crate::{
         Named as _, Stored as _, Trim,
-        decode::{Decoder, Form as _},
+        decode::{Decoder, Form as _, Raw},
     };
 
     const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
@@ -198,7 +188,7 @@ mod tests {
     fn what_is_packed_is_whole() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
         for end in 1..MAP.len() {
-            let half = Packed::read(&decoder, &MAP[..end]);
+            let half = Packed::read(&decoder, Raw::of(&MAP[..end]));
             assert!(half.is_err(), "{}", String::from_utf8_lossy(&MAP[..end]));
         }
     }
@@ -206,7 +196,7 @@ mod tests {
     #[test]
     fn what_was_decoded_is_forgotten_in_time() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
-        let read = || Packed::read(&decoder, MAP).expect("a config map");
+        let read = || Packed::read(&decoder, Raw::of(MAP)).expect("a config map");
         let first = read().get().expect("a config map");
         for _ in 0..Packed::<ConfigMap>::RECENT {
             read().get().expect("a config map");
@@ -216,6 +206,6 @@ mod tests {
 
     fn pack(json: &[u8]) -> Packed<ConfigMap> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default()));
-        Packed::read(&decoder, json).expect("a config map")
+        Packed::read(&decoder, Raw::of(json)).expect("a config map")
     }
 }

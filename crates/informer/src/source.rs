@@ -23,7 +23,7 @@ pub use self::{
     list_watch::{InvalidListWatch, ListWatch},
     scripted::{Script, Scripted},
 };
-use crate::{DecodeError, Identity, Store, Stored, WatchError};
+use crate::{DecodeError, Identity, Named, Store, Stored, WatchError};
 
 /// Tells what happens to the objects of a kind.
 ///
@@ -63,8 +63,9 @@ pub enum Change<K> {
     /// An object is there, in this state.
     Applied(Arc<K>),
 
-    /// An object is there, in the state that the store has already.
-    Unchanged(Identity),
+    /// An object is there, in the state that the store has already: what it
+    /// [knows](Changes::known).
+    Unchanged(Arc<K>),
 
     /// An object is gone.
     Deleted {
@@ -135,11 +136,11 @@ impl<K: Stored> Changes<K> {
         self.sender.send(change).await.map_err(|_| Stopped)
     }
 
-    /// Whether the store holds exactly this state of this object, so that decoding it again
-    /// would be for nothing.
+    /// The object as the store holds it, if it holds exactly this state of it, so that decoding
+    /// it again would be for nothing.
     #[must_use]
-    pub fn has(&self, identity: &Identity) -> bool {
-        self.store.has(identity)
+    pub fn known(&self, object: &impl Named) -> Option<Arc<K>> {
+        self.store.known(object)
     }
 
     /// Whether the store holds nothing, so that everything is news.
@@ -162,8 +163,8 @@ impl<K: Stored> fmt::Debug for Change<K> {
         match self {
             Self::ListStarted => f.write_str("ListStarted"),
             Self::ListEnded { .. } => f.write_str("ListEnded"),
-            Self::Applied(object) => write!(f, "Applied {}", crate::ObjectKey::of(&**object)),
-            Self::Unchanged(identity) => write!(f, "Unchanged {}", identity.key),
+            Self::Applied(object) => write!(f, "Applied {}", object.key()),
+            Self::Unchanged(object) => write!(f, "Unchanged {}", object.key()),
             Self::Deleted { identity, .. } => write!(f, "Deleted {}", identity.key),
             Self::Undecodable { identity, .. } => write!(f, "Undecodable {}", identity.key),
             Self::Progress { resource_version } => write!(f, "Progress {resource_version}"),

@@ -7,12 +7,12 @@ mod writer;
 use std::{collections::HashSet, fmt, hash::Hash, sync::Arc};
 
 pub use self::index::{Index, UndeclaredIndex};
-use self::shelves::Shelves;
+use self::shelves::{Name, Shelves};
 pub(crate) use self::{
     index::{Indexed, Table},
     writer::{Changed, Writer},
 };
-use crate::{Identity, ObjectKey, Stored, Uid};
+use crate::{Named, ObjectKey, Stored};
 
 /// The objects of a kind as they were last seen.
 ///
@@ -45,13 +45,13 @@ impl<K> Store<K> {
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         let objects = &self.stock.objects;
-        objects.get(key, |entry| Arc::clone(&entry.object))
+        objects.get(key.into(), |entry| Arc::clone(&entry.object))
     }
 
     /// Whether there is an object of this name.
     #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
-        self.stock.objects.get(key, |_| ()).is_some()
+        self.stock.objects.get(key.into(), |_| ()).is_some()
     }
 
     /// All objects, in no order.
@@ -134,16 +134,16 @@ impl<K> Store<K> {
 }
 
 impl<K: Stored> Store<K> {
-    /// Whether the object of `identity` is here in exactly that state.
-    pub(crate) fn has(&self, identity: &Identity) -> bool {
-        let Some(version) = identity.resource_version.as_deref() else {
-            return false;
-        };
-        let uid = identity.uid.as_ref().map(Uid::as_str);
-        let same = self.stock.objects.get(&identity.key, |entry| {
-            entry.object.resource_version() == Some(version) && entry.object.uid() == uid
+    /// The object of this name, uid and version.
+    pub(crate) fn known(&self, object: &impl Named) -> Option<Arc<K>> {
+        let (uid, version) = (object.uid(), object.resource_version()?);
+        let objects = &self.stock.objects;
+        let known = objects.get(Name::of(object), |entry| {
+            let known = &entry.object;
+            let is_same = known.resource_version() == Some(version) && known.uid() == uid;
+            is_same.then(|| Arc::clone(known))
         });
-        same == Some(true)
+        known.flatten()
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr_iter, memchr2, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
-use super::{DecodeError, nesting::Nesting};
+use super::{
+    DecodeError,
+    block::{BLOCK, Quotes},
+    nesting::Nesting,
+};
 
 /// Walks through JSON from field to field, and into a field only where it is told to.
 ///
@@ -14,13 +18,28 @@ use super::{DecodeError, nesting::Nesting};
 pub(super) struct Fields<'a> {
     json: &'a [u8],
     at: usize,
+
+    /// Where strings end in the block that was looked at last: most hold several.
+    quotes: Quotes,
+    /// Where that block begins.
+    looked: usize,
 }
 
 // === impl Fields ===
 
 impl<'a> Fields<'a> {
     pub(super) const fn of(json: &'a [u8]) -> Self {
-        Self { json, at: 0 }
+        Self {
+            json,
+            at: 0,
+            // Nothing was found yet, so whoever looks for a quote looks again.
+            quotes: Quotes {
+                quotes: 0,
+                backslashes: 0,
+                carried: 0,
+            },
+            looked: 0,
+        }
     }
 
     /// Where the walk has come to.
@@ -50,26 +69,28 @@ impl<'a> Fields<'a> {
     ///
     /// [`DecodeError::Syntax`] where there is neither a name nor an end.
     pub(super) fn next(&mut self) -> Result<Option<Cow<'a, [u8]>>, DecodeError> {
-        self.comma();
-        match self.peek() {
-            Some(b'}') => {
+        let first = match self.peek() {
+            Some(b',') => {
                 self.at += 1;
-                Ok(None)
+                self.peek()
             }
+            first => first,
+        };
+        match first {
             Some(b'"') => {
-                let name = match self.string()? {
-                    (name, false) => Cow::Borrowed(&name[1..name.len() - 1]),
-                    (name, true) => {
-                        let name: String =
-                            serde_json::from_slice(name).map_err(|_| self.malformed())?;
-                        Cow::Owned(name.into_bytes())
-                    }
-                };
+                let (name, escapes) = self.string().ok_or_else(|| self.malformed())?;
                 if self.peek() != Some(b':') {
                     return Err(self.malformed());
                 }
                 self.at += 1;
-                Ok(Some(name))
+                if escapes {
+                    return self.unescaped(name).map(Some);
+                }
+                Ok(Some(Cow::Borrowed(&name[1..name.len() - 1])))
+            }
+            Some(b'}') => {
+                self.at += 1;
+                Ok(None)
             }
             _ => Err(self.malformed()),
         }
@@ -84,8 +105,13 @@ impl<'a> Fields<'a> {
         let first = self.peek();
         let rest = &self.json[self.at..];
         let length = match first {
-            Some(b'"') => return Ok(self.string()?.0),
-            Some(b'{' | b'[') => Nesting::default().end(rest),
+            Some(b'"') => {
+                let string = self.string();
+                return string
+                    .map(|(string, _)| string)
+                    .ok_or_else(|| self.malformed());
+            }
+            Some(b'{' | b'[') => Nesting::inside().end(&rest[1..]).map(|end| end + 1),
             _ => rest
                 .iter()
                 .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))
@@ -93,6 +119,17 @@ impl<'a> Fields<'a> {
         };
         let length = length.ok_or_else(|| self.malformed())?;
         Ok(self.take(length))
+    }
+
+    /// Steps behind the object that it is in, whatever is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::Syntax`] if it has no end.
+    pub(super) fn leave(&mut self) -> Result<(), DecodeError> {
+        let end = Nesting::inside().end(&self.json[self.at..]);
+        self.at += end.ok_or_else(|| self.malformed())?;
+        Ok(())
     }
 
     /// Steps over the comma that comes next, if one does.
@@ -112,6 +149,7 @@ impl<'a> Fields<'a> {
         self.at = self.json.len();
     }
 
+    #[cold]
     pub(super) fn malformed(&self) -> DecodeError {
         let before = &self.json[..self.at];
         let newline = memrchr(b'\n', before).map_or(0, |newline| newline + 1);
@@ -122,7 +160,17 @@ impl<'a> Fields<'a> {
     }
 
     /// The next byte that is not white space.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
+        match self.json.get(self.at) {
+            // No white space, as mostly.
+            Some(byte) if *byte > b' ' => Some(*byte),
+            _ => self.peek_further(),
+        }
+    }
+
+    #[cold]
+    fn peek_further(&mut self) -> Option<u8> {
         let rest = &self.json[self.at..];
         let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         self.at += rest
@@ -132,21 +180,45 @@ impl<'a> Fields<'a> {
         self.json.get(self.at).copied()
     }
 
-    /// The string that begins here, with its quotes, and whether it holds an escape.
-    fn string(&mut self) -> Result<(&'a [u8], bool), DecodeError> {
-        let bytes = &self.json[self.at..];
-        let (mut end, mut escapes) = (1, false);
-        loop {
-            let found = bytes.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest));
-            end += found.ok_or_else(|| self.malformed())?;
-            if bytes[end] == b'"' {
-                return Ok((self.take(end + 1), escapes));
-            }
-            escapes = true;
-            end += 2;
+    /// The string that begins here, with its quotes, and whether it holds an escape; none if it
+    /// has no end.
+    #[inline]
+    fn string(&mut self) -> Option<(&'a [u8], bool)> {
+        let inner = self.at + 1;
+        let skipped = inner.wrapping_sub(self.looked);
+        if skipped < BLOCK
+            && let Some((length, escapes)) = self.quotes.end(skipped)
+        {
+            return Some((self.take(length + 2), escapes));
         }
+        self.long_string(inner)
     }
 
+    /// A string that begins here, and does not end in the block that was looked at.
+    #[inline(never)]
+    fn long_string(&mut self, inner: usize) -> Option<(&'a [u8], bool)> {
+        let (mut carried, mut escapes) = (0, false);
+        self.looked = inner;
+        while let Some(rest) = self.json.get(self.looked..).filter(|rest| !rest.is_empty()) {
+            self.quotes = Quotes::first(rest, carried);
+            if let Some((length, more)) = self.quotes.end(0) {
+                let length = self.looked + length + 1 - self.at;
+                return Some((self.take(length), escapes | more));
+            }
+            escapes |= self.quotes.backslashes != 0;
+            carried = self.quotes.carried;
+            self.looked += BLOCK;
+        }
+        None
+    }
+
+    #[cold]
+    fn unescaped(&self, name: &[u8]) -> Result<Cow<'a, [u8]>, DecodeError> {
+        let name: String = serde_json::from_slice(name).map_err(|_| self.malformed())?;
+        Ok(Cow::Owned(name.into_bytes()))
+    }
+
+    #[inline]
     fn take(&mut self, length: usize) -> &'a [u8] {
         let value = &self.json[self.at..self.at + length];
         self.at += length;
@@ -183,6 +255,9 @@ pub(super) fn shape(path: &str, expected: &str) -> DecodeError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
     use super::{Fields, text};
 
     #[test]
@@ -222,6 +297,68 @@ mod tests {
             texts[2],
             Err("c: invalid type, expected a string".to_owned())
         );
+    }
+
+    #[test]
+    fn whoever_leaves_an_object_is_behind_it() {
+        let mut fields = Fields::of(br#"{"a":{"b":[1,{"}":2}],"c":"}"},"d":3}"#);
+        assert!(fields.enter());
+        assert_eq!(fields.next().expect("a name").as_deref(), Some(&b"a"[..]));
+        assert!(fields.enter());
+        fields.leave().expect("an end");
+        assert_eq!(fields.next().expect("a name").as_deref(), Some(&b"d"[..]));
+        fields.leave().expect("an end");
+        assert!(fields.is_over());
+        assert!(fields.leave().is_err());
+    }
+
+    proptest! {
+        /// Names and strings are longer than a block, and shorter, and full of what ends them.
+        #[test]
+        fn any_fields_are_those_that_a_parser_reads(
+            named in prop::collection::vec((r#"[\\"{}a\[\]é]{0,70}"#, value(), "[ \n]{0,2}"), 0..8),
+        ) {
+            let fields: Vec<String> = named
+                .iter()
+                .map(|(name, value, space)| format!("{}{space}:{space}{value}", Value::from(&**name)))
+                .collect();
+            let json = format!("{{{}}}", fields.join(","));
+            let mut fields = Fields::of(json.as_bytes());
+            prop_assert!(fields.enter());
+            for (name, value, _) in &named {
+                let found = fields.next().expect("a name");
+                prop_assert_eq!(found.as_deref(), Some(name.as_bytes()));
+                let text = value.to_string();
+                prop_assert_eq!(fields.value().expect("a value"), text.as_bytes());
+            }
+            prop_assert_eq!(fields.next().expect("the end"), None);
+            prop_assert!(fields.is_over());
+        }
+
+        #[test]
+        fn what_is_cut_off_has_no_end(text in r#"[\\"{}a\[\]]{0,90}"#, cut in 0usize..100) {
+            let json = serde_json::json!({ "a": text, "b": [text] }).to_string();
+            let cut = cut % json.len();
+            let mut fields = Fields::of(&json.as_bytes()[..cut]);
+            let ended = fields.enter()
+                && loop {
+                    match fields.next() {
+                        Ok(None) => break true,
+                        Ok(Some(_)) if fields.value().is_ok() => {}
+                        _ => break false,
+                    }
+                };
+            prop_assert!(!ended, "{}", &json[..cut]);
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<i32>().prop_map(Value::from),
+            r#"[\\"{}a]{0,140}"#.prop_map(Value::from),
+            prop::collection::vec(r#"[\\"{}a\[\]]{0,30}"#, 0..4).prop_map(Value::from),
+        ]
     }
 
     #[track_caller]

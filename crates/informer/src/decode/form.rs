@@ -19,14 +19,41 @@ pub trait Form<K>: Stored + Sized {
     ///
     /// [`DecodeError`] if it cannot be kept in this form.
     #[doc(hidden)]
-    fn read(decoder: &Arc<Decoder<K>>, json: &[u8]) -> Result<Self, DecodeError>;
+    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Self, DecodeError>;
+}
+
+/// An object as it came over the wire.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct Raw<'a> {
+    pub(crate) json: &'a [u8],
+
+    /// Whether it was cut out of something greater by its brackets. Where it was not, whoever
+    /// reads it finds out whether it has an end.
+    pub(crate) is_whole: bool,
+}
+
+// === impl Raw ===
+
+impl<'a> Raw<'a> {
+    /// What should be one object.
+    pub(crate) const fn of(json: &'a [u8]) -> Self {
+        let is_whole = false;
+        Self { json, is_whole }
+    }
+
+    /// What was cut out of something greater by its brackets.
+    pub(crate) const fn whole(json: &'a [u8]) -> Self {
+        let is_whole = true;
+        Self { json, is_whole }
+    }
 }
 
 // === impl Form ===
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
-    fn read(decoder: &Arc<Decoder<K>>, json: &[u8]) -> Result<Self, DecodeError> {
-        let object = decoder.object(json)?;
+    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Self, DecodeError> {
+        let object = decoder.object(raw.json)?;
         if object.meta().name.is_none() {
             return Err(DecodeError::Shape {
                 path: "metadata.name".to_owned(),
@@ -38,8 +65,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for Packed<K> {
-    fn read(decoder: &Arc<Decoder<K>>, json: &[u8]) -> Result<Self, DecodeError> {
-        let (identity, json) = decoder.pruned(json)?;
-        Ok(Self::new(identity, json, Arc::clone(decoder)))
+    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Self, DecodeError> {
+        Ok(Self::new(decoder.pruned(raw)?, Arc::clone(decoder)))
     }
 }

@@ -6,7 +6,7 @@ use super::{
     DecodeError,
     fields::{Fields, shape, text},
 };
-use crate::{ObjectKey, Uid};
+use crate::{Named, ObjectKey, Uid};
 
 /// Who an object is, and how new this state of it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,28 +21,106 @@ pub struct Identity {
     pub resource_version: Option<String>,
 }
 
-/// What an object says of who it is, as it stands.
-#[derive(Default)]
-pub(super) struct Head<'a> {
-    kind: Option<Cow<'a, str>>,
-    metadata: Option<Meta<'a>>,
-}
-
-#[derive(Default)]
-struct Meta<'a> {
-    name: Option<Cow<'a, str>>,
+/// Who an object is, as far as its JSON says it without an allocation.
+#[derive(Clone, Debug)]
+pub(crate) struct Who<'a> {
+    name: Cow<'a, str>,
     namespace: Option<Cow<'a, str>>,
     uid: Option<Cow<'a, str>>,
     resource_version: Option<Cow<'a, str>>,
 }
 
+/// What an object says of who it is, as it stands.
+#[derive(Debug, Default)]
+pub(super) struct Head<'a> {
+    kind: Option<&'a [u8]>,
+    metadata: Option<Meta<'a>>,
+}
+
+/// What metadata say of who an object is, as it stands.
+#[derive(Debug, Default)]
+pub(super) struct Meta<'a> {
+    pub(super) name: Option<&'a [u8]>,
+    pub(super) namespace: Option<&'a [u8]>,
+    pub(super) uid: Option<&'a [u8]>,
+    pub(super) resource_version: Option<&'a [u8]>,
+}
+
 // === impl Identity ===
 
-impl Identity {
-    /// Reads the identity of the object in `json`, which must be of kind `kind` if it says
-    /// of which it is; objects in lists of built-in kinds don't.
-    pub(super) fn read(json: &[u8], kind: &str) -> Result<Self, DecodeError> {
-        Head::read(json)?.identity(kind)
+impl From<&Who<'_>> for Identity {
+    fn from(who: &Who<'_>) -> Self {
+        let key = ObjectKey::new(who.name());
+        Self {
+            key: match who.namespace() {
+                Some(namespace) => key.within(namespace),
+                None => key,
+            },
+            uid: who.uid().map(Uid::from),
+            resource_version: who.resource_version().map(str::to_owned),
+        }
+    }
+}
+
+impl Named for Identity {
+    fn namespace(&self) -> Option<&str> {
+        self.key.namespace()
+    }
+
+    fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_ref().map(Uid::as_str)
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.resource_version.as_deref()
+    }
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+// === impl Who ===
+
+impl<'a> Who<'a> {
+    /// Who the object in `json` is, which must be of kind `kind` if it says of which it is;
+    /// objects in lists of built-in kinds don't.
+    pub(super) fn read(json: &'a [u8], kind: &str) -> Result<Self, DecodeError> {
+        let head = Head::read(json)?;
+        let meta = head.meta(kind)?;
+        let text = |value: Option<&'a [u8]>, path| match value {
+            Some(value) => text(value, path),
+            None => Ok(None),
+        };
+        Ok(Self {
+            name: text(meta.name, "metadata.name")?
+                .ok_or_else(|| shape("metadata.name", "missing field `name`"))?,
+            namespace: text(meta.namespace, "metadata.namespace")?,
+            uid: text(meta.uid, "metadata.uid")?,
+            resource_version: text(meta.resource_version, "metadata.resourceVersion")?,
+        })
+    }
+}
+
+impl Named for Who<'_> {
+    fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.resource_version.as_deref()
     }
 }
 
@@ -50,7 +128,8 @@ impl Identity {
 
 impl<'a> Head<'a> {
     /// Reads as far as the metadata, and in it no further than what is asked for; in what the
-    /// API server writes that is before the managed fields.
+    /// API server writes that is before the managed fields, and nothing of it comes after the
+    /// metadata.
     fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
         let mut head = Self::default();
         let mut fields = Fields::of(json);
@@ -63,24 +142,20 @@ impl<'a> Head<'a> {
                 while !head.is_whole()
                     && let Some(name) = fields.next()?
                 {
-                    head.metadata_field(&name, fields.value()?)?;
+                    head.metadata_field(&name, fields.value()?);
                 }
-                if head.is_whole() {
-                    break;
-                }
-                continue;
+                break;
             }
-            head.field(&name, fields.value()?)?;
+            head.field(&name, fields.value()?);
         }
         Ok(head)
     }
 
     /// Takes notice of a field of the object.
-    pub(super) fn field(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), DecodeError> {
+    pub(super) fn field(&mut self, name: &[u8], value: &'a [u8]) {
         if name == b"kind" {
-            self.kind = text(value, "kind")?;
+            self.kind = Some(value);
         }
-        Ok(())
     }
 
     /// There are metadata.
@@ -89,27 +164,22 @@ impl<'a> Head<'a> {
     }
 
     /// Takes notice of a field of the metadata.
-    pub(super) fn metadata_field(
-        &mut self,
-        name: &[u8],
-        value: &'a [u8],
-    ) -> Result<(), DecodeError> {
+    pub(super) fn metadata_field(&mut self, name: &[u8], value: &'a [u8]) {
         let metadata = self.metadata.get_or_insert_default();
         match name {
-            b"name" => metadata.name = text(value, "metadata.name")?,
-            b"namespace" => metadata.namespace = text(value, "metadata.namespace")?,
-            b"uid" => metadata.uid = text(value, "metadata.uid")?,
-            b"resourceVersion" => {
-                metadata.resource_version = text(value, "metadata.resourceVersion")?;
-            }
+            b"name" => metadata.name = Some(value),
+            b"namespace" => metadata.namespace = Some(value),
+            b"uid" => metadata.uid = Some(value),
+            b"resourceVersion" => metadata.resource_version = Some(value),
             _ => {}
         }
-        Ok(())
     }
 
-    /// Whose head it is, which must be of kind `kind` if it says of which it is.
-    pub(super) fn identity(self, kind: &str) -> Result<Identity, DecodeError> {
+    /// What the metadata say of the object, which must be of kind `kind` if it says of which it
+    /// is, and must have a name.
+    pub(super) fn meta(self, kind: &str) -> Result<Meta<'a>, DecodeError> {
         if let Some(found) = self.kind
+            && let Some(found) = text(found, "kind")?
             && found != kind
         {
             return Err(DecodeError::Kind {
@@ -120,18 +190,10 @@ impl<'a> Head<'a> {
         let Some(meta) = self.metadata else {
             return Err(shape("metadata", "missing field `metadata`"));
         };
-        let Some(name) = meta.name else {
+        if meta.name.is_none_or(|name| name == b"null") {
             return Err(shape("metadata.name", "missing field `name`"));
-        };
-        let key = ObjectKey::new(&*name);
-        Ok(Identity {
-            key: match meta.namespace {
-                Some(namespace) => key.within(&*namespace),
-                None => key,
-            },
-            uid: meta.uid.map(|uid| Uid::from(&*uid)),
-            resource_version: meta.resource_version.map(Cow::into_owned),
-        })
+        }
+        Ok(meta)
     }
 
     fn is_whole(&self) -> bool {
@@ -147,7 +209,7 @@ impl<'a> Head<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Identity;
+    use super::{Identity, Who};
 
     #[test]
     fn an_identity_is_read_whatever_the_order_of_the_fields() {
@@ -164,13 +226,14 @@ mod tests {
 
     #[test]
     fn an_object_without_metadata_is_none() {
-        let error = Identity::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
+        let error = Who::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
         assert!(error.to_string().contains("metadata"), "{error}");
     }
 
     #[track_caller]
     fn check(json: &str) {
-        let identity = Identity::read(json.as_bytes(), "Pod").expect(json);
+        let who = Who::read(json.as_bytes(), "Pod").expect(json);
+        let identity = Identity::from(&who);
         assert_eq!(identity.key.to_string(), "shop/web", "{json}");
         assert_eq!(
             identity.uid.as_ref().map(crate::Uid::as_str),

@@ -3,13 +3,10 @@
 //! To find where an object ends nothing in it need be understood: only which brackets stand
 //! outside of strings. That is a few comparisons a block, against one branch a byte in a
 //! parser, and is what an object costs of which nobody reads more than its name.
-//!
-//! Source: Langdale and Lemire, [Parsing Gigabytes of JSON per Second][paper], for the masks
-//! of escapes and strings.
-//!
-//! [paper]: https://arxiv.org/abs/1902.08318
 
-use wide::u8x32;
+use fearless_simd::{Level, dispatch, prelude::*};
+
+use super::block::{BLOCK, Block, padded, within};
 
 /// Reads brackets, in pieces of any size.
 ///
@@ -17,158 +14,130 @@ use wide::u8x32;
 ///
 /// *Not promised.* That what it passes over is valid: `[}` has an end too. Whoever decodes
 /// what lies between finds out.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nesting {
     /// Brackets that were opened and not closed.
     depth: usize,
-    /// Whether the next byte is within a string.
-    string: bool,
-    /// Whether the next byte is what a backslash escapes.
-    escaped: bool,
-}
-
-/// What stands where in one block, a bit for each byte.
-struct Block {
-    quotes: u64,
-    backslashes: u64,
-    opening: u64,
-    closing: u64,
+    /// Whether the next byte is within a string: all bits, or none.
+    string: u64,
+    /// 1 if the next byte is what a backslash escapes.
+    escaped: u64,
 }
 
 // === impl Nesting ===
 
+#[expect(
+    clippy::inline_always,
+    reason = "what is not inlined into `dispatch!` is built for the oldest of machines"
+)]
 impl Nesting {
-    pub(super) const BLOCK: usize = 64;
+    pub(super) const BLOCK: usize = BLOCK;
+
+    /// Behind a bracket that was opened.
+    pub(super) const fn inside() -> Self {
+        Self {
+            depth: 1,
+            string: 0,
+            escaped: 0,
+        }
+    }
 
     /// Reads `bytes`, which follow on those of the last call. Returns how many of them belong
     /// to the value, if it ends within them.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let (blocks, rest) = bytes.as_chunks::<{ Self::BLOCK }>();
-        for (number, bytes) in blocks.iter().enumerate() {
-            if let Some(end) = self.block(bytes) {
-                return Some(number * Self::BLOCK + end);
-            }
-        }
-        let end = rest.iter().position(|byte| self.byte(*byte))?;
-        Some(bytes.len() - rest.len() + end + 1)
-    }
-
-    fn block(&mut self, bytes: &[u8; Self::BLOCK]) -> Option<usize> {
-        let block = Block::of(bytes);
-        let strings = self.strings(block.quotes, block.backslashes);
-        let (mut opening, mut closing) = (block.opening & !strings, block.closing & !strings);
-        if self.depth > 0 {
-            // What opens and closes at once ends nothing. Managed fields consist of little else.
-            let empty = opening & closing >> 1;
-            opening ^= empty;
-            closing ^= empty << 1;
-        }
-        let mut brackets = opening | closing;
-        // One by one: a block has few, and to count bits takes longer than to go through them
-        // where there is no instruction for it.
-        while brackets != 0 {
-            let bracket = brackets & brackets.wrapping_neg();
-            if opening & bracket != 0 {
-                self.depth += 1;
-            } else {
-                self.depth = self.depth.saturating_sub(1);
-                if self.depth == 0 {
-                    return Some(bracket.trailing_zeros() as usize + 1);
-                }
-            }
-            brackets ^= bracket;
-        }
-        None
+        let (nesting, end) = dispatch!(Level::new(), simd => self.blocks(simd, bytes));
+        *self = nesting;
+        end
     }
 
     /// Which of `bytes` are brackets outside of strings, opening and closing ones. They follow
     /// on those of the last call.
-    #[inline]
-    pub(super) fn brackets(&mut self, bytes: &[u8; Self::BLOCK]) -> u64 {
-        // Set, these bits make the four brackets one; of what else they make the same nothing
-        // stands outside of strings.
-        let bits = u8x32::splat(0x26);
-        let brackets = mask(bytes, |half| (half | bits).simd_eq(u8x32::splat(0x7f)));
-        let quotes = mask(bytes, |half| half.simd_eq(u8x32::splat(b'"')));
-        let backslashes = mask(bytes, |half| half.simd_eq(u8x32::splat(b'\\')));
-        brackets & !self.strings(quotes, backslashes)
+    pub(super) fn brackets(&mut self, bytes: &[u8; BLOCK]) -> u64 {
+        let (strings, (opening, closing)) = dispatch!(Level::new(), simd => {
+            let block = Block::of(simd, bytes);
+            (self.strings(block, BLOCK), block.brackets())
+        });
+        (opening | closing) & !strings
     }
 
-    /// Which bytes are within strings.
-    fn strings(&mut self, quotes: u64, backslashes: u64) -> u64 {
-        let quotes = quotes & !self.escaped(backslashes);
-        let strings = within(quotes) ^ if self.string { u64::MAX } else { 0 };
-        self.string = strings >> 63 == 1;
+    #[inline(always)]
+    fn blocks<S: Simd>(mut self, simd: S, bytes: &[u8]) -> (Self, Option<usize>) {
+        let (blocks, rest) = bytes.as_chunks();
+        let mut read = 0;
+        loop {
+            read += self.further(simd, &blocks[read..]);
+            let (block, length) = match blocks.get(read) {
+                Some(bytes) => (Block::of(simd, bytes), BLOCK),
+                None => (Block::of(simd, &padded(rest)), rest.len()),
+            };
+            let strings = self.strings(block, length);
+            let (opening, closing) = block.brackets();
+            match through(self.depth, opening & !strings, closing & !strings) {
+                Ok(depth) => self.depth = depth,
+                Err(end) => return (self, Some(read * BLOCK + end)),
+            }
+            read += 1;
+            if read > blocks.len() {
+                return (self, None);
+            }
+        }
+    }
+
+    /// Reads blocks of which it is certain that they do not hold the end, and returns how many.
+    /// They are nearly all, so nothing is called here: that would take the registers.
+    #[inline(always)]
+    fn further<S: Simd>(&mut self, simd: S, blocks: &[[u8; BLOCK]]) -> usize {
+        let mut it = *self;
+        let mut read = 0;
+        for bytes in blocks {
+            let (block, before) = (Block::of(simd, bytes), it);
+            let strings = it.strings(block, BLOCK);
+            let (opening, closing) = block.brackets();
+            let (opening, closing) = (opening & !strings, closing & !strings);
+            // What opens and closes at once ends nothing. Managed fields consist of little else.
+            let empty = opening & closing >> 1;
+            let (opening, closing) = (opening ^ empty, closing ^ empty << 1);
+            let closed = closing.count_ones() as usize;
+            if closed >= it.depth {
+                it = before;
+                break;
+            }
+            it.depth = it.depth + opening.count_ones() as usize - closed;
+            read += 1;
+        }
+        *self = it;
+        read
+    }
+
+    /// Which bytes are within strings, of a block of which `length` bytes are JSON.
+    #[inline(always)]
+    fn strings<S: Simd>(&mut self, block: Block<S>, length: usize) -> u64 {
+        let quotes = block.quotes(length, self.escaped);
+        self.escaped = quotes.carried;
+        let strings = within(quotes.quotes) ^ self.string;
+        self.string = (strings.cast_signed() >> 63).cast_unsigned();
         strings
     }
+}
 
-    /// Which bytes are escaped: those after a backslash that is not escaped itself.
-    fn escaped(&mut self, backslashes: u64) -> u64 {
-        const EVEN: u64 = 0x5555_5555_5555_5555;
-
-        let carried = u64::from(self.escaped);
-        if backslashes == 0 {
-            // By far the most.
-            self.escaped = false;
-            return carried;
-        }
-        let backslashes = backslashes & !carried;
-        let after = backslashes << 1 | carried;
-        // A run of backslashes that begins at an odd place is carried by the addition to the
-        // byte behind its end; whether that is even or odd says which of them escape.
-        let odd = backslashes & !EVEN & !after;
-        let (carry, over) = odd.overflowing_add(backslashes);
-        self.escaped = over;
-        (EVEN ^ (carry << 1)) & after
-    }
-
-    /// Reads one byte. Whether the value ends with it.
-    fn byte(&mut self, byte: u8) -> bool {
-        if self.escaped {
-            self.escaped = false;
-            return false;
-        }
-        match (byte, self.string) {
-            (b'"', _) => self.string = !self.string,
-            (b'\\', true) => self.escaped = true,
-            (b'{' | b'[', false) => self.depth += 1,
-            (b'}' | b']', false) => {
-                self.depth = self.depth.saturating_sub(1);
-                return self.depth == 0;
+/// Goes through the brackets of one block, beginning so deep. How deep it ends, or, as an
+/// error, where it has come out of the last one.
+#[inline(never)]
+fn through(mut depth: usize, opening: u64, closing: u64) -> Result<usize, usize> {
+    let mut brackets = opening | closing;
+    while brackets != 0 {
+        let bracket = brackets & brackets.wrapping_neg();
+        if opening & bracket != 0 {
+            depth += 1;
+        } else {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return Err(bracket.trailing_zeros() as usize + 1);
             }
-            _ => {}
         }
-        false
+        brackets ^= bracket;
     }
-}
-
-// === impl Block ===
-
-impl Block {
-    fn of(bytes: &[u8; Nesting::BLOCK]) -> Self {
-        // `[` and `{`, and `]` and `}`, differ in this bit alone.
-        let curly = u8x32::splat(0x20);
-        Self {
-            quotes: mask(bytes, |half| half.simd_eq(u8x32::splat(b'"'))),
-            backslashes: mask(bytes, |half| half.simd_eq(u8x32::splat(b'\\'))),
-            opening: mask(bytes, |half| (half | curly).simd_eq(u8x32::splat(b'{'))),
-            closing: mask(bytes, |half| (half | curly).simd_eq(u8x32::splat(b'}'))),
-        }
-    }
-}
-
-/// The bits of the bytes that `is` says all ones of.
-fn mask(bytes: &[u8; Nesting::BLOCK], is: impl Fn(u8x32) -> u8x32) -> u64 {
-    let (halves, _) = bytes.as_chunks::<32>();
-    let [low, high] = [halves[0], halves[1]].map(|half| is(u8x32::new(half)).to_bitmask());
-    u64::from(low) | u64::from(high) << 32
-}
-
-/// Each bit from an odd quote up to the even one that follows it.
-fn within(quotes: u64) -> u64 {
-    [1, 2, 4, 8, 16, 32]
-        .into_iter()
-        .fold(quotes, |bits, shift| bits ^ bits << shift)
+    Ok(depth)
 }
 
 #[cfg(test)]

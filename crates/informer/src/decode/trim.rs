@@ -13,8 +13,9 @@ mod whole;
 
 use std::collections::BTreeMap;
 
+pub(crate) use self::prune::Pruned;
 use self::whole::Whole;
-use super::{DecodeError, identity::Head, json::Reader};
+use super::{DecodeError, Raw, json::Reader};
 
 /// Which fields of an object are dropped before it is kept.
 ///
@@ -104,9 +105,11 @@ impl Trim {
         Reader::new(json, Some(&self.root))
     }
 
-    /// Who an object is, and its JSON without the fields that are dropped.
-    pub(super) fn prune<'a>(&self, json: &'a str) -> Result<(Head<'a>, Box<str>), DecodeError> {
-        prune::prune(json, &self.root)
+    /// Cuts the fields that are dropped out of an object, which must be of kind `kind` if it
+    /// says of which it is.
+    pub(super) fn prune(&self, raw: Raw<'_>, kind: &str) -> Result<Pruned, DecodeError> {
+        let (head, cuts) = prune::prune(raw, &self.root)?;
+        Pruned::new(raw.json, &cuts, &head.meta(kind)?)
     }
 }
 
@@ -151,6 +154,7 @@ mod tests {
     use serde::Deserialize as _;
 
     use super::{Trim, Types};
+    use crate::decode::Raw;
 
     const POD: &str = r#"{
         "metadata": {
@@ -201,8 +205,10 @@ mod tests {
         let trim = Trim::default()
             .field(["status"])
             .field(["spec", "nodeName"]);
-        let (_, pruned) = trim.prune(POD).expect("an object");
-        let pod: Pod = serde_json::from_str(&pruned).expect("a pod");
+        let raw = Raw::of(POD.as_bytes());
+        let pruned = trim.prune(raw, "Pod").expect("an object");
+        let pruned = pruned.json();
+        let pod: Pod = serde_json::from_str(pruned).expect("a pod");
         assert_eq!(pod, decode::<Pod>(&trim));
         assert!(
             !pruned.contains("kubelet") && !pruned.contains("Running"),

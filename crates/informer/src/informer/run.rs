@@ -163,8 +163,8 @@ impl<K: Stored> Run<'_, K> {
                 let told = self.writer.apply(object);
                 self.tell_all(told).await
             }
-            Change::Unchanged(identity) => {
-                let told = self.writer.keep(&identity);
+            Change::Unchanged(object) => {
+                let told = self.writer.keep(&*object);
                 self.tell_all(told).await
             }
             Change::Deleted { identity, last } => {

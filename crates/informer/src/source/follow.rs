@@ -15,8 +15,8 @@ use tracing::Instrument as _;
 
 use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
 use crate::{
-    Form, Identity, ObjectKey, Verb, WatchError,
-    decode::{Decoder, LineTooLong, Lines},
+    Form, Identity, Named as _, ObjectKey, Verb, WatchError,
+    decode::{Decoder, LineTooLong, Lines, Raw, Who},
     trace,
     watch::{Aside, Ask, Session},
 };
@@ -211,23 +211,28 @@ where
         Ok(object)
     }
 
-    /// Tells of an object that is there.
-    async fn present(&mut self, identity: Identity, object: &[u8]) -> Result<(), Break> {
-        if self.changes.has(&identity) {
-            self.aside.forget(&identity.key);
-            self.changes.send(Change::Unchanged(identity)).await?;
-            return Ok(());
+    /// Tells of an object that is there, and says who it is.
+    async fn present<'a>(&mut self, verb: Verb, raw: Raw<'a>) -> Result<Who<'a>, Break> {
+        let who = self.decoder.who(raw.json);
+        let who = who.map_err(|error| self.requests.garbled(verb, error))?;
+        if let Some(known) = self.changes.known(&who) {
+            if !self.aside.is_empty() {
+                self.aside.forget(&who.key());
+            }
+            self.changes.send(Change::Unchanged(known)).await?;
+            return Ok(who);
         }
-        match O::read(&self.decoder, object) {
+        match O::read(&self.decoder, raw) {
             Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
+                let identity = Identity::from(&who);
                 self.aside.put(identity.key.clone(), Instant::now());
                 self.changes
                     .send(Change::Undecodable { identity, error })
                     .await?;
             }
         }
-        Ok(())
+        Ok(who)
     }
 
     /// Looks once more at an object that did not decode.
@@ -236,10 +241,9 @@ where
         self.aside.put(key.clone(), Instant::now());
         match self.requests.object(&key).await {
             Ok(Some(body)) => {
-                if let Ok(identity) = self.decoder.identity(&body)
-                    && O::read(&self.decoder, &body).is_ok()
-                {
-                    self.present(identity, &body).await?;
+                let raw = Raw::of(&body);
+                if self.decoder.who(&body).is_ok() && O::read(&self.decoder, raw).is_ok() {
+                    self.present(Verb::Watch, raw).await?;
                 }
             }
             // The watch will tell, or has told.

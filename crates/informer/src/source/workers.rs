@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{Decoder, Form};
+use crate::{Decoder, Form, decode::Raw};
 
 /// Decodes objects on other threads of the runtime, and gives them back in the order in which
 /// they came.
@@ -122,7 +122,7 @@ where
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
         let decode = async move {
             let read = |json: Bytes| Read {
-                object: O::read(&decoder, &json).ok(),
+                object: O::read(&decoder, Raw::of(&json)).ok(),
                 json,
             };
             batch.into_iter().map(read).collect()

@@ -11,7 +11,7 @@ use std::{
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use parking_lot::RwLock;
 
-use crate::{ObjectKey, Stored};
+use crate::{Named, ObjectKey, Stored};
 
 /// Every object, with its key once: whoever looks for one needs no key but only a name.
 pub(super) struct Shelves<K> {
@@ -59,20 +59,18 @@ impl<K> Shelves<K> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// What `look` makes of the entry of `key`, if there is one.
-    pub(super) fn get<T>(&self, key: &ObjectKey, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
-        let name = Name::of(key);
+    /// What `look` makes of the entry of `name`, if there is one.
+    pub(super) fn get<T>(&self, name: Name<'_>, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
         let (hash, row) = self.place(name);
         row.read().find(hash, |entry| name.is(entry)).map(look)
     }
 
-    /// What `look` makes of the entry of `key`, which it may change, if there is one.
+    /// What `look` makes of the entry of `name`, which it may change, if there is one.
     pub(super) fn get_mut<T>(
         &self,
-        key: &ObjectKey,
+        name: Name<'_>,
         look: impl FnOnce(&mut Entry<K>) -> T,
     ) -> Option<T> {
-        let name = Name::of(key);
         let (hash, row) = self.place(name);
         let mut row = row.write();
         row.find_mut(hash, |entry| name.is(entry)).map(look)
@@ -90,10 +88,10 @@ impl<K> Shelves<K> {
     where
         K: Stored,
     {
-        let name = Name(object.namespace(), object.name());
+        let name = Name::of(&**object);
         let (hash, row) = self.place(name);
         let mut row = row.write();
-        let rehash = |entry: &Entry<K>| self.hasher.hash_one(Name::of(&entry.key));
+        let rehash = |entry: &Entry<K>| self.hasher.hash_one(Name::from(&entry.key));
         match row.entry(hash, |entry| name.is(entry), rehash) {
             hash_table::Entry::Vacant(slot) => {
                 let key = key(object);
@@ -119,7 +117,7 @@ impl<K> Shelves<K> {
 
     /// Takes the entry of `key` away.
     pub(super) fn remove(&self, key: &ObjectKey) -> Option<Entry<K>> {
-        let name = Name::of(key);
+        let name = Name::from(key);
         let (hash, row) = self.place(name);
         let mut row = row.write();
         let entry = row.find_entry(hash, |entry| name.is(entry)).ok()?;
@@ -146,16 +144,22 @@ impl<K> Shelves<K> {
 
 /// A namespace and a name, of whatever stands there.
 #[derive(Clone, Copy, Hash)]
-struct Name<'a>(Option<&'a str>, &'a str);
+pub(super) struct Name<'a>(Option<&'a str>, &'a str);
 
 // === impl Name ===
 
 impl<'a> Name<'a> {
-    fn of(key: &'a ObjectKey) -> Self {
-        Self(key.namespace(), key.name())
+    pub(super) fn of(object: &'a impl Named) -> Self {
+        Self(object.namespace(), object.name())
     }
 
     fn is<K>(self, entry: &Entry<K>) -> bool {
         entry.key.name() == self.1 && entry.key.namespace() == self.0
+    }
+}
+
+impl<'a> From<&'a ObjectKey> for Name<'a> {
+    fn from(key: &'a ObjectKey) -> Self {
+        Self(key.namespace(), key.name())
     }
 }

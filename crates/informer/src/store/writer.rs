@@ -6,8 +6,11 @@
 
 use std::sync::Arc;
 
-use super::{Store, shelves::Put};
-use crate::{Event, Identity, ObjectKey, Stored, key::Namespaces, watch::is_older};
+use super::{
+    Store,
+    shelves::{Name, Put},
+};
+use crate::{Event, Identity, Named, ObjectKey, Stored, key::Namespaces, watch::is_older};
 
 /// Writes a store, and says what each change means to whoever watches it.
 pub(crate) struct Writer<K> {
@@ -69,10 +72,11 @@ impl<K: Stored> Writer<K> {
 
     /// An object is there, in a state that cannot be read, or that is known. What was known of
     /// it stays, if it is the same object.
-    pub(crate) fn keep(&mut self, identity: &Identity) -> Changed<K> {
+    pub(crate) fn keep(&mut self, object: &impl Named) -> Changed<K> {
         let epoch = self.epoch;
-        let known = self.store.stock.objects.get_mut(&identity.key, |entry| {
-            let same = !is_another(&*entry.object, identity);
+        let objects = &self.store.stock.objects;
+        let known = objects.get_mut(Name::of(object), |entry| {
+            let same = is_same_life(&*entry.object, object);
             if same {
                 entry.epoch = epoch;
             }
@@ -80,15 +84,17 @@ impl<K: Stored> Writer<K> {
         });
         match known {
             None | Some(true) => told(None, None),
-            Some(false) => told(self.remove(&identity.key, None, true), None),
+            Some(false) => told(self.remove(&object.key(), None, true), None),
         }
     }
 
     /// An object is gone.
     pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Arc<K>>) -> Changed<K> {
         let objects = &self.store.stock.objects;
-        let stranger = objects.get(&identity.key, |entry| is_another(&*entry.object, identity));
-        if stranger == Some(true) {
+        let same = objects.get(Name::of(identity), |entry| {
+            is_same_life(&*entry.object, identity)
+        });
+        if same == Some(false) {
             // A late word about an object whose successor is here already.
             return told(None, None);
         }
@@ -136,17 +142,12 @@ fn is_known<K: Stored>(new: &K, old: &K) -> bool {
     })
 }
 
-fn is_same_life<K: Stored>(a: &K, b: &K) -> bool {
+/// Whether the two are not known to be two objects that bore one name.
+fn is_same_life(a: &impl Named, b: &impl Named) -> bool {
     match (a.uid(), b.uid()) {
         (Some(a), Some(b)) => a == b,
         _ => true,
     }
-}
-
-/// Whether `object` is known not to be that of `identity`, but one of the same name.
-fn is_another<K: Stored>(object: &K, identity: &Identity) -> bool {
-    let uids = object.uid().zip(identity.uid.as_ref());
-    uids.is_some_and(|(known, uid)| known != uid.as_str())
 }
 
 #[cfg(test)]

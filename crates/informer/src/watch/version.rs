@@ -8,10 +8,13 @@
 ///
 /// Source: KEP-5504, comparable resource versions.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
-    match (version.parse::<u64>(), than.parse::<u64>()) {
-        (Ok(version), Ok(than)) => version < than,
-        _ => false,
-    }
+    // To read the numbers would cost more, and this is twice per event.
+    let is_number = |version: &str| {
+        (1..=19).contains(&version.len())
+            && !version.starts_with('0')
+            && version.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    is_number(version) && is_number(than) && (version.len(), version) < (than.len(), than)
 }
 
 #[cfg(test)]
@@ -26,5 +29,8 @@ mod tests {
         assert!(!is_older("a", "b"));
         assert!(!is_older("", "1"));
         assert!(!is_older("1", "99999999999999999999999"));
+        assert!(is_older("1000000000", "1000000001"));
+        assert!(!is_older("1a", "2"));
+        assert!(!is_older("+1", "2"));
     }
 }

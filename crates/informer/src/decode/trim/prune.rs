@@ -3,14 +3,46 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::Node;
-use crate::decode::{DecodeError, fields::Fields, identity::Head};
+use crate::{
+    Named,
+    decode::{
+        DecodeError, Raw,
+        fields::{Fields, shape, text},
+        identity::{Head, Meta},
+        utf8,
+    },
+};
 
-/// `json`, which must be one whole object, without what `root` drops, and who it is.
-pub(super) fn prune<'a>(json: &'a str, root: &Node) -> Result<(Head<'a>, Box<str>), DecodeError> {
+/// An object as it is kept: its JSON without what is dropped, and where in it stands who it is.
+///
+/// A name that is a piece of the JSON takes no memory of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Pruned {
+    /// The JSON; and behind it the names that stand in it with escapes, without them.
+    text: Box<str>,
+    /// How long the JSON is.
+    json: u32,
+
+    name: Span,
+    namespace: Span,
+    uid: Span,
+    resource_version: Span,
+}
+
+/// A piece of a text. The one of no length at its beginning is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    length: u32,
+}
+
+/// Who the object in `raw` is, and what `root` drops of it.
+pub(super) fn prune<'a>(raw: Raw<'a>, root: &Node) -> Result<(Head<'a>, Cuts), DecodeError> {
     let mut walk = Walk {
-        fields: Fields::of(json.as_bytes()),
+        fields: Fields::of(raw.json),
+        is_whole: raw.is_whole,
         head: Head::default(),
-        cuts: Vec::new(),
+        cuts: Cuts::default(),
     };
     if !walk.fields.enter() {
         return Err(walk.fields.malformed());
@@ -19,21 +51,22 @@ pub(super) fn prune<'a>(json: &'a str, root: &Node) -> Result<(Head<'a>, Box<str
     if !walk.fields.is_over() {
         return Err(walk.fields.malformed());
     }
-    let cut: usize = walk.cuts.iter().map(Range::len).sum();
-    let mut pruned = String::with_capacity(json.len() - cut);
-    let mut at = 0;
-    for cut in walk.cuts {
-        pruned.push_str(&json[at..cut.start]);
-        at = cut.end;
-    }
-    pruned.push_str(&json[at..]);
-    Ok((walk.head, pruned.into_boxed_str()))
+    Ok((walk.head, walk.cuts))
+}
+
+/// Which bytes are left out, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Cuts {
+    /// In a place of its own, because mostly there is one.
+    first: Range<usize>,
+    others: Vec<Range<usize>>,
 }
 
 struct Walk<'a> {
     fields: Fields<'a>,
+    is_whole: bool,
     head: Head<'a>,
-    cuts: Vec<Range<usize>>,
+    cuts: Cuts,
 }
 
 /// In which object a field stands.
@@ -42,6 +75,114 @@ enum Place {
     Root,
     Metadata,
     Deeper,
+}
+
+// === impl Pruned ===
+
+impl Pruned {
+    /// The object in `json` without what is cut out of it.
+    pub(super) fn new(json: &[u8], cuts: &Cuts, meta: &Meta<'_>) -> Result<Self, DecodeError> {
+        let length = json.len() - cuts.len_before(json.len());
+        let mut kept = String::with_capacity(length);
+        let mut at = 0;
+        for cut in cuts.all() {
+            kept.push_str(piece(json, at..cut.start)?);
+            at = cut.end;
+        }
+        kept.push_str(piece(json, at..json.len())?);
+
+        let mut find = |value: Option<&[u8]>, path: &str| match value {
+            None | Some(b"null") => Ok(Span::default()),
+            // It is a piece of what is kept, and was found to be text with it.
+            Some([b'"', inner @ .., b'"']) if !inner.contains(&b'\\') => {
+                let at = inner.as_ptr().addr() - json.as_ptr().addr();
+                Span::new(at - cuts.len_before(at), inner.len())
+            }
+            Some(value) => {
+                let text = text(value, path)?.unwrap_or_default();
+                kept.push_str(&text);
+                Span::new(kept.len() - text.len(), text.len())
+            }
+        };
+        Ok(Self {
+            name: find(meta.name, "metadata.name")?,
+            namespace: find(meta.namespace, "metadata.namespace")?,
+            uid: find(meta.uid, "metadata.uid")?,
+            resource_version: find(meta.resource_version, "metadata.resourceVersion")?,
+            json: short(length)?,
+            text: kept.into_boxed_str(),
+        })
+    }
+
+    pub(crate) fn json(&self) -> &str {
+        &self.text[..self.json as usize]
+    }
+
+    fn at(&self, span: Span) -> Option<&str> {
+        (span.start > 0).then(|| &self.text[span.start as usize..][..span.length as usize])
+    }
+}
+
+impl Named for Pruned {
+    fn namespace(&self) -> Option<&str> {
+        self.at(self.namespace)
+    }
+
+    fn name(&self) -> &str {
+        self.at(self.name).unwrap_or_default()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.at(self.uid)
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.at(self.resource_version)
+    }
+}
+
+// === impl Span ===
+
+impl Span {
+    fn new(start: usize, length: usize) -> Result<Self, DecodeError> {
+        Ok(Self {
+            start: short(start)?,
+            length: short(length)?,
+        })
+    }
+}
+
+/// A number of bytes; no object has more.
+fn short(bytes: usize) -> Result<u32, DecodeError> {
+    u32::try_from(bytes).map_err(|_| shape("object", "expected less than 4 GiB"))
+}
+
+/// A piece of `json`, which must be text.
+fn piece(json: &[u8], at: Range<usize>) -> Result<&str, DecodeError> {
+    // Says where in all of the JSON it is not.
+    simdutf8::basic::from_utf8(&json[at.clone()]).or_else(|_| Ok(&utf8(json)?[at]))
+}
+
+// === impl Cuts ===
+
+impl Cuts {
+    fn push(&mut self, cut: Range<usize>) {
+        if self.first.is_empty() {
+            self.first = cut;
+        } else {
+            self.others.push(cut);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Range<usize>> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// How many bytes before `at` are left out.
+    fn len_before(&self, at: usize) -> usize {
+        let before = self.all().take_while(|cut| cut.end <= at);
+        before.map(Range::len).sum()
+    }
 }
 
 // === impl Walk ===
@@ -54,14 +195,19 @@ impl Walk<'_> {
         below: Option<&BTreeMap<String, Node>>,
     ) -> Result<(), DecodeError> {
         let mut is_first = true;
+        // Mostly one is dropped, and every field is asked.
+        let only = below.filter(|below| below.len() == 1);
+        let only = only.and_then(BTreeMap::first_key_value);
         loop {
             let start = self.fields.at();
             let Some(name) = self.fields.next()? else {
                 return Ok(());
             };
-            // There are few, and most objects have many fields.
-            let mut named = below.into_iter().flatten();
-            let node = named.find_map(|(it, node)| (it.as_bytes() == &*name).then_some(node));
+            let is_it = |(it, node)| (String::as_bytes(it) == &*name).then_some(node);
+            let node = match only {
+                Some(only) => is_it(only),
+                None => below.into_iter().flatten().find_map(is_it),
+            };
             if matches!(node, Some(Node::Dropped)) {
                 self.fields.value()?;
                 if is_first {
@@ -76,17 +222,30 @@ impl Walk<'_> {
             if is_metadata && self.fields.enter() {
                 self.head.enter_metadata();
                 self.through(Place::Metadata, self::below(node))?;
+                if !below.is_some_and(|below| below.keys().any(|name| name != "metadata")) {
+                    return self.rest();
+                }
             } else if node.is_some() && self.fields.enter() {
                 self.through(Place::Deeper, self::below(node))?;
             } else {
                 let value = self.fields.value()?;
                 match place {
-                    Place::Root => self.head.field(&name, value)?,
-                    Place::Metadata => self.head.metadata_field(&name, value)?,
+                    Place::Root => self.head.field(&name, value),
+                    Place::Metadata => self.head.metadata_field(&name, value),
                     Place::Deeper => {}
                 }
             }
         }
+    }
+
+    /// Walks to the end of the object behind its metadata. What API servers write there tells
+    /// nothing of who it is.
+    fn rest(&mut self) -> Result<(), DecodeError> {
+        if self.is_whole {
+            self.fields.skip_to_end();
+            return Ok(());
+        }
+        self.fields.leave()
     }
 }
 
@@ -99,7 +258,11 @@ fn below(node: Option<&Node>) -> Option<&BTreeMap<String, Node>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Trim;
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    use super::{Cuts, Pruned, prune};
+    use crate::{DecodeError, Named as _, Trim, decode::Raw};
 
     #[test]
     fn what_is_dropped_takes_one_comma_with_it() {
@@ -126,14 +289,130 @@ mod tests {
     #[test]
     fn what_is_no_object_is_an_error() {
         for json in ["", "7", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":{}"#] {
-            assert!(Trim::nothing().prune(json).is_err(), "{json}");
+            let raw = Raw::of(json.as_bytes());
+            assert!(prune(raw, &Trim::nothing().root).is_err(), "{json}");
         }
+    }
+
+    #[test]
+    fn who_it_is_stands_in_what_is_left() {
+        let whole = r#"{"x":[1],"metadata":{"managedFields":[{"a":"b"}],"name":"web","namespace":"shop","resourceVersion":"7","uid":"u"},"spec":{}}"#;
+        let pruned = pruned(whole).expect("an object");
+        assert_eq!(
+            pruned.json(),
+            r#"{"metadata":{"name":"web","namespace":"shop","resourceVersion":"7","uid":"u"},"spec":{}}"#
+        );
+        assert_eq!(who(&pruned), "shop/web u 7");
+    }
+
+    #[test]
+    fn a_name_with_escapes_is_kept_without_them() {
+        let json = r#"{"metadata":{"name":"a\u003cb\"é","uid":"\u0075","x":1}}"#;
+        let pruned = pruned(json).expect("an object");
+        assert_eq!(pruned.json(), json);
+        assert_eq!(pruned.key().to_string(), "a<b\"é");
+        assert_eq!((pruned.uid(), pruned.namespace()), (Some("u"), None));
+    }
+
+    #[test]
+    fn what_is_nobody_is_refused() {
+        let check = |json: &str, error: &str| {
+            let refused = pruned(json).expect_err(json);
+            assert_eq!(refused.to_string(), error, "{json}");
+        };
+        check(r#"{"kind":"Pod"}"#, "metadata: missing field `metadata`");
+        check(r#"{"metadata":{}}"#, "metadata.name: missing field `name`");
+        check(
+            r#"{"metadata":{"name":null}}"#,
+            "metadata.name: missing field `name`",
+        );
+        check(
+            r#"{"metadata":{"name":"a","uid":7}}"#,
+            "metadata.uid: invalid type, expected a string",
+        );
+        check(
+            r#"{"kind":"Secret","metadata":{"name":"a"}}"#,
+            r#"an object of kind "Secret" where "Pod" was asked for"#,
+        );
+    }
+
+    #[test]
+    fn what_is_no_text_says_where_in_all_of_it() {
+        let json = b"{\"x\":1,\"metadata\":{\"name\":\"\xff\"}}";
+        let trim = Trim::nothing().field(["x"]);
+        let error = trim.prune(Raw::of(json), "Pod").expect_err("no UTF-8");
+        assert_eq!(error.to_string(), "not valid JSON at line 1, column 28");
+    }
+
+    proptest! {
+        #[test]
+        fn any_object_is_left_without_what_is_dropped(
+            metadata in fields(), spec in fields(), order in Just(vec![0, 1, 2, 3]).prop_shuffle(),
+        ) {
+            let mut metadata = metadata;
+            metadata.insert("name".to_owned(), json!("web"));
+            let parts = [
+                ("kind", json!("Pod")),
+                ("metadata", Value::from(metadata.clone())),
+                ("spec", Value::from(spec)),
+                ("x", json!({"x": [1]})),
+            ];
+            let parts: Vec<String> = order
+                .iter()
+                .map(|part| format!("{}:{}", Value::from(parts[*part].0), parts[*part].1))
+                .collect();
+            let json = format!("{{{}}}", parts.join(","));
+            let pruned = pruned(&json).expect("an object");
+            let mut left: Value = serde_json::from_str(&json).expect("JSON");
+            left.as_object_mut().map(|object| object.remove("x"));
+            left["metadata"].as_object_mut().map(|object| object.remove("managedFields"));
+            prop_assert_eq!(serde_json::from_str::<Value>(pruned.json()).expect("JSON"), left);
+            prop_assert_eq!(pruned.name(), "web");
+            let version = metadata.get("resourceVersion").and_then(Value::as_str);
+            prop_assert_eq!(pruned.resource_version(), version);
+            for end in 0..json.len() {
+                prop_assert!(self::pruned(json.get(..end).unwrap_or("{")).is_err(), "{}", &json[..end]);
+            }
+        }
+    }
+
+    fn fields() -> impl Strategy<Value = Map<String, Value>> {
+        let name = prop_oneof![
+            Just("managedFields".to_owned()),
+            Just("resourceVersion".to_owned()),
+            r#"[\\"{}a,é]{0,40}"#,
+        ];
+        let text = r#"[\\"{}a\[\],é]{0,60}"#;
+        prop::collection::btree_map(name, text.prop_map(Value::from), 0..5)
+            .prop_map(|fields| fields.into_iter().collect())
+    }
+
+    fn pruned(json: &str) -> Result<Pruned, DecodeError> {
+        let trim = Trim::default().field(["x"]);
+        trim.prune(Raw::of(json.as_bytes()), "Pod")
+    }
+
+    fn who(pruned: &Pruned) -> String {
+        let version = pruned.resource_version().unwrap_or_default();
+        format!(
+            "{} {} {version}",
+            pruned.key(),
+            pruned.uid().unwrap_or_default()
+        )
     }
 
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let trim = Trim::nothing().field(["x"]).field(["m", "y"]);
-        let (_, pruned) = trim.prune(json).expect(json);
-        assert_eq!(&*pruned, expected, "{json}");
+        let (_, cuts) = prune(Raw::of(json.as_bytes()), &trim.root).expect(json);
+        assert_eq!(left(json, &cuts), expected, "{json}");
+    }
+
+    fn left(json: &str, cuts: &Cuts) -> String {
+        let mut left = json.to_owned();
+        for cut in cuts.all().collect::<Vec<_>>().into_iter().rev() {
+            left.replace_range(cut.clone(), "");
+        }
+        left
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Break, Follow};
 use crate::{
-    DecodeError, Form, Identity, Verb, WatchError,
-    decode::Line,
+    DecodeError, Form, Named as _, Verb, WatchError,
+    decode::{Line, Raw},
     source::{Change, Stopped},
     watch::{Answer, Ask},
 };
@@ -57,7 +57,7 @@ where
             self.settle_all().await?;
         }
         if let Some(object) = there
-            && let Ok(object) = O::read(&self.decoder, object)
+            && let Ok(object) = O::read(&self.decoder, Raw::of(object))
         {
             let object = self.apply(object).await?;
             if let Some(version) = object.resource_version() {
@@ -69,20 +69,20 @@ where
             Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
         match &*kind {
             "ADDED" | "MODIFIED" => {
-                let identity = self.identity(object)?;
-                let version = identity.resource_version.clone();
-                self.present(identity, object).await?;
-                self.followed(version);
+                let who = self.present(Verb::Watch, Raw::whole(object)).await?;
+                self.followed(who.resource_version());
             }
             "DELETED" => {
-                let identity = self.identity(object)?;
+                let identity = self.decoder.identity(object);
+                let identity =
+                    identity.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
                 self.aside.forget(&identity.key);
-                let last = O::read(&self.decoder, object).ok().map(Arc::new);
+                let last = O::read(&self.decoder, Raw::whole(object)).ok().map(Arc::new);
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;
-                self.followed(version);
+                self.followed(version.as_deref());
             }
             "BOOKMARK" => self.bookmark(object).await?,
             "ERROR" => {
@@ -133,15 +133,9 @@ where
         Ok(())
     }
 
-    fn identity(&self, object: &[u8]) -> Result<Identity, Break> {
-        self.decoder
-            .identity(object)
-            .map_err(|error| self.requests.garbled(Verb::Watch, error).into())
-    }
-
-    fn followed(&mut self, version: Option<String>) {
+    fn followed(&mut self, version: Option<&str>) {
         if let Some(version) = version {
-            self.session.followed(&version);
+            self.session.followed(version);
         }
     }
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::{Break, Follow};
 use crate::{
     Form, Verb, WatchError,
-    decode::{Page, PageError, PageMeta},
+    decode::{Page, PageError, PageMeta, Raw},
     source::{Change, workers::Read},
     watch::Ask,
 };
@@ -74,12 +74,15 @@ where
             let read = self.workers.put(&self.decoder, json).await;
             return self.settle(read).await;
         }
-        let object = if self.again {
-            None
+        let raw = Raw::whole(&json);
+        if !self.again
+            && let Ok(object) = O::read(&self.decoder, raw)
+        {
+            self.apply(object).await?;
         } else {
-            O::read(&self.decoder, &json).ok()
-        };
-        self.settle([Read { json, object }]).await
+            self.present(Verb::List, raw).await?;
+        }
+        Ok(())
     }
 
     /// Takes what the workers still have of a list.
@@ -102,13 +105,9 @@ where
         for Read { json, object } in read {
             if let Some(object) = object {
                 self.apply(object).await?;
-                continue;
+            } else {
+                self.present(Verb::List, Raw::of(&json)).await?;
             }
-            let identity = self
-                .decoder
-                .identity(&json)
-                .map_err(|error| self.requests.garbled(Verb::List, error))?;
-            self.present(identity, &json).await?;
         }
         Ok(())
     }

@@ -40,19 +40,19 @@ const DECODED: usize = 12;
 #[test]
 fn a_watch_event_costs_the_object_and_next_to_nothing() {
     let allocated = per_hundred_events(|maps| maps);
+    // Two of the others are those of the chunk that it came in.
     assert!(
-        allocated <= 100 * DECODED + 50,
+        allocated <= 100 * (DECODED + 5) + 50,
         "{allocated} allocations of 100 events"
     );
 }
 
-/// The JSON, the uid, the version and the `Arc`; name and namespace only until they are found to
-/// be known.
+/// The JSON and the `Arc`, and two of the chunk that it came in. Who it is stands in the JSON.
 #[test]
 fn a_watch_event_of_a_packed_object_decodes_nothing() {
     let allocated = per_hundred_events(ListWatch::packed);
     assert!(
-        allocated <= 100 * 4 + 100,
+        allocated <= 100 * 4 + 50,
         "{allocated} allocations of 100 events"
     );
 }
@@ -75,7 +75,7 @@ fn a_store_of_packed_objects_costs_their_json_and_a_place_for_each() {
     let kept = kept_per_object(COUNT, ListWatch::packed);
     let json = pruned().len();
     println!("{kept} bytes an object, of which {json} are JSON");
-    assert!(kept <= json + 310, "{kept} bytes, of which {json} are JSON");
+    assert!(kept <= json + 210, "{kept} bytes, of which {json} are JSON");
 }
 
 /// A relist is its pages and a watch, and each object costs its identity.
@@ -95,7 +95,7 @@ fn a_relist_of_what_is_known_reads_identities() {
         running.watching().await;
         let change = region.change();
         let each = (change.allocations + change.reallocations) / (PAGES * PAGE);
-        assert!(each <= 4, "{each} allocations");
+        assert_eq!(each, 0, "less than one of each object");
         // On paused time: enough for whatever else would be asked for.
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(
@@ -127,28 +127,28 @@ fn an_informer_to_which_nothing_happens_does_not_wake_up() {
 fn per_hundred_events<O: Form<ConfigMap>>(
     form: impl Fn(ListWatch<ConfigMap>) -> ListWatch<ConfigMap, O>,
 ) -> usize {
-    const EVENTS: usize = 2000;
+    const EVENTS: usize = 1000;
     let _alone = alone();
-    let updates = (0..EVENTS).map(|number| {
-        let object = object("web", 100 + number);
-        Bytes::from(format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
-    });
-    let server = Server::new(vec![vec![list(1)], updates.collect()]);
-    runtime().block_on(async {
-        let mut running = Running::start(form(server.maps().streamed_lists(false)));
-        // Whatever is made once has been made then.
-        running.events(EVENTS / 2).await;
-        // Others of this process may allocate too, now and then: the least is ours.
-        let mut least = usize::MAX;
-        for _ in 0..8 {
+    // The informer runs ahead of whoever takes the events, so there is no moment at which so many
+    // have come and no others: what is made once is made for few and for many.
+    let allocations = |events: usize| {
+        let updates = (0..events).map(|number| {
+            let object = object("web", 100 + number);
+            Bytes::from(format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n"))
+        });
+        let server = Server::new(vec![vec![list(1)], updates.collect()]);
+        runtime().block_on(async {
             let region = Region::new(COUNTED);
-            running.events(100).await;
+            let mut running = Running::start(form(server.maps().streamed_lists(false)));
+            running.events(2 + events).await;
             let change = region.change();
-            least = least.min(change.allocations + change.reallocations);
-        }
-        println!("{least} allocations of 100 events");
-        least
-    })
+            change.allocations + change.reallocations
+        })
+    };
+    let few = allocations(EVENTS);
+    let each = (allocations(2 * EVENTS) - few) * 100 / EVENTS;
+    println!("{each} allocations of 100 events");
+    each
 }
 
 /// Live bytes of a store of so many objects, for each.

@@ -24,7 +24,7 @@ pub(super) struct Block<S: Simd> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quotes {
     /// The quotes that no backslash escapes.
-    pub(super) quotes: u64,
+    pub(super) ends: u64,
     pub(super) backslashes: u64,
     /// 1 if the byte behind the block is escaped.
     pub(super) carried: u64,
@@ -69,14 +69,14 @@ impl<S: Simd> Block<S> {
         if backslashes | carried == 0 {
             // By far the most.
             return Quotes {
-                quotes,
+                ends: quotes,
                 backslashes,
                 carried,
             };
         }
         let (escaped, behind) = escaped(backslashes, carried);
         Quotes {
-            quotes: quotes & !escaped,
+            ends: quotes & !escaped,
             backslashes,
             carried: if length < BLOCK {
                 escaped >> length & 1
@@ -93,22 +93,18 @@ impl Quotes {
     /// Those of the first block of `bytes`, whose first byte is escaped if `carried` is 1.
     pub(super) fn first(bytes: &[u8], carried: u64) -> Self {
         let level = Level::new();
-        match bytes.first_chunk() {
-            Some(bytes) => {
-                dispatch!(level, simd => Block::of(simd, bytes).quotes(BLOCK, carried))
-            }
-            None => {
-                let (bytes, length) = (padded(bytes), bytes.len());
-                dispatch!(level, simd => Block::of(simd, &bytes).quotes(length, carried))
-            }
+        if let Some(bytes) = bytes.first_chunk() {
+            return dispatch!(level, simd => Block::of(simd, bytes).quotes(BLOCK, carried));
         }
+        let (bytes, length) = (padded(bytes), bytes.len());
+        dispatch!(level, simd => Block::of(simd, &bytes).quotes(length, carried))
     }
 
     /// How long the string is of which the byte `at` is the first, if it ends in this block, and
     /// whether it holds an escape.
     #[inline]
     pub(super) const fn end(self, at: usize) -> Option<(usize, bool)> {
-        let (quotes, backslashes) = (self.quotes >> at, self.backslashes >> at);
+        let (quotes, backslashes) = (self.ends >> at, self.backslashes >> at);
         if quotes == 0 {
             return None;
         }

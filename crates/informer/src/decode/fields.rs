@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
             at: 0,
             // Nothing was found yet, so whoever looks for a quote looks again.
             quotes: Quotes {
-                quotes: 0,
+                ends: 0,
                 backslashes: 0,
                 carried: 0,
             },

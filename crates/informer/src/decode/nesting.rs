@@ -114,7 +114,7 @@ impl Nesting {
     fn strings<S: Simd>(&mut self, block: Block<S>, length: usize) -> u64 {
         let quotes = block.quotes(length, self.escaped);
         self.escaped = quotes.carried;
-        let strings = within(quotes.quotes) ^ self.string;
+        let strings = within(quotes.ends) ^ self.string;
         self.string = (strings.cast_signed() >> 63).cast_unsigned();
         strings
     }

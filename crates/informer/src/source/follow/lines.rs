@@ -78,7 +78,9 @@ where
                     identity.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
                 self.aside.forget(&identity.key);
-                let last = O::read(&self.decoder, Raw::whole(object)).ok().map(Arc::new);
+                let last = O::read(&self.decoder, Raw::whole(object))
+                    .ok()
+                    .map(Arc::new);
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;

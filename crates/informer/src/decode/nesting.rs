@@ -94,15 +94,19 @@ impl Nesting {
             let strings = it.strings(block, BLOCK);
             let (opening, closing) = block.brackets();
             let (opening, closing) = (opening & !strings, closing & !strings);
-            // What opens and closes at once ends nothing. Managed fields consist of little else.
-            let empty = opening & closing >> 1;
-            let (opening, closing) = (opening ^ empty, closing ^ empty << 1);
-            let closed = closing.count_ones() as usize;
+            let mut closed = closing.count_ones() as usize;
+            let mut opened = opening.count_ones() as usize;
             if closed >= it.depth {
-                it = before;
-                break;
+                // What opens and closes at once ends nothing. Managed fields consist of little
+                // else.
+                let empty = (opening & closing >> 1).count_ones() as usize;
+                (opened, closed) = (opened - empty, closed - empty);
+                if closed >= it.depth {
+                    it = before;
+                    break;
+                }
             }
-            it.depth = it.depth + opening.count_ones() as usize - closed;
+            it.depth = it.depth + opened - closed;
             read += 1;
         }
         *self = it;

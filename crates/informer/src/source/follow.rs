@@ -154,7 +154,7 @@ where
         let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
         *opened = Some(Instant::now());
         if matches!(ask, Ask::StreamedList) {
-            self.begin_picture().await?;
+            self.begin_picture(false).await?;
         } else {
             self.again = false;
             self.changes.send(Change::Connected).await?;
@@ -192,10 +192,12 @@ where
         }
     }
 
-    async fn begin_picture(&mut self) -> Result<(), Stopped> {
+    /// A whole picture begins, whose objects are cut out of it by their brackets if they
+    /// `are_whole`.
+    async fn begin_picture(&mut self, are_whole: bool) -> Result<(), Stopped> {
         self.aside.clear();
         self.again = !self.changes.is_empty();
-        self.workers.begin();
+        self.workers.begin(are_whole);
         self.changes.send(Change::ListStarted).await
     }
 

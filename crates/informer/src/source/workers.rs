@@ -22,6 +22,9 @@ pub(super) struct Workers<K, O> {
     /// How many objects of this list came before.
     seen: usize,
 
+    /// Whether they were cut out of it by their brackets.
+    are_whole: bool,
+
     batch: Vec<Bytes>,
     under_way: VecDeque<AbortOnDropHandle<Vec<Read<O>>>>,
     decoder: PhantomData<fn() -> K>,
@@ -50,6 +53,7 @@ where
         Self {
             limit: threads.get(),
             seen: 0,
+            are_whole: false,
             batch: Vec::new(),
             under_way: VecDeque::new(),
             decoder: PhantomData,
@@ -69,9 +73,11 @@ where
         NonZeroUsize::new(threads.min(MOST)).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Another list begins. What was under way for the last one is dropped.
-    pub(super) fn begin(&mut self) {
+    /// Another list begins, whose objects are cut out of it by their brackets if they
+    /// `are_whole`. What was under way for the last one is dropped.
+    pub(super) fn begin(&mut self, are_whole: bool) {
         self.seen = 0;
+        self.are_whole = are_whole;
         self.drop_all();
     }
 
@@ -120,10 +126,15 @@ where
     fn send(&mut self, decoder: &Arc<Decoder<K>>) {
         let decoder = Arc::clone(decoder);
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
+        let is_whole = self.are_whole;
         let decode = async move {
-            let read = |json: Bytes| Read {
-                object: O::read(&decoder, Raw::of(&json)).ok(),
-                json,
+            let read = |json: Bytes| {
+                let raw = Raw {
+                    json: &json,
+                    is_whole,
+                };
+                let object = O::read(&decoder, raw).ok();
+                Read { json, object }
             };
             batch.into_iter().map(read).collect()
         };

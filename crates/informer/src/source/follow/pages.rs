@@ -63,7 +63,7 @@ where
     async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
         self.session.check(metadata)?;
         if self.session.begins_picture() {
-            self.begin_picture().await?;
+            self.begin_picture(true).await?;
         }
         Ok(())
     }

@@ -38,31 +38,30 @@ mod ready;
 #[cfg(test)]
 mod script;
 
-use self::{
-    agenda::Agenda,
-    groups::Groups,
-    index::Index,
-    lane::{Lane, Phase},
-    pool::Pool,
-    ready::Ready,
-};
 pub(crate) use self::{
     agenda::Moment,
     lane::{About, LaneKey, Offer, Pending, Reason},
     ready::{Class, LaneId},
 };
+use self::{
+    groups::Groups,
+    index::Index,
+    lane::{Lane, Later, Phase},
+    pool::Pool,
+    ready::Ready,
+};
 
 /// What is owed to every object: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
-    lanes: Pool<Lane<E, P>>,
+    lanes: Pool<Lane<E>>,
     /// The lanes by their key, which is kept in the lane and its group alone.
     index: Index,
     hasher: DefaultHashBuilder,
     groups: Groups,
 
     ready: Ready,
-    agenda: Agenda,
+    later: Later<P>,
 
     /// Who may be owed a call, in order.
     handlers: Vec<HandlerId>,
@@ -117,7 +116,7 @@ impl<E, P> Default for Schedule<E, P> {
             hasher: DefaultHashBuilder::default(),
             groups: Groups::default(),
             ready: Ready::default(),
-            agenda: Agenda::default(),
+            later: Later::default(),
             handlers: Vec::new(),
             held: 0,
             pending: 0,
@@ -162,14 +161,14 @@ impl<E: About, P: About> Schedule<E, P> {
         lane.phase = Phase::Held;
         self.held += 1;
 
-        let work = if let Some(pending) = lane.take_due(true) {
+        let work = if let Some(pending) = lane.take_due(&mut self.later, true) {
             self.pending -= 1;
             Work::Retry(pending)
         } else if let Some(offer) = lane.pop() {
             let mut pendings = if offer.asked {
                 Vec::new()
             } else {
-                lane.take_pendings(&mut self.agenda)
+                lane.take_pendings(&mut self.later)
             };
             self.pending -= pendings.len();
             // What an earlier object of this name was owed goes with it, but for the news of
@@ -184,7 +183,7 @@ impl<E: About, P: About> Schedule<E, P> {
             Work::Event { offer, pendings }
         } else {
             let pending = lane
-                .take_due(false)
+                .take_due(&mut self.later, false)
                 .expect("a ready lane is owed something");
             self.pending -= 1;
             Work::Retry(pending)
@@ -233,8 +232,8 @@ impl<E: About, P: About> Schedule<E, P> {
 
     /// Makes ready what has come due.
     pub(crate) fn advance(&mut self, now: Moment) {
-        while let Some((appointment, id)) = self.agenda.take_due(now) {
-            self.lanes[id].come_due(appointment);
+        while let Some((appointment, id)) = self.later.agenda.take_due(now) {
+            self.lanes[id].come_due(&mut self.later, appointment);
             self.settle(id);
         }
     }
@@ -257,7 +256,7 @@ impl<E: About, P: About> Schedule<E, P> {
         let mut gone = 0;
         for id in ids {
             let before = self.discarded.len();
-            (self.lanes[id]).cancel(handler, &mut self.agenda, &mut self.discarded);
+            (self.lanes[id]).cancel(handler, &mut self.later, &mut self.discarded);
             gone += self.discarded.len() - before;
             self.settle(id);
         }
@@ -272,7 +271,7 @@ impl<E: About, P: About> Schedule<E, P> {
 
     /// When the next pending call is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.agenda.next_due()
+        self.later.agenda.next_due()
     }
 
     /// How many objects wait for a worker.
@@ -318,7 +317,7 @@ impl<E: About, P: About> Schedule<E, P> {
             self.discarded.push(pending);
             return;
         }
-        match self.lanes[lane].set(pending, &mut self.agenda, lane) {
+        match self.lanes[lane].set(pending, &mut self.later, lane) {
             Some(replaced) => self.discarded.push(replaced),
             None => self.pending += 1,
         }
@@ -351,7 +350,7 @@ impl<E: About, P: About> Schedule<E, P> {
     /// Puts a lane where it belongs, after what is owed to it changed.
     fn settle(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
-        let phase = match (lane.phase, lane.urgency()) {
+        let phase = match (lane.phase, lane.urgency(&self.later)) {
             (Phase::Held, _) => Phase::Held,
             (_, Some(class)) => Phase::Ready(class),
             (_, None) => Phase::Idle,

@@ -1,18 +1,28 @@
-//! A list of few: one pointer where there is none, and one allocation for each.
+//! A list of few: four bytes where there is none, and a place in a pool for each.
+//!
+//! Not a box for each: a million of them that come and go are a million small pieces of memory to
+//! an allocator, which some put together again all at once, while everybody waits.
 
-/// Some things, in the order in which they came: mostly none, and rarely more than one.
-#[derive(Debug)]
-pub(super) struct Few<T>(Option<Box<Node<T>>>);
+use super::pool::{Number, Pool};
 
+/// Some things, in the order in which they came: mostly none, and rarely more than one. They
+/// are in the pool that every call is given, and must be taken from there before this is dropped.
 #[derive(Debug)]
-struct Node<T> {
+pub(super) struct Few(Option<Number>);
+
+/// Where things of several lists are.
+pub(super) type Things<T> = Pool<Thing<T>>;
+
+/// One of the things of a list.
+#[derive(Debug)]
+pub(super) struct Thing<T> {
     thing: T,
-    next: Few<T>,
+    next: Few,
 }
 
 // === impl Few ===
 
-impl<T> Few<T> {
+impl Few {
     pub(super) const fn new() -> Self {
         Self(None)
     }
@@ -22,41 +32,57 @@ impl<T> Few<T> {
     }
 
     /// Puts `thing` behind the others.
-    pub(super) fn push(&mut self, thing: T) {
-        if let Some(node) = &mut self.0 {
-            return node.next.push(thing);
-        }
+    pub(super) fn push<T>(&mut self, things: &mut Things<T>, thing: T) {
         let next = Self::new();
-        self.0 = Some(Box::new(Node { thing, next }));
+        let new = Some(things.insert(Thing { thing, next }));
+        let Some(mut last) = self.0 else {
+            self.0 = new;
+            return;
+        };
+        while let Some(next) = things[last].next.0 {
+            last = next;
+        }
+        things[last].next.0 = new;
     }
 
     /// Takes the first that is `wanted`.
-    pub(super) fn take(&mut self, wanted: impl Fn(&T) -> bool) -> Option<T> {
-        let mut at = self;
-        while at.0.as_ref().is_some_and(|node| !wanted(&node.thing)) {
-            at = &mut at.0.as_mut()?.next;
+    pub(super) fn take<T>(
+        &mut self,
+        things: &mut Things<T>,
+        wanted: impl Fn(&T) -> bool,
+    ) -> Option<T> {
+        let (mut before, mut at) = (None, self.0?);
+        while !wanted(&things[at].thing) {
+            (before, at) = (Some(at), things[at].next.0?);
         }
-        let node = at.0.take()?;
-        *at = node.next;
-        Some(node.thing)
+        let Thing { thing, next } = things.remove(at)?;
+        match before {
+            Some(before) => things[before].next = next,
+            None => *self = next,
+        }
+        Some(thing)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        let mut at = self;
+    pub(super) fn iter<'a, T>(&self, things: &'a Things<T>) -> impl Iterator<Item = &'a T> {
+        let mut at = self.0;
         std::iter::from_fn(move || {
-            let node = at.0.as_ref()?;
-            at = &node.next;
-            Some(&node.thing)
+            let Thing { thing, next } = &things[at?];
+            at = next.0;
+            Some(thing)
         })
     }
 
     /// The first that is `wanted`, to be changed.
-    pub(super) fn find_mut(&mut self, wanted: impl Fn(&T) -> bool) -> Option<&mut T> {
-        let mut at = self;
-        while at.0.as_ref().is_some_and(|node| !wanted(&node.thing)) {
-            at = &mut at.0.as_mut()?.next;
+    pub(super) fn find_mut<'a, T>(
+        &self,
+        things: &'a mut Things<T>,
+        wanted: impl Fn(&T) -> bool,
+    ) -> Option<&'a mut T> {
+        let mut at = self.0?;
+        while !wanted(&things[at].thing) {
+            at = things[at].next.0?;
         }
-        at.0.as_mut().map(|node| &mut node.thing)
+        Some(&mut things[at].thing)
     }
 }
 
@@ -74,22 +100,25 @@ mod tests {
     }
 
     #[test]
-    fn none_costs_a_pointer() {
-        assert_eq!(size_of::<Few<[u8; 100]>>(), size_of::<usize>());
+    fn none_costs_four_bytes() {
+        assert_eq!(size_of::<Few>(), 4);
     }
 
     /// Takes `taken` out of 1, 2 and 3.
     #[track_caller]
     fn check(taken: &str, left: &str) {
-        let mut few = Few::new();
+        let (mut things, mut few, mut other) = (Things::default(), Few::new(), Few::new());
         for it in ["1", "2", "3"] {
-            few.push(it);
+            few.push(&mut things, it);
+            other.push(&mut things, it);
         }
         for it in taken.split_whitespace() {
-            assert_eq!(few.take(|other| *other == it), Some(it));
+            assert_eq!(few.take(&mut things, |other| *other == it), Some(it));
         }
-        assert_eq!(few.take(|it| *it == "4"), None);
-        assert_eq!(few.iter().copied().collect::<Vec<_>>().join(" "), left);
+        assert_eq!(few.take(&mut things, |it| *it == "4"), None);
+        assert_eq!(few.find_mut(&mut things, |it| *it == "4"), None);
+        let show = |few: &Few| few.iter(&things).copied().collect::<Vec<_>>().join(" ");
+        assert_eq!((&*show(&few), &*show(&other)), (left, "1 2 3"));
         assert_eq!(few.is_empty(), left.is_empty());
     }
 }

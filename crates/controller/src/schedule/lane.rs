@@ -19,7 +19,7 @@ use windlass_informer::ObjectKey;
 
 use super::{
     agenda::{Agenda, Appointment, Moment},
-    few::Few,
+    few::{Few, Things},
     groups::Group,
     ready::{Class, GroupId, LaneId},
 };
@@ -80,10 +80,10 @@ pub(crate) enum Reason {
 /// What is owed to one object.
 ///
 /// There may be a lane for each object, and most hold one event or one pending call: so the
-/// first event is in it, and what is rare is elsewhere. Its kind and its namespace are those
+/// first event is in it, what is rare is elsewhere, and its pending calls are with those of all. Its kind and its namespace are those
 /// of its group.
 #[derive(Debug)]
-pub(super) struct Lane<E, P> {
+pub(super) struct Lane<E> {
     pub(super) name: Arc<str>,
     pub(super) group: GroupId,
     /// The hash of its name, by which it is found.
@@ -97,7 +97,7 @@ pub(super) struct Lane<E, P> {
     asked: bool,
     behind: Option<Box<Behind<E>>>,
 
-    slots: Few<Slot<P>>,
+    slots: Few,
 }
 
 /// The events behind the first.
@@ -120,8 +120,16 @@ pub(super) enum Phase {
     Held,
 }
 
+/// The calls that are pending, of all lanes, and when they are due.
 #[derive(Debug)]
-struct Slot<P> {
+pub(super) struct Later<P> {
+    slots: Things<Slot<P>>,
+    pub(super) agenda: Agenda,
+}
+
+/// A pending call in its place.
+#[derive(Debug)]
+pub(super) struct Slot<P> {
     pending: Pending<P>,
     when: When,
 }
@@ -148,7 +156,7 @@ impl<P: About> Pending<P> {
 
 // === impl Lane ===
 
-impl<E: About, P: About> Lane<E, P> {
+impl<E: About> Lane<E> {
     pub(super) fn new(name: Arc<str>, hash: u32, group: GroupId) -> Self {
         Self {
             name,
@@ -182,7 +190,7 @@ impl<E: About, P: About> Lane<E, P> {
     }
 
     /// How urgent the lane is, if there is something to do now.
-    pub(super) fn urgency(&self) -> Option<Class> {
+    pub(super) fn urgency<P>(&self, later: &Later<P>) -> Option<Class> {
         let event = self.first.as_ref().map(|_| match &self.behind {
             Some(behind) => behind.urgency().map_or(self.class, |it| it.min(self.class)),
             None => self.class,
@@ -190,7 +198,8 @@ impl<E: About, P: About> Lane<E, P> {
         if event == Some(Class::Live) {
             return event;
         }
-        let due = self.slots.iter().any(|slot| slot.when == When::Now);
+        let mut slots = self.slots.iter(&later.slots);
+        let due = slots.any(|slot| slot.when == When::Now);
         if due { Some(Class::Retry) } else { event }
     }
 
@@ -275,32 +284,39 @@ impl<E: About, P: About> Lane<E, P> {
     }
 
     /// Takes every pending call out, to be asked about.
-    pub(super) fn take_pendings(&mut self, agenda: &mut Agenda) -> Vec<Pending<P>> {
-        let slots = std::iter::from_fn(|| self.slots.take(|_| true));
+    pub(super) fn take_pendings<P>(&mut self, later: &mut Later<P>) -> Vec<Pending<P>> {
+        let Later { slots, agenda } = later;
+        let slots = std::iter::from_fn(|| self.slots.take(slots, |_| true));
         slots.map(|slot| slot.release(agenda)).collect()
     }
 
     /// Takes the due call whose turn it is: of those that were overtaken, or of all.
-    pub(super) fn take_due(&mut self, only_overtaken: bool) -> Option<Pending<P>> {
+    pub(super) fn take_due<P>(
+        &mut self,
+        later: &mut Later<P>,
+        only_overtaken: bool,
+    ) -> Option<Pending<P>> {
         let due =
             |slot: &Slot<P>| slot.when == When::Now && (slot.pending.overtaken || !only_overtaken);
-        let first = (self.slots.iter())
+        let first = (self.slots.iter(&later.slots))
             .filter(|slot| due(slot))
             .map(|slot| slot.pending.due)
             .min()?;
-        let slot = (self.slots).take(|slot| due(slot) && slot.pending.due == first);
+        let its = |slot: &Slot<P>| due(slot) && slot.pending.due == first;
+        let slot = self.slots.take(&mut later.slots, its);
         slot.map(|slot| slot.pending)
     }
 
     /// Makes `pending` pending. What is pending in the same slot is replaced; where both are
     /// requeues the sooner due time wins. Returns what was replaced.
-    pub(super) fn set(
+    pub(super) fn set<P: About>(
         &mut self,
         mut pending: Pending<P>,
-        agenda: &mut Agenda,
+        later: &mut Later<P>,
         lane: LaneId,
     ) -> Option<Pending<P>> {
-        let same = (self.slots).take(|it| it.pending.same_slot(&pending));
+        let Later { slots, agenda } = later;
+        let same = (self.slots).take(slots, |it| it.pending.same_slot(&pending));
         let replaced = same.map(|slot| slot.release(agenda));
         if let Some(replaced) = &replaced
             && pending.reason == Reason::Requeued
@@ -308,26 +324,29 @@ impl<E: About, P: About> Lane<E, P> {
             pending.due = pending.due.min(replaced.due);
         }
         let when = When::Later(agenda.set(pending.due, lane));
-        self.slots.push(Slot { pending, when });
+        self.slots.push(slots, Slot { pending, when });
         replaced
     }
 
     /// Notes that the time of `appointment` has come.
-    pub(super) fn come_due(&mut self, appointment: Appointment) {
-        let due = (self.slots).find_mut(|slot| slot.when == When::Later(appointment));
+    pub(super) fn come_due<P>(&self, later: &mut Later<P>, appointment: Appointment) {
+        let its = |slot: &Slot<P>| slot.when == When::Later(appointment);
+        let due = self.slots.find_mut(&mut later.slots, its);
         if let Some(slot) = due {
             slot.when = When::Now;
         }
     }
 
     /// Forgets whatever `handler` is owed, into `discarded`.
-    pub(super) fn cancel(
+    pub(super) fn cancel<P>(
         &mut self,
         handler: HandlerId,
-        agenda: &mut Agenda,
+        later: &mut Later<P>,
         discarded: &mut Vec<Pending<P>>,
     ) {
-        while let Some(slot) = (self.slots).take(|slot| slot.pending.handler == handler) {
+        let Later { slots, agenda } = later;
+        let theirs = |slot: &Slot<P>| slot.pending.handler == handler;
+        while let Some(slot) = self.slots.take(slots, theirs) {
             discarded.push(slot.release(agenda));
         }
     }
@@ -362,6 +381,17 @@ impl<E> Default for Behind<E> {
             // A burst of few is one allocation.
             events: VecDeque::with_capacity(1),
             classes: [0; 4],
+        }
+    }
+}
+
+// === impl Later ===
+
+impl<P> Default for Later<P> {
+    fn default() -> Self {
+        Self {
+            slots: Things::default(),
+            agenda: Agenda::default(),
         }
     }
 }

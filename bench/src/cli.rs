@@ -9,6 +9,7 @@ use crate::{
     child::Job,
     events::Events,
     progress::Progress,
+    queue::Rounds,
     report::{Report, lines},
     scenario::{Programs, Runner, Scenario, catalogue},
     servers,
@@ -50,6 +51,10 @@ enum Part {
     #[command(hide = true)]
     Events(Events),
 
+    /// Has objects reconciled by a handler that does nothing, to count instructions of.
+    #[command(hide = true)]
+    Reconciles(Rounds),
+
     /// Prints which programs the scenarios need that are not built by cargo.
     #[command(hide = true)]
     Needs,
@@ -63,6 +68,7 @@ pub fn main(meter: Option<Meter>) -> ExitCode {
         Some(Part::Child { job }) => child(job, meter),
         Some(Part::Serve) => servers::serve(),
         Some(Part::Events(events)) => events.run(),
+        Some(Part::Reconciles(rounds)) => rounds.run(),
         Some(Part::Needs) => {
             needs(&cli);
             Ok(())

@@ -9,6 +9,7 @@ mod windlass;
 
 use std::{sync::Arc, time::Duration};
 
+use clap::Args;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use tokio::time::sleep;
@@ -24,6 +25,17 @@ use crate::{
 trait Queue: Send + Sync {
     /// Queues every key.
     fn offer_all(&self) -> Result<()>;
+}
+
+/// Reconciles that do nothing, by the round: one costs what so many rounds cost more than one.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Rounds {
+    /// How many objects are reconciled in each.
+    #[arg(long, default_value_t = 1_000)]
+    keys: usize,
+
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
 }
 
 /// How many calls are made at once, at most.
@@ -154,21 +166,25 @@ pub(crate) async fn retries(
     Ok(measured)
 }
 
-/// Reconciles that do nothing, so many rounds of them: for whoever counts instructions, which
-/// are those of two rounds less those of one.
-pub(crate) async fn rounds(contender: Contender, count: usize, rounds: usize) -> Result<Measured> {
-    let handler = Arc::new(Handler::new(count));
-    let queue = start(contender, count, &handler).await?;
-    for _ in 0..rounds {
-        handler.expect(count, Does::Nothing);
-        handler.close();
-        queue.offer_all()?;
-        idle().await;
-        handler.open();
-        handler.all().await;
-        idle().await;
+impl Rounds {
+    pub(crate) fn run(&self) -> Result<()> {
+        let Self { keys, rounds } = *self;
+        let job = async move {
+            let handler = Arc::new(Handler::new(keys));
+            let queue = start(Contender::Windlass, keys, &handler).await?;
+            for _ in 0..rounds {
+                handler.expect(keys, Does::Nothing);
+                handler.close();
+                queue.offer_all()?;
+                idle().await;
+                handler.open();
+                handler.all().await;
+                idle().await;
+            }
+            Ok(Measured::default())
+        };
+        on(1, job).map(drop)
     }
-    Ok(Measured::default())
 }
 
 async fn start(
@@ -211,7 +227,7 @@ async fn idle() {
         // Not a whole moment: what it reads of the process would be in what is measured.
         let begun = processor_time();
         sleep(WHILE).await;
-        if processor_time() - begun < NOTHING {
+        if processor_time().saturating_sub(begun) < NOTHING {
             return;
         }
     }

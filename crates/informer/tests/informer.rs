@@ -315,6 +315,46 @@ async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
     assert_eq!(told(&mut other, 1).await, ["updated a 1>2"]);
 }
 
+/// Whoever comes late is told what is there in runs, and may take it so; a run is no longer than
+/// what was asked for, and nothing is told out of turn.
+#[tokio::test(start_paused = true)]
+async fn what_is_there_can_be_taken_in_runs() {
+    for (buffer, runs) in [(1, 101), (4, 26), (256, 15)] {
+        let (script, source) = Scripted::new();
+        let buffer = NonZeroUsize::new(buffer).expect("not zero");
+        let informer = Informer::builder(source).buffer(buffer).build();
+        let mut running = run(informer);
+        let names = (0..100).map(|at| format!("map-{at}"));
+        let list: Vec<_> = names.map(|name| config(&name, "1")).collect();
+        let tell = script.list(list);
+        let take = told(&mut running.events, 101);
+        let (listed, mut there) = tokio::join!(tell, take);
+        listed.expect("runs");
+
+        let mut late = running.informer.subscribe();
+        let (mut run, mut taken) = (Vec::new(), Vec::new());
+        while !late.has_synced() {
+            assert!((1..=7).contains(&late.told_many(&mut run, 7).await));
+            taken.push(run.len());
+        }
+        assert_eq!(*taken.last().expect("some"), 101);
+        assert!(
+            taken.len() >= runs,
+            "{} runs of a buffer of {buffer}",
+            taken.len()
+        );
+        let last = run.pop().expect("some").event;
+        assert!(matches!(last, Event::Synced));
+        let mut names: Vec<_> = (run.iter().filter_map(|told| told.event.object()))
+            .map(|object| format!("added {} 1", object.name_any()))
+            .collect();
+        there.pop();
+        there.sort();
+        names.sort();
+        assert_eq!(names, there);
+    }
+}
+
 /// What is asked for comes after all that has happened to it, however much waits.
 #[tokio::test(start_paused = true)]
 async fn what_is_asked_for_is_told_in_its_turn() {

@@ -1,21 +1,23 @@
 //! Every interleaving, within reason, of small programs on the engine.
 //!
-//! The engine is compiled here a second time, from the same file, with `shuttle`'s lock in
+//! The engine and its room are compiled here a second time, from the same files, with `shuttle`'s lock in
 //! place of `parking_lot`'s and a clock that the program moves. Whoever waits in vain is a
 //! deadlock to shuttle, and it prints the schedule that led there: so a lost wake-up is found.
 
 #[expect(dead_code, reason = "not every call of it is in a program here")]
 #[path = "engine.rs"]
 mod engine;
+#[path = "room.rs"]
+mod room;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use shuttle::future::{JoinHandle, block_on, spawn};
 use tokio::sync::{Barrier, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::ObjectKey;
 
-use self::{clock::Clock, engine::Engine};
+use self::{clock::Clock, engine::Engine, room::Space};
 use crate::{
     Action, HandlerId,
     route::KindId,
@@ -24,6 +26,8 @@ use crate::{
 
 /// The lock of `shuttle` with the face of `parking_lot`'s.
 mod sync {
+    pub(super) use shuttle::sync::atomic::{AtomicUsize, Ordering};
+
     /// A mutex whose every lock is a point at which shuttle may let another task go first.
     #[derive(Debug, Default)]
     pub(super) struct Mutex<T>(shuttle::sync::Mutex<T>);
@@ -195,6 +199,32 @@ fn two_objects_are_in_two_hands_at_once() {
             worker.await.expect("it ends");
         }
     });
+}
+
+/// Whoever waits for room is woken by whoever gives the first of it back.
+#[test]
+fn room_that_is_given_back_is_taken_again() {
+    check(|| async {
+        let space = Space::new(of(2));
+        let mut events = Vec::new();
+        while events.len() < 6 {
+            let mut rooms = space.take(of(2)).await;
+            assert!((1..=2).contains(&rooms.left()));
+            // What is not needed is given back at once, and the rest when an event is over.
+            let needed = 1 + events.len() % 2;
+            for room in std::iter::from_fn(|| rooms.one()).take(needed) {
+                events.push(spawn(async move { drop(room) }));
+            }
+        }
+        for event in events {
+            event.await.expect("it ends");
+        }
+        assert_eq!(space.take(of(9)).await.left(), 2);
+    });
+}
+
+fn of(events: usize) -> NonZeroUsize {
+    NonZeroUsize::new(events).expect("more than none")
 }
 
 /// Starts workers that say what they were told: an event's number, and 100 more for a retry.

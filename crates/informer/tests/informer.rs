@@ -343,8 +343,8 @@ async fn what_is_there_can_be_taken_in_runs() {
             "{} runs of a buffer of {buffer}",
             taken.len()
         );
-        let last = run.pop().expect("some").event;
-        assert!(matches!(last, Event::Synced));
+        let end = run.pop().expect("some").event;
+        assert!(matches!(end, Event::Synced));
         let mut names: Vec<_> = (run.iter().filter_map(|told| told.event.object()))
             .map(|object| format!("added {} 1", object.name_any()))
             .collect();

@@ -211,6 +211,17 @@ mod tests {
         check("apply a 1 u, keep a 2 v", "+1 -1?");
     }
 
+    #[test]
+    fn what_is_known_is_one_state_of_one_object() {
+        let mut writer = Writer::new(Store::new(Vec::new()));
+        assert_eq!(writer.apply(Arc::new(object("a", "5", "u"))).count(), 1);
+        let known = |object| writer.store.known(&object).is_some();
+        assert!(known(identity("a", "5", "u")));
+        assert!(!known(identity("a", "6", "u")));
+        assert!(!known(identity("a", "5", "v")));
+        assert!(!known(identity("b", "5", "u")));
+    }
+
     /// Runs `script`; `events` is what it tells: `+` added, `~` updated, `-` deleted (`?`
     /// where the delete itself was missed), with resource versions.
     #[track_caller]

@@ -31,8 +31,6 @@ pub(super) struct Nesting {
     reason = "what is not inlined into `dispatch!` is built for the oldest of machines"
 )]
 impl Nesting {
-    pub(super) const BLOCK: usize = BLOCK;
-
     /// Behind a bracket that was opened.
     pub(super) const fn inside() -> Self {
         Self {
@@ -50,13 +48,12 @@ impl Nesting {
         end
     }
 
-    /// Which of `bytes` are brackets outside of strings, opening and closing ones. They follow
-    /// on those of the last call.
-    pub(super) fn brackets(&mut self, bytes: &[u8; BLOCK]) -> u64 {
-        let (strings, (opening, closing)) = dispatch!(Level::new(), simd => {
-            let block = Block::of(simd, bytes);
-            (self.strings(block, BLOCK), block.brackets())
-        });
+    /// Which bytes of `block` are brackets outside of strings, opening and closing ones. It
+    /// follows on that of the last call.
+    #[inline(always)]
+    pub(super) fn brackets<S: Simd>(&mut self, block: Block<S>) -> u64 {
+        let strings = self.strings(block, BLOCK);
+        let (opening, closing) = block.brackets();
         (opening | closing) & !strings
     }
 

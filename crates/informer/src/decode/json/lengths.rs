@@ -1,7 +1,12 @@
 //! How many elements lists have, before they are read. *(pure)*
 
+use fearless_simd::{Level, dispatch, prelude::*};
+
 use super::text::quoted;
-use crate::decode::nesting::Nesting;
+use crate::decode::{
+    block::{BLOCK, Block, padded},
+    nesting::Nesting,
+};
 
 /// Counts the elements of a list, and of the lists in it on the same way.
 ///
@@ -62,18 +67,26 @@ impl Lengths {
 
     /// Goes from the list's first byte to its last, and notes each list on the way.
     fn count(&mut self, text: &[u8], at: usize) -> Option<()> {
+        dispatch!(Level::new(), simd => self.note(simd, text, at))
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "into `dispatch!`, as all that looks at blocks"
+    )]
+    #[inline(always)]
+    fn note<S: Simd>(&mut self, simd: S, text: &[u8], at: usize) -> Option<()> {
         (self.count, self.next) = (0, 0);
         let mut nesting = Nesting::default();
         let (mut depth, mut list) = (0, 0);
         let (blocks, rest) = text[at..].as_chunks();
-        let mut padded = [b' '; Nesting::BLOCK];
-        padded[..rest.len()].copy_from_slice(rest);
-        for (number, block) in blocks.iter().chain([&padded]).enumerate() {
-            let mut brackets = nesting.brackets(block);
+        let tail = padded(rest);
+        for (number, bytes) in blocks.iter().chain([&tail]).enumerate() {
+            let mut brackets = nesting.brackets(Block::of(simd, bytes));
             while brackets != 0 {
                 let place = brackets.trailing_zeros() as usize;
                 brackets &= brackets - 1;
-                let bracket = block[place];
+                let bracket = bytes[place];
                 if matches!(bracket, b'}' | b']') {
                     depth -= 1;
                     if depth == 0 {
@@ -88,7 +101,7 @@ impl Lengths {
                 within.elements += usize::from(depth == within.depth + 1);
                 if bracket == b'[' && self.count < Self::NOTED {
                     self.noted[self.count] = Noted {
-                        at: at + number * Nesting::BLOCK + place,
+                        at: at + number * BLOCK + place,
                         depth,
                         within: list,
                         elements: 0,

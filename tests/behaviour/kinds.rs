@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::core::v1::ConfigMap,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{CustomResource, ResourceExt as _, api::ObjectMeta};
+use kube::{CustomResource, Resource, ResourceExt as _, api::ObjectMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,19 @@ pub(crate) struct GadgetStatus {
 )]
 pub(crate) struct GizmoSpec {
     pub(crate) size: u32,
+}
+
+/// A ConfigMap, of which an operator reads one value.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = ConfigMap)]
+pub(crate) struct Setting {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) data: SettingData,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SettingData {
+    pub(crate) value: String,
 }
 
 /// A `CustomResourceDefinition` for [`Gizmo`] that takes anything.

@@ -1,4 +1,5 @@
-//! Stores that keep JSON, or metadata alone, behind the same events and handlers.
+//! Stores that keep JSON, metadata alone or what a type declares, behind the same events and
+//! handlers.
 
 use std::{
     convert::Infallible,
@@ -21,7 +22,7 @@ use windlass::{
 };
 
 use crate::{
-    kinds::{Gizmo, config, loose_gizmo, value},
+    kinds::{Gizmo, Setting, config, loose_gizmo, value},
     running::Running,
     watched::{Watched, quick},
 };
@@ -71,6 +72,30 @@ on_both_servers! {
         assert!(!kept.json().contains("hunter2"), "{}", kept.json());
         let labels = kept.get().expect("it decodes").metadata.labels.clone();
         assert_eq!(labels.expect("one")["tier"], "front");
+        watched.stop().await;
+    }
+
+    /// An operator that declares what it reads keeps no more than that.
+    async fn a_type_of_ones_own_is_a_kind_like_any_other(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        let mut object = config("a", "1");
+        object.data.get_or_insert_default().insert("later".to_owned(), "[{".to_owned());
+        others.create(&PostParams::default(), &object).await.expect("new");
+        let mut watched = Watched::start(quick(cluster.api::<Setting>().await));
+        assert_eq!(watched.first_list().await, ["added a"]);
+        let patch = json!({ "data": { "value": "2" }, "binaryData": { "more": "AAEC" } });
+        others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        let Some(Event::Updated { old, new }) = watched.events.next().await else {
+            panic!("an update");
+        };
+        assert_eq!((&*old.data.value, &*new.data.value), ("1", "2"));
+        // What it cannot do without is missing: that is an object that does not decode.
+        let patch = json!({ "data": { "value": null } });
+        others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+        others.create(&PostParams::default(), &config("b", "3")).await.expect("new");
+        assert_eq!(watched.next().await, "added b");
+        let problems = watched.problems.lock().expect("nobody panics here").join("\n");
+        assert!(problems.contains("missing field `value`"), "{problems}");
         watched.stop().await;
     }
 

@@ -63,6 +63,40 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # What an object costs
+///
+/// A decoded object is as large as its type, whether its fields are used or not: a `Pod` of
+/// `k8s-openapi` takes five times its JSON. [`packed`](Self::packed) keeps the JSON and
+/// [`metadata`](Self::metadata) asks for no more than names and labels. A type of one's own
+/// that declares what is read is a kind like any other, and what it does not declare is
+/// neither decoded nor kept:
+///
+/// ```
+/// use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+/// use kube::Resource;
+/// use serde::Deserialize;
+///
+/// /// A Pod, of which only matters where it runs.
+/// #[derive(Clone, Debug, Deserialize, Resource)]
+/// #[resource(inherit = Pod)]
+/// struct Placed {
+///     metadata: ObjectMeta,
+///     spec: PlacedSpec,
+/// }
+///
+/// #[derive(Clone, Debug, Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct PlacedSpec {
+///     node_name: Option<String>,
+/// }
+///
+/// assert_eq!(Placed::plural(&()), "pods");
+/// let pod = r#"{"metadata":{"name":"web"},"spec":{"nodeName":"a","containers":[]}}"#;
+/// let pod: Placed = serde_json::from_str(pod)?;
+/// assert_eq!(pod.spec.node_name.as_deref(), Some("a"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[must_use = "a source does nothing until an informer runs it"]
 pub struct ListWatch<K: Resource, O = K> {
     pub(super) requests: Requests<K>,

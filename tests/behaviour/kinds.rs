@@ -38,7 +38,7 @@ pub(crate) struct GizmoSpec {
     pub(crate) size: u32,
 }
 
-/// A ConfigMap, of which an operator reads one value.
+/// A `ConfigMap`, of which an operator reads one value.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = ConfigMap)]
 pub(crate) struct Setting {

@@ -1,0 +1,130 @@
+//! The mappers: added, removed, with a predicate, in a panic, counted.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use windlass_controller::{
+    AddError, GenerationChanged, InformerController, Mapper, Role, SameName,
+};
+use windlass_informer::ObjectKey;
+
+use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
+use crate::support::{KIND, Log, Rig, config, generation, show};
+
+#[test]
+fn a_mapper_needs_a_kind_to_name_and_has_the_type_of_the_kind_that_it_is_asked_of() {
+    let rig = Rig::new(InformerController::builder());
+    let add = |kind, to| rig.controller.add_mapper::<Secret>(kind, to, SameName);
+    let unknown = add("secrets", "themes").expect_err("nobody is called so");
+    assert!(matches!(&unknown, AddError::UnknownKind { kind } if kind == "themes"));
+    assert_eq!(unknown.reason(), "unknown_kind");
+    assert!(matches!(add("", KIND), Err(AddError::EmptyKind)));
+    assert!(matches!(add(KIND, KIND), Err(AddError::OtherType { .. })));
+    add("secrets", KIND).expect("both are known");
+    add("secrets", "secrets").expect("both are known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
+    let (rig, themes) = rig(InformerController::builder());
+    rig.reconcile(rig.log.reconciler("r"));
+    let running = start(rig, &themes).await;
+    running.apply(config("site-1", 0)).await;
+    running.said().await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "", "nobody has asked for it");
+
+    let first = map(&running.rig, used_by);
+    themes.apply(config("light", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "r resynced site-1=0");
+
+    let controller = &running.rig.controller;
+    assert!(!controller.remove_mapper(KIND, first), "of another kind");
+    assert!(!controller.remove_reconciler(THEMES, first), "no handler");
+    assert!(controller.remove_mapper(THEMES, first));
+    assert!(!controller.remove_mapper(THEMES, first));
+    themes.delete(config("light", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "");
+    map(&running.rig, used_by);
+    map(&running.rig, used_by);
+    assert_eq!(controller.remove_all_mappers(THEMES), 2);
+    assert_eq!(controller.remove_all_mappers("nobody"), 0);
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_can_have_a_predicate() {
+    let used_by = Mapper::filter(used_by, GenerationChanged);
+    let (running, themes) = sites(InformerController::builder(), used_by).await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "r resynced site-1=0");
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(running.said().await, "", "its generation is the same");
+    let changed = generation(config("dark", 3), 2);
+    themes.apply(changed).await.expect("it runs");
+    assert_eq!(sorted(&running.said().await), [2, 3]);
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
+    let reports = Log::default();
+    let log = reports.clone();
+    let builder = InformerController::builder().on_error(move |report| {
+        assert_eq!(report.role, Role::Mapper);
+        log.say(report);
+    });
+    let (running, themes) = sites(builder, |theme: &ConfigMap| {
+        assert_ne!(show(theme), "dark=1", "not this one");
+        used_by(theme)
+    })
+    .await;
+    map(&running.rig, |_: &ConfigMap| {
+        Some(ObjectKey::new("site-3").within("shop"))
+    });
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    // Another mapper is asked all the same.
+    assert_eq!(sorted(&running.said().await), [3]);
+    let report = reports.take().await;
+    assert!(
+        report.starts_with("mapper 1 of themes shop/dark on CREATE: the handler panicked:"),
+        "{report}"
+    );
+    // And what it says of the new object, where it panics for the old.
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(sorted(&running.said().await), [2, 3]);
+    assert!(reports.take().await.contains("on UPDATE"));
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_mappers_name_is_counted_if_it_is_there() {
+    let builder = InformerController::builder().on_error(|_| {});
+    let (running, themes) = sites(builder, used_by).await;
+    for site in [1, 2, 9] {
+        let theme = config(&format!("theme-{site}"), site);
+        themes.apply(theme).await.expect("it runs");
+    }
+    running.said().await;
+    map(&running.rig, |_: &ConfigMap| -> Option<ObjectKey> {
+        panic!("no answer")
+    });
+    themes.apply(config("theme-1", 1)).await.expect("it runs");
+    themes.delete(config("theme-1", 1)).await.expect("it runs");
+    running.said().await;
+    let counted = |name: &str, kind: &str| {
+        let collectors = running.rig.controller.prometheus_collectors();
+        let families = collectors.iter().flat_map(|it| it.collect());
+        let mut metrics = families
+            .filter(|family| family.name() == name)
+            .flat_map(|family| family.get_metric().to_vec());
+        let of_kind = metrics.find(|metric| {
+            let mut labels = metric.get_label().iter();
+            labels.any(|label| label.name() == "kind" && label.value() == kind)
+        });
+        of_kind.map(|metric| metric.get_counter().get_value().to_string())
+    };
+    let three = Some("3".to_owned());
+    assert_eq!(counted("mapped_objects_total", KIND), three);
+    let panics = "controller_runtime_reconcile_panics_total";
+    assert_eq!(counted(panics, THEMES).as_deref(), Some("1"));
+    running.stop().await.expect("it stops");
+}

@@ -1,0 +1,150 @@
+//! Whom a mapper names: they are told again, as they are now.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::Semaphore;
+use windlass_controller::{Delivery, Failure, InformerController, Outcome, Request};
+use windlass_informer::{Informer, ObjectKey, Scripted};
+
+use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
+use crate::support::{KIND, Rig, ask, config, show};
+
+/// Rows: KR-05, KR-17
+#[tokio::test(start_paused = true)]
+async fn whom_a_mapper_names_is_told_again_in_its_newest_state() {
+    let (rig, themes) = rig(InformerController::builder());
+    rig.watch(rig.log.watcher("w"))
+        .reconcile(rig.log.reconciler("r"));
+    map(&rig, used_by);
+    let running = start(rig, &themes).await;
+    running.apply(config("site-1", 1)).await;
+    running.apply(config("site-1", 2)).await;
+    running.apply(config("site-2", 1)).await;
+    running.said().await;
+
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(
+        running.said().await,
+        "w update site-1=2 site-1=2, r resynced site-1=2"
+    );
+    themes.delete(config("dark", 1)).await.expect("it runs");
+    assert_eq!(
+        running.said().await,
+        "w update site-1=2 site-1=2, r resynced site-1=2"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: BO-09
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_moves_wakes_both_ends() {
+    let running = sites(InformerController::builder(), used_by).await;
+    let themes = &running.1;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.0.said().await, "r resynced site-1=0");
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(sorted(&running.0.said().await), [1, 2]);
+    themes.apply(config("dark", 2)).await.expect("it runs");
+    assert_eq!(running.0.said().await, "", "nothing changed");
+    running.0.stop().await.expect("it stops");
+}
+
+/// Its own handler is late, and is told one event for all: each end is woken all the same.
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_moves_again_and_again_wakes_every_end() {
+    let (rig, themes) = rig(InformerController::builder().delivery(Delivery::Latest));
+    rig.reconcile(rig.log.reconciler("r"));
+    map(&rig, used_by);
+    let gate = Arc::new(Semaphore::new(0));
+    let late = {
+        let (gate, log) = (Arc::clone(&gate), rig.log.clone());
+        move |request: Request<ConfigMap>| {
+            let (gate, log) = (Arc::clone(&gate), log.clone());
+            async move {
+                gate.acquire().await?.forget();
+                log.say(format_args!("theme {}", ask(&request)));
+                Ok::<_, Failure>(Outcome::done())
+            }
+        }
+    };
+    rig.controller.add_reconciler(THEMES, late).expect("added");
+    let running = start(rig, &themes).await;
+    for site in 1..=4 {
+        running.apply(config(&format!("site-{site}"), 0)).await;
+    }
+    running.said().await;
+    for site in 1..=4 {
+        themes.apply(config("dark", site)).await.expect("it runs");
+    }
+    let mut woken = sorted(&running.said().await);
+    woken.dedup();
+    assert_eq!(woken, [1, 2, 3, 4]);
+    gate.add_permits(9);
+    assert_eq!(
+        running.said().await,
+        "theme created dark=1, theme updated dark=4"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: KR-17
+#[tokio::test(start_paused = true)]
+async fn a_mapper_may_name_nobody_many_and_those_that_are_not_there() {
+    let named = |theme: &ConfigMap| {
+        let sites = match show(theme).as_str() {
+            "light=1" => vec!["site-1", "site-9", "site-2", "site-1"],
+            _ => Vec::new(),
+        };
+        sites
+            .into_iter()
+            .map(|site| ObjectKey::new(site).within("shop"))
+            .collect::<Vec<_>>()
+    };
+    let (running, themes) = sites(InformerController::builder(), named).await;
+    themes.apply(config("dark", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "");
+    themes.apply(config("light", 1)).await.expect("it runs");
+    assert_eq!(sorted(&running.said().await), [1, 2]);
+    // It was named before it came, and is told as any other.
+    running.apply(config("site-9", 1)).await;
+    assert_eq!(running.said().await, "r created site-9=1");
+    running.stop().await.expect("it stops");
+}
+
+/// Whoever names objects of its own kind wakes them, and is not asked of that again.
+#[tokio::test(start_paused = true)]
+async fn what_is_named_is_not_mapped_again() {
+    let rig = Rig::new(InformerController::builder());
+    rig.reconcile(rig.log.reconciler("r"));
+    rig.controller
+        .add_mapper(KIND, KIND, |_: &ConfigMap| {
+            ["a", "b"].map(|name| ObjectKey::new(name).within("shop"))
+        })
+        .expect("added");
+    let running = rig.start_empty().await;
+    running.apply(config("a", 1)).await;
+    running.said().await;
+    running.apply(config("b", 1)).await;
+    let said = running.said().await;
+    let mut said: Vec<_> = said.split(", ").collect();
+    said.sort_unstable();
+    assert_eq!(said, ["r created b=1", "r resynced a=1"]);
+    running.stop().await.expect("it stops");
+}
+
+/// What another informer of the kind has is found there.
+#[tokio::test(start_paused = true)]
+async fn whom_a_mapper_names_is_looked_for_in_every_informer_of_the_kind() {
+    let (running, themes) = sites(InformerController::builder(), used_by).await;
+    let (script, source) = Scripted::new();
+    let controller = &running.rig.controller;
+    controller
+        .add_informer(KIND, &Informer::new(source))
+        .expect("added");
+    script.list([config("site-7", 0)]).await.expect("it runs");
+    running.said().await;
+    themes.apply(config("dark", 7)).await.expect("it runs");
+    assert_eq!(running.said().await, "r resynced site-7=0");
+    running.stop().await.expect("it stops");
+}

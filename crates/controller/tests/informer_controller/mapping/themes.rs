@@ -1,0 +1,69 @@
+//! Themes and the sites that use them: a change of a theme concerns a site.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass_controller::{HandlerId, InformerControllerBuilder, Mapper};
+use windlass_informer::{Informer, ObjectKey, Script, Scripted};
+
+use crate::support::{KIND, Rig, Running, config, settle};
+
+/// The kind whose changes concern objects of [`KIND`].
+pub(super) const THEMES: &str = "themes";
+
+/// A theme names the site whose number is its value.
+pub(super) fn used_by(theme: &ConfigMap) -> Option<ObjectKey> {
+    let number = &theme.data.as_ref()?["value"];
+    Some(ObjectKey::new(format!("site-{number}")).within("shop"))
+}
+
+/// A controller with an informer of themes too.
+pub(super) fn rig(builder: InformerControllerBuilder) -> (Rig, Script<ConfigMap>) {
+    let rig = Rig::new(builder);
+    let (script, source) = Scripted::new();
+    let themes = Informer::new(source);
+    rig.controller
+        .add_informer(THEMES, &themes)
+        .expect("another informer");
+    (rig, script)
+}
+
+pub(super) fn map(rig: &Rig, mapper: impl Mapper<ConfigMap>) -> HandlerId {
+    let added = rig.controller.add_mapper(THEMES, KIND, mapper);
+    added.expect("both kinds are there")
+}
+
+pub(super) async fn start(rig: Rig, themes: &Script<ConfigMap>) -> Running {
+    let running = rig.start_empty().await;
+    themes.list([]).await.expect("it runs");
+    settle().await;
+    running
+}
+
+/// A controller that runs, with a reconciler, a mapper, and the sites 1 to 3.
+pub(super) async fn sites(
+    builder: InformerControllerBuilder,
+    mapper: impl Mapper<ConfigMap>,
+) -> (Running, Script<ConfigMap>) {
+    let (rig, themes) = rig(builder);
+    rig.reconcile(rig.log.reconciler("r"));
+    map(&rig, mapper);
+    let running = start(rig, &themes).await;
+    for site in 1..=3 {
+        running.apply(config(&format!("site-{site}"), 0)).await;
+    }
+    running.said().await;
+    (running, themes)
+}
+
+/// The numbers of the sites that were told again.
+pub(super) fn sorted(said: &str) -> Vec<u32> {
+    let sites = said.split(", ").filter(|line| !line.is_empty());
+    let mut sites: Vec<_> = sites
+        .map(|line| {
+            let number = line.strip_prefix("r resynced site-").expect(line);
+            let number = number.split('=').next().expect("a part");
+            number.parse().expect("a number")
+        })
+        .collect();
+    sites.sort_unstable();
+    sites
+}

@@ -1,0 +1,16 @@
+//! Custom resources, through kube's client: registered, pruned, defaulted, validated, shown.
+
+// What there is.
+mod gadget;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+// A definition, its objects, and how they look.
+mod definition;
+
+mod schema;
+
+mod table;
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;

@@ -1,0 +1,110 @@
+//! How lists come, streamed or in pages, and which of them are believed.
+
+use std::time::Duration;
+
+use crate::{
+    server::Answer,
+    text::{added, list},
+    wire::Wire,
+};
+
+/// A proxy that swallows bookmarks would make a streamed list wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_whose_end_never_comes_falls_back_to_pages() {
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1")]).then_hang(),
+        Answer::lines([added("a", 1, "1")]).then_hang(),
+        Answer::json(200, &list("7", &[("a", 1)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    let began = tokio::time::Instant::now();
+    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(90),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(wire.asked(2).contains("limit=500"), "{}", wire.asked(2));
+    wire.requests(4).await;
+    assert!(
+        wire.asked(3).contains("resourceVersion=7"),
+        "{}",
+        wire.asked(3)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_stream_lists_is_asked_once() {
+    let refusal = r#"{"kind":"Status","code":422,"reason":"Invalid","message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}"#;
+    let mut wire = Wire::start([
+        Answer::json(422, refusal),
+        Answer::json(200, &list("7", &[("a", 1)])),
+        Answer::json(410, r#"{"kind":"Status","code":410,"reason":"Gone"}"#),
+        Answer::json(200, &list("9", &[("b", 8)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "synced", "added b", "missed a"]
+    );
+    let streams = (0..4).filter(|i| wire.asked(*i).contains("sendInitialEvents"));
+    assert_eq!(streams.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_contradicts_itself_is_not_believed() {
+    let page = |version: &str, name: &str, next: &str| {
+        list(version, &[(name, 1)]).replace(r#""continue":"""#, &format!(r#""continue":"{next}""#))
+    };
+    let mut wire = Wire::pages([
+        Answer::json(200, &page("7", "a", "more")),
+        Answer::json(200, &page("8", "b", "")),
+        Answer::json(200, &page("9", "b", "")),
+        Answer::lines([]).then_hang(),
+    ]);
+    // `a` was there when its page came, so it is told, and then missed.
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "added b", "missed a", "synced"]
+    );
+    let mut wire = Wire::pages([
+        Answer::json(200, r#"{"kind":"ConfigMapList","metadata":{},"items":[]}"#),
+        Answer::json(
+            200,
+            r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"7"},"items":null}"#,
+        ),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+}
+
+/// A list from another, older API server would bring back what is gone.
+#[tokio::test(start_paused = true)]
+async fn a_list_from_the_past_does_not_replace_what_is_known() {
+    let mut wire = Wire::pages([
+        Answer::json(200, &list("20", &[("a", 20)])),
+        Answer::json(410, ""),
+        Answer::json(200, &list("5", &[("ghost", 4)])),
+        Answer::json(200, &list("21", &[("a", 20)])),
+        Answer::lines([added("b", 22, "1")]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "added b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_told() {
+    // The second list holds an object that would not decode, in a state that is known.
+    let undecodable = list("30", &[("a", 1), ("b", 12)]).replacen(r#"{"value":"1"}"#, "7", 1);
+    let mut wire = Wire::pages([
+        Answer::json(200, &list("10", &[("a", 1), ("b", 2)])),
+        Answer::json(410, ""),
+        Answer::json(200, &undecodable),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "added b", "synced", "updated b"]
+    );
+    wire.requests(4).await;
+    assert!(wire.informer.health().undecodable.is_empty());
+}

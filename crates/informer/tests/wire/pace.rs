@@ -1,0 +1,78 @@
+//! What comes late or again: what was set aside, resyncs, and whoever is slow.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use windlass_informer::Informer;
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added, object},
+    wire::Wire,
+};
+
+/// An object that does not decode is looked at again by itself: what mends it may be
+/// something that no watch shows.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_set_aside_is_looked_at_again() {
+    let bad = added("a", 1, "1").replace(r#"{"value":"1"}"#, "7");
+    let mut wire = Wire::start([
+        Answer::lines([bad, END.to_owned()]).then_hang(),
+        Answer::json(200, &object("a", 1, "1")),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.informer.health().undecodable.len(), 1);
+    assert_eq!(wire.told(1).await, ["added a"]);
+    assert!(
+        wire.asked(1).ends_with("/configmaps/a"),
+        "{}",
+        wire.asked(1)
+    );
+    assert!(wire.informer.health().undecodable.is_empty());
+}
+
+/// Rows: GA-91
+#[tokio::test(start_paused = true)]
+async fn a_resync_tells_each_object_once_a_period_spread_over_it() {
+    let server =
+        Server::new([
+            Answer::lines([added("a", 1, "1"), added("b", 2, "1"), END.to_owned()])
+                .then_hang_for_good(),
+        ]);
+    let api: Api<ConfigMap> = Api::default_namespaced(Client::new(server.clone(), "default"));
+    let period = Duration::from_secs(60);
+    let informer = Informer::builder(api).resync(period).build();
+    let began = tokio::time::Instant::now();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(3).await, ["added a", "added b", "synced"]);
+    let mut first = wire.told(1).await;
+    assert_eq!(began.elapsed().as_secs(), 15);
+    first.extend(wire.told(1).await);
+    assert_eq!(began.elapsed().as_secs(), 45);
+    first.sort();
+    assert_eq!(first, ["resynced a", "resynced b"]);
+    wire.told(1).await;
+    assert_eq!(began.elapsed().as_secs(), 75);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_slow_makes_the_watch_wait_and_loses_nothing() {
+    let mut lines = vec![END.to_owned()];
+    lines.extend((0..2000).map(|i| added(&format!("c-{i:04}"), 11 + i, "1")));
+    let mut wire = Wire::start([Answer::lines(lines).then_hang()]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    // Everything that could move has moved, and it is not all 2000.
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..5000 {
+        tokio::task::yield_now().await;
+    }
+    let ahead = wire.informer.store().len();
+    assert!(
+        ahead < 500,
+        "{ahead} objects ahead of a handler that takes none"
+    );
+    let told = wire.told(2000).await;
+    assert_eq!(told[1999], "added c-1999");
+}

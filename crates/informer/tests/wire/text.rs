@@ -1,0 +1,43 @@
+//! What a server says, as text: objects, the lines of a watch, lists.
+
+pub(crate) const END: &str = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+
+pub(crate) fn object(name: &str, version: usize, value: &str) -> String {
+    format!(
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","uid":"uid-{name}","resourceVersion":"{version}"}},"data":{{"value":"{value}"}}}}"#
+    )
+}
+
+fn event(kind: &str, object: &str) -> String {
+    format!(r#"{{"type":"{kind}","object":{object}}}"#)
+}
+
+pub(crate) fn added(name: &str, version: usize, value: &str) -> String {
+    event("ADDED", &object(name, version, value))
+}
+
+pub(crate) fn modified(name: &str, version: usize, value: &str) -> String {
+    event("MODIFIED", &object(name, version, value))
+}
+
+pub(crate) fn deleted(name: &str, version: usize) -> String {
+    event("DELETED", &object(name, version, "1"))
+}
+
+pub(crate) fn error(code: u16, reason: &str) -> String {
+    event(
+        "ERROR",
+        &format!(r#"{{"kind":"Status","code":{code},"reason":"{reason}"}}"#),
+    )
+}
+
+pub(crate) fn list(version: &str, objects: &[(&str, usize)]) -> String {
+    let items: Vec<String> = objects
+        .iter()
+        .map(|(name, version)| object(name, *version, "1"))
+        .collect();
+    format!(
+        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":""}},"items":[{}]}}"#,
+        items.join(",")
+    )
+}

@@ -38,7 +38,7 @@ fn files_marked_pure_have_no_async_no_lock_and_no_clock() {
 
 #[test]
 fn code_is_searched_and_comments_and_tests_are_not() {
-    let text = "//! *(pure)*\n// A Mutex would do.\nfn f() {}\nstatic M: Mutex<()>;\n#[cfg(test)]\nmod tests { use Mutex; }\n";
+    let text = "//! *(pure)*\n#[cfg(test)]\nmod script;\n// A Mutex would do.\nfn f() {}\nstatic M: Mutex<()>;\n#[cfg(test)]\nmod tests { use Mutex; }\n";
     let source = Source {
         path: "a.rs".to_owned(),
         text: text.to_owned(),
@@ -46,7 +46,7 @@ fn code_is_searched_and_comments_and_tests_are_not() {
     assert!(is_marked(&source));
     assert_eq!(
         findings(&source),
-        ["a.rs:4: it is marked *(pure)* and has `Mutex`"]
+        ["a.rs:6: it is marked *(pure)* and has `Mutex`"]
     );
 }
 
@@ -68,11 +68,12 @@ fn is_named_pure(source: &Source, architecture: &str) -> bool {
 }
 
 fn findings(source: &Source) -> Vec<String> {
-    let code = source
-        .text
-        .lines()
-        .take_while(|line| line.trim() != "#[cfg(test)]");
+    let lines = source.text.lines();
+    // Tests in a file of their own are a line, after which code goes on.
+    let code = lines.clone().zip(lines.skip(1).chain([""]));
+    let code = code.take_while(|(line, next)| line.trim() != "#[cfg(test)]" || next.ends_with(';'));
     let code = code
+        .map(|(line, _)| line)
         .enumerate()
         .filter(|(_, line)| !line.trim_start().starts_with("//"));
     let found = code.filter_map(|(index, line)| {

@@ -1,6 +1,6 @@
 //! What is counted.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use prometheus::{Encoder, Registry, TextEncoder};
@@ -8,12 +8,17 @@ use windlass_controller::{InformerController, NeverRetry, Outcome, Request};
 
 use crate::support::{Refused, Rig, Running, config, pass, secs, settle};
 
-/// All series of a controller, by name and labels.
-fn series(controller: &InformerController) -> BTreeMap<String, String> {
+/// A registry with the collectors of a controller.
+fn registry(controller: &InformerController) -> Registry {
     let registry = Registry::new();
     for collector in controller.prometheus_collectors() {
         registry.register(collector).expect("no name twice");
     }
+    registry
+}
+
+/// All series of a registry, by name and labels.
+fn series(registry: &Registry) -> BTreeMap<String, String> {
     let mut text = Vec::new();
     TextEncoder::new()
         .encode(&registry.gather(), &mut text)
@@ -29,7 +34,7 @@ fn series(controller: &InformerController) -> BTreeMap<String, String> {
 }
 
 fn value(running: &Running, series_name: &str) -> String {
-    let all = series(&running.rig.controller);
+    let all = series(&registry(&running.rig.controller));
     match all.get(series_name) {
         Some(value) => value.clone(),
         None => panic!("no {series_name} in {all:#?}"),
@@ -149,6 +154,52 @@ async fn panics_and_requeues_are_counted_as_such() {
         assert_eq!(value, expected, "{series}");
     }
     running.stop().await.expect("it stops");
+}
+
+/// A registry is looked at for longer than there is a controller: what was counted since it was
+/// last looked at is in it all the same, and once.
+#[tokio::test(start_paused = true)]
+async fn what_was_counted_outlives_the_controller() {
+    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    let handler = Arc::new(());
+    let there = Arc::downgrade(&handler);
+    rig.reconcile(move |_: Request<ConfigMap>| {
+        let handler = Arc::clone(&handler);
+        async move {
+            tokio::time::sleep(secs(10)).await;
+            drop(handler);
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+    let registry = registry(&rig.controller);
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    running.apply(config("web", 2)).await;
+    pass(1).await;
+    let name = r#"controller="informer-controller""#;
+    let active = format!("controller_runtime_active_workers{{{name}}}");
+    assert_eq!(series(&registry)[&active], "1", "the second call");
+    running.stop().await.expect("it stops");
+    assert!(there.upgrade().is_none(), "the controller is still there");
+
+    let kind = r#"kind="configs""#;
+    let labels = |event: &str| format!(r#"{name},event_type="{event}",{kind}"#);
+    let (create, update) = (labels("CREATE"), labels("UPDATE"));
+    let all = series(&registry);
+    for (series, expected) in [
+        (format!("informer_events_total{{{create}}}"), "1"),
+        (format!("informer_events_total{{{update}}}"), "1"),
+        (format!("reconciler_process_duration_seconds_count{{{create}}}"), "1"),
+        (format!("reconciler_process_duration_seconds_count{{{update}}}"), "1"),
+        (format!("ongoing_reconcile_processes{{{update}}}"), "0"),
+        (format!("ongoing_reconcile_events{{{update}}}"), "0"),
+        (format!(r#"controller_runtime_reconcile_total{{{name},{kind},result="success"}}"#), "2"),
+        (format!(r#"workqueue_adds_total{{{name},name="informer-controller"}}"#), "2"),
+        (active, "0"),
+    ] {
+        assert_eq!(all[&series], expected, "{series}");
+    }
 }
 
 /// Two controllers with names of their own can be in one registry.

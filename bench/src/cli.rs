@@ -9,7 +9,7 @@ use crate::{
     child::Job,
     events::Events,
     progress::Progress,
-    queue::Rounds,
+    queue::Reconciles,
     report::{Report, lines},
     scenario::{Programs, Runner, Scenario, catalogue},
     servers,
@@ -53,7 +53,7 @@ enum Part {
 
     /// Has objects reconciled by a handler that does nothing, to count instructions of.
     #[command(hide = true)]
-    Reconciles(Rounds),
+    Reconciles(Reconciles),
 
     /// Prints which programs the scenarios need that are not built by cargo.
     #[command(hide = true)]

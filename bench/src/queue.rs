@@ -9,7 +9,7 @@ mod windlass;
 
 use std::{sync::Arc, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 use tokio::time::sleep;
@@ -29,13 +29,29 @@ trait Queue: Send + Sync {
 
 /// Reconciles that do nothing, by the round: one costs what so many rounds cost more than one.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Rounds {
+pub(crate) struct Reconciles {
     /// How many objects are reconciled in each.
     #[arg(long, default_value_t = 1_000)]
     keys: usize,
 
     #[arg(long, default_value_t = 1)]
     rounds: usize,
+
+    #[arg(long, value_enum, default_value_t = Way::Waiting)]
+    way: Way,
+}
+
+/// What becomes of a key between the store and the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// It waits until all are queued, as in P5.
+    Waiting,
+    /// It is taken as soon as can be.
+    Passing,
+    /// The same, as in P6: every other round leaves a retry of each, which the next makes
+    /// needless. To set and to cancel one costs what two such rounds cost more than two of those
+    /// that only pass.
+    Pending,
 }
 
 /// How many calls are made at once, at most.
@@ -43,6 +59,12 @@ const AT_ONCE: u16 = 64;
 
 /// How many namespaces the objects are in.
 const NAMESPACES: usize = 100;
+
+/// To be called again, and nothing of it comes due here.
+const FAR: Does = Does::Again {
+    after: Duration::from_secs(100_000),
+    within: Duration::from_secs(1_000),
+};
 
 /// Enough reconciles for a clock that other work disturbs.
 const ENOUGH: usize = 200_000;
@@ -124,14 +146,9 @@ pub(crate) async fn retries(
     let handler = Arc::new(Handler::new(count));
     let queue = start(contender, count, &handler).await?;
     let mut costs = Vec::new();
-    let far = Does::Again {
-        // Nothing of it comes due here.
-        after: Duration::from_secs(100_000),
-        within: Duration::from_secs(1_000),
-    };
     if meter.is_some() {
         // For memory the first round counts: what was made for it is there for the next.
-        handler.expect(count, far);
+        handler.expect(count, FAR);
         let begun = Moment::now(meter);
         queue.offer_all()?;
         handler.all().await;
@@ -141,7 +158,7 @@ pub(crate) async fn retries(
     }
     // The first round is to warm up; then reconciles that leave nothing, that set, and that
     // cancel what was set.
-    for does in [Does::Nothing, Does::Nothing, far, Does::Nothing] {
+    for does in [Does::Nothing, Does::Nothing, FAR, Does::Nothing] {
         handler.expect(count, does);
         let begun = Moment::now(meter);
         queue.offer_all()?;
@@ -166,18 +183,24 @@ pub(crate) async fn retries(
     Ok(measured)
 }
 
-impl Rounds {
+impl Reconciles {
     pub(crate) fn run(&self) -> Result<()> {
-        let Self { keys, rounds } = *self;
+        let Self { keys, rounds, way } = *self;
         let job = async move {
             let handler = Arc::new(Handler::new(keys));
             let queue = start(Contender::Windlass, keys, &handler).await?;
-            for _ in 0..rounds {
-                handler.expect(keys, Does::Nothing);
-                handler.close();
+            for round in 0..rounds {
+                // The last one leaves nothing.
+                let leaves = way == Way::Pending && (rounds - round) % 2 == 0;
+                handler.expect(keys, if leaves { FAR } else { Does::Nothing });
+                if way == Way::Waiting {
+                    handler.close();
+                }
                 queue.offer_all()?;
-                idle().await;
-                handler.open();
+                if way == Way::Waiting {
+                    idle().await;
+                    handler.open();
+                }
                 handler.all().await;
                 idle().await;
             }

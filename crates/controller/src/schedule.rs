@@ -48,7 +48,7 @@ use self::{
     index::Index,
     lane::{Lane, Later, Phase},
     pool::Pool,
-    ready::Ready,
+    ready::{GroupId, Ready},
 };
 
 /// What is owed to every object: events of type `E`, and pending calls of type `P`.
@@ -71,6 +71,15 @@ pub(crate) struct Schedule<E, P> {
 
     /// What nobody wants any more, to be dropped where no lock is held.
     discarded: Vec<Pending<P>>,
+
+    /// What is being offered, for as long as that takes.
+    coming: Vec<(LaneKey, Offer<E>)>,
+
+    /// Where the lanes of it are; none where not even the group is there.
+    marks: Vec<Option<Mark>>,
+
+    /// Room for the pending calls that the next turn asks about, so that it is not made for each.
+    spare: Vec<Pending<P>>,
 }
 
 /// One lane in a worker's hands, and what to do for it.
@@ -99,11 +108,20 @@ pub(crate) enum Work<E, P> {
 
 /// What became of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offered {
+enum Offered {
     /// It will be told.
     Queued,
     /// Another event, not told yet, tells it too.
     Folded,
+}
+
+/// Where the lane of a key is, if it has one.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    group: GroupId,
+    hash: u32,
+    /// One of this hash, which mostly is it.
+    lane: Option<LaneId>,
 }
 
 // === impl Schedule ===
@@ -121,22 +139,47 @@ impl<E, P> Default for Schedule<E, P> {
             held: 0,
             pending: 0,
             discarded: Vec::new(),
+            coming: Vec::new(),
+            marks: Vec::new(),
+            spare: Vec::new(),
         }
     }
 }
 
 impl<E: About, P: About> Schedule<E, P> {
-    /// Notes that something happened to the object of `key`.
+    /// Notes what happened to objects, one after the other. Returns the places of those events
+    /// which another one, not told yet, tells too.
     ///
     /// Where the newest event that was not told yet is about the same object (of the same
     /// uid), `fold` may make one of the two, or give the newer one back.
     pub(crate) fn offer(
         &mut self,
-        key: LaneKey,
+        offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
+        mut fold: impl FnMut(&mut E, E) -> Option<E>,
+    ) -> Vec<usize> {
+        let mut coming = std::mem::take(&mut self.coming);
+        coming.extend(offers);
+        let mut marks = std::mem::take(&mut self.marks);
+        self.look_for(coming.iter().map(|(key, _)| key), &mut marks);
+        let mut folded = Vec::new();
+        for (at, ((key, offer), mark)) in coming.drain(..).zip(marks.drain(..)).enumerate() {
+            // No lane leaves while others come, so a mark is right until its turn.
+            let id = self.lane(key, mark);
+            if self.put(id, offer, &mut fold) == Offered::Folded {
+                folded.push(at);
+            }
+        }
+        (self.coming, self.marks) = (coming, marks);
+        folded
+    }
+
+    /// Puts an offer into lane `id`.
+    fn put(
+        &mut self,
+        id: LaneId,
         offer: Offer<E>,
         fold: impl FnOnce(&mut E, E) -> Option<E>,
     ) -> Offered {
-        let id = self.lane(key);
         let lane = &mut self.lanes[id];
         let offered = match lane.fold(offer, fold) {
             Some(offer) => {
@@ -165,20 +208,20 @@ impl<E: About, P: About> Schedule<E, P> {
             self.pending -= 1;
             Work::Retry(pending)
         } else if let Some(offer) = lane.pop() {
-            let mut pendings = if offer.asked {
-                Vec::new()
-            } else {
-                lane.take_pendings(&mut self.later)
-            };
-            self.pending -= pendings.len();
-            // What an earlier object of this name was owed goes with it, but for the news of
-            // its end: whoever could not take that must be asked.
-            let outlived = pendings.extract_if(.., |it| {
-                it.action != Action::Deleted && it.call.uid() != offer.event.uid()
-            });
-            self.discarded.extend(outlived);
-            for pending in &mut pendings {
-                pending.overtaken = pending.due <= now;
+            let mut pendings = Vec::new();
+            if lane.has_pendings() && !offer.asked {
+                pendings = std::mem::take(&mut self.spare);
+                for mut pending in lane.take_pendings(&mut self.later) {
+                    self.pending -= 1;
+                    // What an earlier object of this name was owed goes with it, but for the news
+                    // of its end: whoever could not take that must be asked.
+                    if pending.action == Action::Deleted || pending.call.is_about(&offer.event) {
+                        pending.overtaken = pending.due <= now;
+                        pendings.push(pending);
+                    } else {
+                        self.discarded.push(pending);
+                    }
+                }
             }
             Work::Event { offer, pendings }
         } else {
@@ -225,7 +268,7 @@ impl<E: About, P: About> Schedule<E, P> {
 
     /// Has a call made later, though no turn asked for it.
     pub(crate) fn owe(&mut self, key: LaneKey, pending: Pending<P>) {
-        let lane = self.lane(key);
+        let lane = self.lane(key, None);
         self.set(lane, pending);
         self.settle(lane);
     }
@@ -264,6 +307,13 @@ impl<E: About, P: About> Schedule<E, P> {
         gone
     }
 
+    /// Takes the room back in which a turn had the pending calls that it asked about.
+    pub(crate) fn reuse(&mut self, room: Vec<Pending<P>>) {
+        if room.is_empty() && room.capacity() > self.spare.capacity() {
+            self.spare = room;
+        }
+    }
+
     /// What was replaced or forgotten since this was last asked.
     pub(crate) fn take_discarded(&mut self) -> Vec<Pending<P>> {
         std::mem::take(&mut self.discarded)
@@ -290,19 +340,57 @@ impl<E: About, P: About> Schedule<E, P> {
         self.lanes.len()
     }
 
-    /// The lane of `key`, made if nothing was owed to it.
-    fn lane(&mut self, key: LaneKey) -> LaneId {
-        let (namespace, name) = key.object.into_parts();
-        let group = self.groups.of(key.kind, namespace);
+    /// Finds out where the lanes of `keys` are, into `marks`, and reads what is there. That is
+    /// one thing behind the other, each in a place of its own: where there are many, step by step
+    /// for all of them is to wait for the memory once a step, and not once a step for each.
+    fn look_for<'a>(&self, keys: impl Iterator<Item = &'a LaneKey>, marks: &mut Vec<Option<Mark>>) {
+        marks.extend(keys.map(|key| {
+            let group = self.groups.known(key.kind, key.object.namespace())?;
+            Some(Mark {
+                group,
+                hash: self.hash(group, key.object.name()),
+                lane: None,
+            })
+        }));
+        for mark in marks.iter_mut().flatten() {
+            mark.lane = self.index.find(mark.hash, |_| true);
+        }
+        let lanes = || marks.iter().flatten().filter_map(|mark| mark.lane);
+        black_box(lanes().map(|id| self.lanes[id].hash).max());
+        black_box(
+            lanes()
+                .map(|id| self.later.look_ahead(self.lanes[id].pendings()))
+                .max(),
+        );
+    }
+
+    fn hash(&self, group: GroupId, name: &str) -> u32 {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "half of the bits of a hash are a hash"
         )]
-        let hash = self.hasher.hash_one((group, &name)) as u32;
-        let known = self.index.find(hash, |id| {
+        let half = self.hasher.hash_one((group, name)) as u32;
+        half
+    }
+
+    /// The lane of `key`, made if nothing was owed to it. It is where `mark` says, if it is
+    /// anywhere; without one it is looked for.
+    fn lane(&mut self, key: LaneKey, mark: Option<Mark>) -> LaneId {
+        let (namespace, name) = key.object.into_parts();
+        let Mark { group, hash, lane } = mark.unwrap_or_else(|| {
+            let group = self.groups.of(key.kind, namespace);
+            let hash = self.hash(group, &name);
+            let lane = None;
+            Mark { group, hash, lane }
+        });
+        let its = |id: LaneId| {
             let lane = &self.lanes[id];
             lane.group == group && lane.name == name
-        });
+        };
+        // Others of the same batch may have made it since.
+        let known = lane
+            .filter(|id| its(*id))
+            .or_else(|| self.index.find(hash, its));
         known.unwrap_or_else(|| {
             self.groups.enter(group);
             let id = self.lanes.insert(Lane::new(name, hash, group));
@@ -350,7 +438,7 @@ impl<E: About, P: About> Schedule<E, P> {
     /// Puts a lane where it belongs, after what is owed to it changed.
     fn settle(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
-        let phase = match (lane.phase, lane.urgency(&self.later)) {
+        let phase = match (lane.phase, lane.urgency()) {
             (Phase::Held, _) => Phase::Held,
             (_, Some(class)) => Phase::Ready(class),
             (_, None) => Phase::Idle,

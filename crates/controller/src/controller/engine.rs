@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::{clock::Clock, sync::Mutex};
 use crate::{
     HandlerId,
-    schedule::{About, LaneKey, Moment, Offer, Offered, Pending, Schedule, Turn, Work},
+    schedule::{About, LaneKey, Moment, Offer, Pending, Schedule, Turn, Work},
 };
 
 /// What is owed to every object, for any number of workers.
@@ -51,17 +51,12 @@ impl<E: About, P: About> Engine<E, P> {
     pub(crate) fn offer(
         &self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
-        mut fold: impl FnMut(&mut E, E) -> Option<E>,
+        fold: impl FnMut(&mut E, E) -> Option<E>,
     ) -> Vec<usize> {
-        let mut folded = Vec::new();
-        let ready = {
+        let (folded, ready) = {
             let mut schedule = self.schedule.lock();
-            for (at, (key, offer)) in offers.into_iter().enumerate() {
-                if schedule.offer(key, offer, &mut fold) == Offered::Folded {
-                    folded.push(at);
-                }
-            }
-            schedule.ready() > 0
+            let folded = schedule.offer(offers, fold);
+            (folded, schedule.ready() > 0)
         };
         if ready {
             self.ready.notify_one();
@@ -256,9 +251,14 @@ impl<E: About, P: About> Held<E, P> {
             engine, turn, owed, ..
         } = &mut self;
         // What was done is dropped where no lock is held.
-        let done = turn.take()?;
+        let mut done = turn.take()?;
+        let room = match &mut done.work {
+            Work::Event { pendings, .. } => std::mem::take(pendings),
+            Work::Retry(_) => Vec::new(),
+        };
         *turn = engine.change(|schedule| {
             schedule.finish(done.lane, owed.drain(..));
+            schedule.reuse(room);
             schedule.take(now)
         });
         self.since = now;

@@ -128,6 +128,10 @@ impl About for Notice {
         uid(&self.event)
     }
 
+    fn address(&self) -> Option<usize> {
+        address(&self.event)
+    }
+
     fn owners(&self) -> usize {
         self.event.object().map_or(0, Arc::strong_count)
     }
@@ -139,10 +143,18 @@ impl About for Owed {
     fn uid(&self) -> Option<&str> {
         uid(&self.event)
     }
+
+    fn address(&self) -> Option<usize> {
+        address(&self.event)
+    }
 }
 
 fn uid(event: &AnyEvent) -> Option<&str> {
     event.object()?.uid_text()
+}
+
+fn address(event: &AnyEvent) -> Option<usize> {
+    Some(Arc::as_ptr(event.object()?).addr())
 }
 
 // === impl Place ===

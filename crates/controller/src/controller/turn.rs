@@ -134,8 +134,8 @@ impl Turn<'_> {
         let audience = self.audience(&offer.event);
         let told = |id| audience.share(id, &offer.event.event).is_some();
         self.shared.unshelve(held.key(), told);
-        let now = self.dequeue(held, &audience, began);
-        self.tell(held, &audience, now).await
+        self.dequeue(held, &audience);
+        self.tell(held, &audience, began).await
     }
 
     /// Who of the chain is told of the event: in order, and but for those whose predicate does
@@ -162,22 +162,15 @@ impl Turn<'_> {
 
     /// Asks of each pending call whether it is still wanted. One of a handler that is not told
     /// is: for that handler nothing has happened.
-    /// Returns when all were asked.
-    fn dequeue(
-        &self,
-        held: &mut Held<Notice, Owed>,
-        audience: &Audience<'_>,
-        now: Moment,
-    ) -> Moment {
+    ///
+    /// To ask takes next to no time: it is in that of the first handler.
+    fn dequeue(&self, held: &mut Held<Notice, Owed>, audience: &Audience<'_>) {
         let (lane, work, owed) = held.parts();
         let Work::Event { offer, pendings } = work else {
-            return now;
+            return;
         };
         offer.asked = true;
-        if pendings.is_empty() {
-            return now;
-        }
-        for pending in std::mem::take(pendings) {
+        for pending in pendings.drain(..) {
             let Some(event) = audience.share(pending.handler, &offer.event.event) else {
                 owed.push(pending);
                 continue;
@@ -207,7 +200,6 @@ impl Turn<'_> {
                 owed.push(pending);
             }
         }
-        self.shared.engine.now()
     }
 
     /// Tells an event to the audience, or to what is left of it, from `now` on. Returns when that
@@ -359,10 +351,10 @@ impl Turn<'_> {
                     self.give_up(dialled, attempt, owed);
                     return None;
                 };
+                self.metrics.retried();
                 (Reason::Failed, delay, owed)
             }
         };
-        self.metrics.retried();
         Some(Pending {
             handler: handler.id,
             action,

@@ -139,7 +139,7 @@ impl KindMetrics {
         self.begin(What::Call, action, |_| {})
     }
 
-    /// A call is to be made again.
+    /// A call that failed is to be made again.
     pub(crate) fn retried(&self) {
         self.counts.lock().retries.inc();
     }
@@ -199,7 +199,10 @@ impl Ongoing<'_> {
             by_action.reconciler_duration.observe(took);
             counts.result_time.observe(took);
             match ended {
-                Ok(outcome) if outcome.delay().is_some() => counts.requeue_after.inc(),
+                Ok(outcome) if outcome.delay().is_some() => {
+                    counts.requeue_after.inc();
+                    counts.retries.inc();
+                }
                 Ok(_) => counts.success.inc(),
                 Err(_) => {
                     by_action.reconciler_errors.inc();

@@ -159,17 +159,20 @@ impl Agenda {
         let gone = self.heap.swap_remove(at);
         self.places[gone.appointment.index()] = Place::Left(self.left.replace(gone.appointment));
         if let Some(&moved) = self.heap.get(at) {
-            let at = self.rise(at, moved);
-            self.sink(at, moved);
+            self.put(at, moved);
+            if self.rise(at, moved) == at {
+                self.sink(at, moved);
+            }
         } else if self.heap.is_empty() && self.places.len() > Self::SMALL {
             // After a storm.
             *self = Self::default();
         }
     }
 
-    /// Moves `entry` up from `at` for as long as it is due before its parents. Returns where
+    /// Moves `entry` up from `from` for as long as it is due before its parents. Returns where
     /// it is then.
-    fn rise(&mut self, mut at: usize, entry: Entry) -> usize {
+    fn rise(&mut self, from: usize, entry: Entry) -> usize {
+        let mut at = from;
         while at > 0 {
             let parent = (at - 1) / Self::CHILDREN;
             if self.heap[parent] <= entry {
@@ -178,12 +181,15 @@ impl Agenda {
             self.put(at, self.heap[parent]);
             at = parent;
         }
-        self.put(at, entry);
+        if at != from {
+            self.put(at, entry);
+        }
         at
     }
 
-    /// Moves `entry` down from `at` for as long as one of its children is due before it.
-    fn sink(&mut self, mut at: usize, entry: Entry) {
+    /// Moves `entry` down from `from` for as long as one of its children is due before it.
+    fn sink(&mut self, from: usize, entry: Entry) {
+        let mut at = from;
         loop {
             let first = at * Self::CHILDREN + 1;
             let end = (first + Self::CHILDREN).min(self.heap.len());
@@ -196,7 +202,9 @@ impl Agenda {
             self.put(at, self.heap[soonest]);
             at = soonest;
         }
-        self.put(at, entry);
+        if at != from {
+            self.put(at, entry);
+        }
     }
 
     fn put(&mut self, to: usize, entry: Entry) {

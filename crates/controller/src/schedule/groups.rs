@@ -42,11 +42,7 @@ impl Groups {
     /// [`leave`](Self::leave), or the next of these calls.
     pub(super) fn of(&mut self, kind: KindId, namespace: Option<Arc<str>>) -> GroupId {
         let hash = self.hasher.hash_one((kind, namespace.as_deref()));
-        let known = self.index.find(hash, |&group| {
-            let group = &self.known[group];
-            group.kind == kind && group.namespace == namespace
-        });
-        if let Some(&group) = known {
+        if let Some(group) = self.find(hash, kind, namespace.as_deref()) {
             return group;
         }
         let group = self.known.insert(Group {
@@ -59,6 +55,11 @@ impl Groups {
             hash_of(&self.hasher, &self.known[group])
         });
         group
+    }
+
+    /// The group of this kind and namespace, if it is there.
+    pub(super) fn known(&self, kind: KindId, namespace: Option<&str>) -> Option<GroupId> {
+        self.find(self.hasher.hash_one((kind, namespace)), kind, namespace)
     }
 
     /// Notes that `group` has one lane more.
@@ -83,6 +84,14 @@ impl Groups {
                 self.remove(oldest);
             }
         }
+    }
+
+    fn find(&self, hash: u64, kind: KindId, namespace: Option<&str>) -> Option<GroupId> {
+        let known = self.index.find(hash, |&group| {
+            let group = &self.known[group];
+            group.kind == kind && group.namespace.as_deref() == namespace
+        });
+        known.copied()
     }
 
     fn remove(&mut self, group: GroupId) {

@@ -36,6 +36,18 @@ pub(crate) struct LaneKey {
 pub(crate) trait About {
     fn uid(&self) -> Option<&str>;
 
+    /// Where in memory the object is, if it is shared: what two have at one place is one.
+    fn address(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether both are about one object. To look at its uid may be to wait for the memory, and
+    /// mostly both have the same state of it.
+    fn is_about(&self, other: &impl About) -> bool {
+        let (own, its) = (self.address(), other.address());
+        (own.is_some() && own == its) || self.uid() == other.uid()
+    }
+
     /// How many have the object: what is changed first by whoever takes it.
     fn owners(&self) -> usize {
         0
@@ -98,6 +110,8 @@ pub(super) struct Lane<E> {
     behind: Option<Box<Behind<E>>>,
 
     slots: Few,
+    /// Whether one of them has come due: they are elsewhere, and this is asked all the time.
+    due: bool,
 }
 
 /// The events behind the first.
@@ -148,9 +162,9 @@ impl<P: About> Pending<P> {
     /// for.
     fn same_slot(&self, other: &Self) -> bool {
         self.handler == other.handler
-            && self.call.uid() == other.call.uid()
             && self.reason == other.reason
             && (self.reason == Reason::Requeued || self.action == other.action)
+            && self.call.is_about(&other.call)
     }
 }
 
@@ -168,6 +182,7 @@ impl<E: About> Lane<E> {
             asked: false,
             behind: None,
             slots: Few::new(),
+            due: false,
         }
     }
 
@@ -183,6 +198,11 @@ impl<E: About> Lane<E> {
         }
     }
 
+    /// Where its pending calls are: what is read next of whoever has been found.
+    pub(super) const fn pendings(&self) -> &Few {
+        &self.slots
+    }
+
     /// Reads what is changed when the lane is taken and is not in it.
     pub(super) fn look_ahead(&self) -> (usize, Option<usize>) {
         let event = self.first.as_ref();
@@ -190,17 +210,16 @@ impl<E: About> Lane<E> {
     }
 
     /// How urgent the lane is, if there is something to do now.
-    pub(super) fn urgency<P>(&self, later: &Later<P>) -> Option<Class> {
+    pub(super) fn urgency(&self) -> Option<Class> {
         let event = self.first.as_ref().map(|_| match &self.behind {
             Some(behind) => behind.urgency().map_or(self.class, |it| it.min(self.class)),
             None => self.class,
         });
-        if event == Some(Class::Live) {
-            return event;
+        match event {
+            Some(Class::Live) => event,
+            _ if self.due => Some(Class::Retry),
+            _ => event,
         }
-        let mut slots = self.slots.iter(&later.slots);
-        let due = slots.any(|slot| slot.when == When::Now);
-        if due { Some(Class::Retry) } else { event }
     }
 
     /// Whether nothing is owed, now or later.
@@ -244,7 +263,7 @@ impl<E: About> Lane<E> {
             (None, Some(first)) => (first, &mut self.class, None),
             (None, None) => return Some(offer),
         };
-        if last.uid() != offer.event.uid() {
+        if !last.is_about(&offer.event) {
             return Some(offer);
         }
         let class = offer.class;
@@ -284,10 +303,14 @@ impl<E: About> Lane<E> {
     }
 
     /// Takes every pending call out, to be asked about.
-    pub(super) fn take_pendings<P>(&mut self, later: &mut Later<P>) -> Vec<Pending<P>> {
+    pub(super) fn take_pendings<P>(
+        &mut self,
+        later: &mut Later<P>,
+    ) -> impl Iterator<Item = Pending<P>> {
+        self.due = false;
         let Later { slots, agenda } = later;
         let slots = std::iter::from_fn(|| self.slots.take(slots, |_| true));
-        slots.map(|slot| slot.release(agenda)).collect()
+        slots.map(|slot| slot.release(agenda))
     }
 
     /// Takes the due call whose turn it is: of those that were overtaken, or of all.
@@ -296,6 +319,9 @@ impl<E: About> Lane<E> {
         later: &mut Later<P>,
         only_overtaken: bool,
     ) -> Option<Pending<P>> {
+        if !self.due {
+            return None;
+        }
         let due =
             |slot: &Slot<P>| slot.when == When::Now && (slot.pending.overtaken || !only_overtaken);
         let first = (self.slots.iter(&later.slots))
@@ -304,6 +330,7 @@ impl<E: About> Lane<E> {
             .min()?;
         let its = |slot: &Slot<P>| due(slot) && slot.pending.due == first;
         let slot = self.slots.take(&mut later.slots, its);
+        self.look_for_due(later);
         slot.map(|slot| slot.pending)
     }
 
@@ -325,15 +352,19 @@ impl<E: About> Lane<E> {
         }
         let when = When::Later(agenda.set(pending.due, lane));
         self.slots.push(slots, Slot { pending, when });
+        if self.due {
+            self.look_for_due(later);
+        }
         replaced
     }
 
     /// Notes that the time of `appointment` has come.
-    pub(super) fn come_due<P>(&self, later: &mut Later<P>, appointment: Appointment) {
+    pub(super) fn come_due<P>(&mut self, later: &mut Later<P>, appointment: Appointment) {
         let its = |slot: &Slot<P>| slot.when == When::Later(appointment);
         let due = self.slots.find_mut(&mut later.slots, its);
         if let Some(slot) = due {
             slot.when = When::Now;
+            self.due = true;
         }
     }
 
@@ -349,6 +380,13 @@ impl<E: About> Lane<E> {
         while let Some(slot) = self.slots.take(slots, theirs) {
             discarded.push(slot.release(agenda));
         }
+        self.look_for_due(later);
+    }
+
+    /// Notes whether a pending call has come due, after one that had may have gone.
+    fn look_for_due<P>(&mut self, later: &Later<P>) {
+        let mut slots = self.slots.iter(&later.slots);
+        self.due = slots.any(|slot| slot.when == When::Now);
     }
 
     fn put_first(&mut self, offer: Offer<E>) {
@@ -386,6 +424,14 @@ impl<E> Default for Behind<E> {
 }
 
 // === impl Later ===
+
+impl<P> Later<P> {
+    /// Reads the first of some pending calls, if there is one.
+    pub(super) fn look_ahead(&self, slots: &Few) -> Option<Moment> {
+        let slot = slots.iter(&self.slots).next();
+        slot.map(|slot| slot.pending.due)
+    }
+}
 
 impl<P> Default for Later<P> {
     fn default() -> Self {

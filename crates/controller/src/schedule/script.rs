@@ -16,6 +16,18 @@ fn different_objects_are_worked_on_side_by_side() {
 }
 
 #[test]
+fn what_is_offered_at_once_is_as_what_is_offered_one_after_the_other() {
+    check(
+        "update a update b update a, take, take, take, done a, take",
+        "a1 b1 - a2",
+    );
+    check(
+        "update a, take, fail a 0 5, update b delete a create a#2, take, take, drop a, take",
+        "a1 b1 a2?0 a3",
+    );
+}
+
+#[test]
 fn what_happens_to_an_object_is_told_in_order() {
     check(
         "update a, update a, delete a, take, done a, take, done a, take, done a, take",

@@ -1,7 +1,8 @@
 //! A schedule that plays scripts, and what must be true of it after each step.
 //!
 //! ```text
-//! update a      something happens to the object a; `update a#2` to another one of that name
+//! update a      something happens to the object a; `update a#2` to another one of that name,
+//!               and `update a create b` to several at once
 //! take          a worker takes what it is its turn to do
 //! done a        … and is done with it, all asked-for retries kept
 //! drop a        … and is done with it, no asked-for retry kept
@@ -113,8 +114,7 @@ impl Play {
                 ["again", name, handler, after] => {
                     self.end(name, true, Some((Reason::Requeued, handler, after)));
                 }
-                [verb, name] => self.offer(verb, name),
-                _ => panic!("no such step: {step}"),
+                _ => self.offer(&words),
             }
             self.look();
         }
@@ -140,7 +140,23 @@ impl Play {
         assert!(self.untold.values().all(Vec::is_empty), "nothing is lost");
     }
 
-    fn offer(&mut self, verb: &str, name: &str) {
+    fn offer(&mut self, words: &[&str]) {
+        let offers: Vec<_> = words.chunks(2).map(|words| self.happen(words)).collect();
+        let folding = self.folding;
+        self.schedule.offer(offers, |older, newer| {
+            if !folding {
+                return Some(newer);
+            }
+            older.numbers.extend(newer.numbers);
+            older.action = newer.action;
+            None
+        });
+    }
+
+    fn happen(&mut self, words: &[&str]) -> (LaneKey, Offer<Told>) {
+        let [verb, name] = *words else {
+            panic!("no such step: {words:?}");
+        };
         let (name, uid) = name.split_once('#').unwrap_or((name, "1"));
         let (action, class) = match verb {
             "create" => (Action::Created, Class::Live),
@@ -165,15 +181,7 @@ impl Play {
                 numbers: vec![*number],
             },
         };
-        let folding = self.folding;
-        self.schedule.offer(key(name), offer, |older, newer| {
-            if !folding {
-                return Some(newer);
-            }
-            older.numbers.extend(newer.numbers);
-            older.action = newer.action;
-            None
-        });
+        (key(name), offer)
     }
 
     fn take(&mut self) -> String {

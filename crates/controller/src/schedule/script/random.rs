@@ -26,9 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
     let object = (0..4_u8, 1..3_u8);
     let name = || 0..4_u8;
     prop_oneof![
-        8 => (0..5_usize, object).prop_map(|(verb, (name, uid))| {
-            Step::Offer(["create", "update", "delete", "resync", "first"][verb], name, uid)
-        }),
+        8 => prop::collection::vec((0..5_usize, object), 1..4).prop_map(Step::Offer),
         8 => Just(Step::Take),
         2 => name().prop_map(|name| Step::End("done", name)),
         2 => name().prop_map(|name| Step::End("drop", name)),
@@ -50,7 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
 /// One line of a random script.
 #[derive(Clone)]
 enum Step {
-    Offer(&'static str, u8, u8),
+    /// Several at once: verbs, names and uids.
+    Offer(Vec<(usize, (u8, u8))>),
     Take,
     End(&'static str, u8),
     Owe(&'static str, u8, u8, u8),
@@ -64,7 +63,13 @@ impl fmt::Display for Step {
         const NAMES: [&str; 4] = ["x/a", "x/b", "y/c", "y/d"];
         let name = |at: &u8| NAMES[usize::from(*at)];
         match self {
-            Self::Offer(verb, at, uid) => write!(f, "{verb} {}#{uid}", name(at)),
+            Self::Offer(offers) => {
+                let offers = offers.iter().map(|(verb, (at, uid))| {
+                    let verb = ["create", "update", "delete", "resync", "first"][*verb];
+                    format!("{verb} {}#{uid}", name(at))
+                });
+                f.write_str(&offers.collect::<Vec<_>>().join(" "))
+            }
             Self::Take => f.write_str("take"),
             Self::End(verb, at) => write!(f, "{verb} {}", name(at)),
             Self::Owe(verb, at, handler, after) => {

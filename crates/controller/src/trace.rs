@@ -5,7 +5,9 @@
 #[cfg(not(feature = "opentelemetry"))]
 mod untraced;
 
-use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
+use std::pin::Pin;
+
+use tracing::{Instrument as _, Span, field::Empty, info_span, level_filters::LevelFilter};
 use windlass_informer::ObjectKey;
 
 #[cfg(not(feature = "opentelemetry"))]
@@ -126,8 +128,21 @@ pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -
     }
 }
 
+/// What comes of `future`, which runs in `span`. Where there is none it runs as it is: to enter
+/// and to leave what is not there would cost as much as many a call.
+pub(crate) async fn within<F: Future>(span: &Span, future: Pin<&mut F>) -> F::Output {
+    if span.is_none() {
+        future.await
+    } else {
+        future.instrument(span.clone()).await
+    }
+}
+
 /// Notes in the span of a call how it went.
 pub(crate) fn called(call: &Span, ended: &Result<Outcome, Failed>) {
+    if call.is_none() {
+        return;
+    }
     let outcome = match ended {
         Ok(outcome) if outcome.delay().is_some() => "requeued",
         Ok(_) => "done",

@@ -66,7 +66,7 @@ impl<E: About, P: About> Engine<E, P> {
 
     /// Has a call made later, for an object that may be in nobody's hands.
     pub(crate) fn owe(&self, key: LaneKey, pending: Pending<P>) {
-        self.give_back(|schedule| schedule.owe(key, pending));
+        self.change(|schedule| schedule.owe(key, pending));
     }
 
     /// Waits for something to do.
@@ -86,9 +86,14 @@ impl<E: About, P: About> Engine<E, P> {
 
     /// Takes something to do, if there is.
     pub(crate) fn try_take(self: &Arc<Self>) -> Option<Held<E, P>> {
-        let now = self.now();
-        let turn = self.change(|schedule| schedule.take(now))?;
-        Some(self.hold(turn, now))
+        let since = self.now();
+        let turn = self.change(|schedule| schedule.take(since))?;
+        Some(Held {
+            engine: Arc::clone(self),
+            since,
+            turn: Some(turn),
+            owed: Vec::new(),
+        })
     }
 
     /// Wakes workers when what is pending comes due, for ever.
@@ -146,50 +151,24 @@ impl<E: About, P: About> Engine<E, P> {
         self.clock.now()
     }
 
-    /// Changes the schedule, and tells whoever has something to do for it.
-    fn give_back(&self, change: impl FnOnce(&mut Schedule<E, P>)) {
-        self.change(|schedule| {
-            change(schedule);
-            None
-        });
-    }
-
     /// Changes the schedule, under its lock, and tells whoever has something to do for it: the
     /// timer, if something is due sooner, and a worker, if something is ready.
-    fn change(
-        &self,
-        change: impl FnOnce(&mut Schedule<E, P>) -> Option<Turn<E, P>>,
-    ) -> Option<Turn<E, P>> {
+    fn change<T>(&self, change: impl FnOnce(&mut Schedule<E, P>) -> T) -> T {
+        let mut schedule = self.schedule.lock();
+        let before = schedule.next_due().unwrap_or(Moment::NEVER);
+        let changed = change(&mut schedule);
+        let after = schedule.next_due().unwrap_or(Moment::NEVER);
+        let (sooner, ready) = (after < before, schedule.ready() > 0);
         // What is discarded is dropped outside of the lock: it may be the last of an object.
-        let (turn, sooner, ready, _discarded) = {
-            let mut schedule = self.schedule.lock();
-            let before = schedule.next_due().unwrap_or(Moment::NEVER);
-            let turn = change(&mut schedule);
-            let after = schedule.next_due().unwrap_or(Moment::NEVER);
-            (
-                turn,
-                after < before,
-                schedule.ready() > 0,
-                schedule.take_discarded(),
-            )
-        };
+        let _discarded = schedule.take_discarded();
+        drop(schedule);
         if sooner {
             self.sooner.notify_one();
         }
         if ready {
             self.ready.notify_one();
         }
-        turn
-    }
-
-    /// Puts into a worker's hands what it took.
-    fn hold(self: &Arc<Self>, turn: Turn<E, P>, since: Moment) -> Held<E, P> {
-        Held {
-            engine: Arc::clone(self),
-            since,
-            turn: Some(turn),
-            owed: Vec::new(),
-        }
+        changed
     }
 }
 
@@ -240,29 +219,34 @@ impl<E: About, P: About> Held<E, P> {
         if let Some(turn) = self.turn.take() {
             let owed = std::mem::take(&mut self.owed);
             self.engine
-                .give_back(|schedule| schedule.finish(turn.lane, owed));
+                .change(|schedule| schedule.finish(turn.lane, owed));
         }
     }
 
     /// Gives the object back, as [`finish`](Self::finish) does, and takes what is to be done
-    /// next, if there is something: under one lock.
-    pub(crate) fn next(mut self, now: Moment) -> Option<Self> {
+    /// next, if there is something: under one lock. Without anything to do nothing is held.
+    pub(crate) fn next(&mut self, now: Moment) -> bool {
         let Self {
-            engine, turn, owed, ..
-        } = &mut self;
+            engine,
+            since,
+            turn,
+            owed,
+        } = self;
         // What was done is dropped where no lock is held.
-        let mut done = turn.take()?;
+        let Some(mut done) = turn.take() else {
+            return false;
+        };
         let room = match &mut done.work {
             Work::Event { pendings, .. } => std::mem::take(pendings),
             Work::Retry(_) => Vec::new(),
         };
-        *turn = engine.change(|schedule| {
+        *since = now;
+        engine.change(|schedule| {
             schedule.finish(done.lane, owed.drain(..));
             schedule.reuse(room);
-            schedule.take(now)
+            *turn = schedule.take(now);
         });
-        self.since = now;
-        self.turn.is_some().then_some(self)
+        turn.is_some()
     }
 
     fn turn(&self) -> &Turn<E, P> {
@@ -276,7 +260,7 @@ impl<E: About, P: About> Drop for Held<E, P> {
         if let Some(turn) = self.turn.take() {
             let owed = std::mem::take(&mut self.owed);
             self.engine
-                .give_back(|schedule| schedule.give_back(turn, owed));
+                .change(|schedule| schedule.give_back(turn, owed));
         }
     }
 }

@@ -261,7 +261,7 @@ fn work(
                 let said = say.send((name, number)).await;
                 said.expect("the program listens");
                 // As a worker does: the next thing under the same lock.
-                next = held.next(engine.now());
+                next = held.next(engine.now()).then_some(held);
             }
         })
     };

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use tokio::task::{JoinError, JoinSet, coop::consume_budget};
+use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::InformerError;
 
 use super::{Shared, known::Known, turn};
 use crate::{RunError, work::message};
+
+/// After so many turns a worker lets others go first: handlers that never wait would keep everybody
+/// else waiting. As many as tokio would let it have, and not asked of tokio at each.
+const AT_A_STRETCH: u32 = 128;
 
 /// How a task ended.
 type Ended = Result<(), RunError>;
@@ -76,18 +80,21 @@ fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<Ended>, stop: &CancellationTo
 async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     let engine = &shared.engine;
     let mut known = Known::default();
+    let mut turns = 0;
     while let Some(mut held) = stop.run_until_cancelled(engine.take()).await {
         loop {
             let now = turn::play(&shared, &mut known, &mut held).await;
-            // Handlers that never wait would keep everybody else waiting.
-            consume_budget().await;
+            turns += 1;
+            if turns == AT_A_STRETCH {
+                turns = 0;
+                yield_now().await;
+            }
             if stop.is_cancelled() {
                 held.finish();
                 break;
             }
-            match held.next(now) {
-                Some(next) => held = next,
-                None => break,
+            if !held.next(now) {
+                break;
             }
         }
     }

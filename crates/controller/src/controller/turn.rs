@@ -2,7 +2,6 @@
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
-use tracing::Instrument;
 use windlass_informer::{Event, ObjectKey};
 
 use super::{
@@ -94,7 +93,7 @@ pub(crate) async fn play(
             (ongoing, span)
         }
     };
-    let done = pin!(turn.play(held)).instrument(span).await;
+    let done = trace::within(&span, pin!(turn.play(held))).await;
     ongoing.done(done - began);
     done
 }
@@ -318,7 +317,7 @@ impl Turn<'_> {
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(work::call(handler, call, self.shared.settings.limit));
-        let ended = called.instrument(span.clone()).await;
+        let ended = trace::within(&span, called).await;
         trace::called(&span, &ended);
         drop(span);
         *now = self.shared.engine.now();

@@ -16,7 +16,7 @@
 //! - **Fair.** Whatever is ready is taken within a bounded number of turns.
 //! - **Bounded.** A lane to which nothing is owed does not exist.
 
-use std::{hash::BuildHasher, hint::black_box};
+use std::{hash::BuildHasher, hint::black_box, sync::Arc};
 
 use hashbrown::DefaultHashBuilder;
 
@@ -69,14 +69,14 @@ pub(crate) struct Schedule<E, P> {
     held: usize,
     pending: usize,
 
+    /// For how many turns what they will change has been read.
+    ahead: usize,
+
     /// What nobody wants any more, to be dropped where no lock is held.
     discarded: Vec<Pending<P>>,
 
     /// What is being offered, for as long as that takes.
-    coming: Vec<(LaneKey, Offer<E>)>,
-
-    /// Where the lanes of it are; none where not even the group is there.
-    marks: Vec<Option<Mark>>,
+    coming: Vec<Coming<E>>,
 
     /// Room for the pending calls that the next turn asks about, so that it is not made for each.
     spare: Vec<Pending<P>>,
@@ -115,13 +115,15 @@ enum Offered {
     Folded,
 }
 
-/// Where the lane of a key is, if it has one.
-#[derive(Clone, Copy, Debug)]
-struct Mark {
+/// What is being offered, and where the lane for it is, if there is one.
+#[derive(Debug)]
+struct Coming<E> {
+    name: Arc<str>,
     group: GroupId,
     hash: u32,
     /// One of this hash, which mostly is it.
     lane: Option<LaneId>,
+    offer: Offer<E>,
 }
 
 // === impl Schedule ===
@@ -138,9 +140,9 @@ impl<E, P> Default for Schedule<E, P> {
             handlers: Vec::new(),
             held: 0,
             pending: 0,
+            ahead: 0,
             discarded: Vec::new(),
             coming: Vec::new(),
-            marks: Vec::new(),
             spare: Vec::new(),
         }
     }
@@ -158,18 +160,27 @@ impl<E: About, P: About> Schedule<E, P> {
         mut fold: impl FnMut(&mut E, E) -> Option<E>,
     ) -> Vec<usize> {
         let mut coming = std::mem::take(&mut self.coming);
-        coming.extend(offers);
-        let mut marks = std::mem::take(&mut self.marks);
-        self.look_for(coming.iter().map(|(key, _)| key), &mut marks);
+        coming.extend(offers.into_iter().map(|(key, offer)| {
+            let (namespace, name) = key.object.into_parts();
+            let group = self.groups.of(key.kind, namespace);
+            Coming {
+                hash: self.hash(group, &name),
+                name,
+                group,
+                lane: None,
+                offer,
+            }
+        }));
+        self.look_for(&mut coming);
         let mut folded = Vec::new();
-        for (at, ((key, offer), mark)) in coming.drain(..).zip(marks.drain(..)).enumerate() {
-            // No lane leaves while others come, so a mark is right until its turn.
-            let id = self.lane(key, mark);
-            if self.put(id, offer, &mut fold) == Offered::Folded {
+        for (at, it) in coming.drain(..).enumerate() {
+            // No lane leaves while others come, so what was found is there until its turn.
+            let id = self.lane(it.name, it.group, it.hash, it.lane);
+            if self.put(id, it.offer, &mut fold) == Offered::Folded {
                 folded.push(at);
             }
         }
-        (self.coming, self.marks) = (coming, marks);
+        self.coming = coming;
         folded
     }
 
@@ -198,8 +209,8 @@ impl<E: About, P: About> Schedule<E, P> {
     /// when an event went first, and is still wanted, comes before the next event.
     pub(crate) fn take(&mut self, now: Moment) -> Option<Turn<E, P>> {
         self.advance(now);
+        self.look_ahead();
         let id = self.ready.pop()?;
-        self.look_ahead(id);
         let lane = &mut self.lanes[id];
         lane.phase = Phase::Held;
         self.held += 1;
@@ -268,7 +279,10 @@ impl<E: About, P: About> Schedule<E, P> {
 
     /// Has a call made later, though no turn asked for it.
     pub(crate) fn owe(&mut self, key: LaneKey, pending: Pending<P>) {
-        let lane = self.lane(key, None);
+        let (namespace, name) = key.object.into_parts();
+        let group = self.groups.of(key.kind, namespace);
+        let hash = self.hash(group, &name);
+        let lane = self.lane(name, group, hash, None);
         self.set(lane, pending);
         self.settle(lane);
     }
@@ -340,57 +354,41 @@ impl<E: About, P: About> Schedule<E, P> {
         self.lanes.len()
     }
 
-    /// Finds out where the lanes of `keys` are, into `marks`, and reads what is there. That is
-    /// one thing behind the other, each in a place of its own: where there are many, step by step
-    /// for all of them is to wait for the memory once a step, and not once a step for each.
-    fn look_for<'a>(&self, keys: impl Iterator<Item = &'a LaneKey>, marks: &mut Vec<Option<Mark>>) {
-        marks.extend(keys.map(|key| {
-            let group = self.groups.known(key.kind, key.object.namespace())?;
-            Some(Mark {
-                group,
-                hash: self.hash(group, key.object.name()),
-                lane: None,
-            })
-        }));
-        for mark in marks.iter_mut().flatten() {
-            mark.lane = self.index.find(mark.hash, |_| true);
+    /// Finds out where the lanes are for what is `coming`, and reads what is there. That is one
+    /// thing behind the other, each in a place of its own: where there are many, step by step for
+    /// all of them is to wait for the memory once a step, and not once a step for each.
+    fn look_for(&self, coming: &mut [Coming<E>]) {
+        for it in &mut *coming {
+            it.lane = self.index.find(it.hash, |_| true);
         }
-        let lanes = || marks.iter().flatten().filter_map(|mark| mark.lane);
+        let lanes = || coming.iter().filter_map(|it| it.lane);
         black_box(lanes().map(|id| self.lanes[id].hash).max());
-        black_box(
-            lanes()
-                .map(|id| self.later.look_ahead(self.lanes[id].pendings()))
-                .max(),
-        );
+        black_box((lanes().map(|id| self.later.look_ahead(self.lanes[id].pendings()))).max());
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "half of the bits of a hash are a hash"
+    )]
     fn hash(&self, group: GroupId, name: &str) -> u32 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "half of the bits of a hash are a hash"
-        )]
-        let half = self.hasher.hash_one((group, name)) as u32;
-        half
+        self.hasher.hash_one((group, name)) as u32
     }
 
-    /// The lane of `key`, made if nothing was owed to it. It is where `mark` says, if it is
-    /// anywhere; without one it is looked for.
-    fn lane(&mut self, key: LaneKey, mark: Option<Mark>) -> LaneId {
-        let (namespace, name) = key.object.into_parts();
-        let Mark { group, hash, lane } = mark.unwrap_or_else(|| {
-            let group = self.groups.of(key.kind, namespace);
-            let hash = self.hash(group, &name);
-            let lane = None;
-            Mark { group, hash, lane }
-        });
+    /// The lane of this name in `group`, made if nothing was owed to it. It is `likely`, or may be
+    /// another one.
+    fn lane(
+        &mut self,
+        name: Arc<str>,
+        group: GroupId,
+        hash: u32,
+        likely: Option<LaneId>,
+    ) -> LaneId {
         let its = |id: LaneId| {
             let lane = &self.lanes[id];
             lane.group == group && lane.name == name
         };
         // Others of the same batch may have made it since.
-        let known = lane
-            .filter(|id| its(*id))
-            .or_else(|| self.index.find(hash, its));
+        let known = (likely.filter(|id| its(*id))).or_else(|| self.index.find(hash, its));
         known.unwrap_or_else(|| {
             self.groups.enter(group);
             let id = self.lanes.insert(Lane::new(name, hash, group));
@@ -419,20 +417,27 @@ impl<E: About, P: About> Schedule<E, P> {
         self.settle(id);
     }
 
-    /// Reads what a turn of lane `id` is about to change, and the lane behind it. Each lies in a
-    /// place of its own: where there are many, to change one after the other is to wait for the
-    /// memory each time, and to read them side by side is to wait once.
-    fn look_ahead(&self, id: LaneId) {
-        let lane = &self.lanes[id];
-        let behind = match lane.phase {
-            Phase::Ready(class) => self.ready.front(class, lane.group),
-            _ => None,
-        };
-        black_box((
-            lane.look_ahead(),
-            self.index.find(lane.hash, |it| it == id),
-            behind.map(|behind| self.lanes[behind].phase),
-        ));
+    /// Reads what the next turns will change. Each thing lies in a place of its own: where there
+    /// are many, to read it in its turn is to wait for the memory each time, and to read that of
+    /// several turns side by side is to wait once.
+    fn look_ahead(&mut self) {
+        /// So many reads as a processor has under way at once, of three or four for each.
+        const TURNS: usize = 8;
+        // What is alone has just come.
+        if self.ahead > 0 || self.ready.len() < 2 {
+            self.ahead = self.ahead.saturating_sub(1);
+            return;
+        }
+        let mut coming = [None; TURNS];
+        for (at, id) in coming.iter_mut().zip(self.ready.coming(TURNS)) {
+            *at = Some(id);
+            self.ahead += 1;
+        }
+        let lanes = || coming.iter().flatten().map(|id| (*id, &self.lanes[*id]));
+        black_box(lanes().map(|(_, lane)| lane.hash).max());
+        black_box(lanes().map(|(_, lane)| lane.look_ahead()).max());
+        black_box((lanes().map(|(id, lane)| self.index.find(lane.hash, |it| it == id))).max());
+        self.ahead -= 1;
     }
 
     /// Puts a lane where it belongs, after what is owed to it changed.

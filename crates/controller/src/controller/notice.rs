@@ -245,6 +245,25 @@ mod tests {
     }
 
     #[test]
+    fn one_object_is_known_by_its_uid_and_a_state_of_it_by_its_place() {
+        let object = |uid: &str| -> Arc<dyn AnyObject> {
+            let mut map = ConfigMap::default();
+            map.metadata.uid = Some(uid.to_owned());
+            Arc::new(map)
+        };
+        let added = |object: &Arc<dyn AnyObject>| Notice {
+            event: Event::Added(Arc::clone(object)),
+            ..notice("add a")
+        };
+        let (first, again, other) = (object("1"), object("1"), object("2"));
+        assert_eq!(added(&first).address(), added(&first).address());
+        assert!(added(&first).is_about(&added(&first)));
+        assert_ne!(added(&first).address(), added(&again).address());
+        assert!(added(&first).is_about(&added(&again)));
+        assert!(!added(&first).is_about(&added(&other)));
+    }
+
+    #[test]
     fn places_stand_in_the_order_of_the_chain() {
         let chain = [
             (Role::Watcher, HandlerId(0)),

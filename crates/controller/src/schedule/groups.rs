@@ -38,11 +38,15 @@ impl Groups {
     /// How many are kept without a lane: a few for each kind.
     const LEFT: usize = 64;
 
-    /// The group of this kind and namespace. It is there until [`enter`](Self::enter) and
-    /// [`leave`](Self::leave), or the next of these calls.
+    /// The group of this kind and namespace. It is there until the next
+    /// [`leave`](Self::leave), unless a lane has [entered](Self::enter) it.
     pub(super) fn of(&mut self, kind: KindId, namespace: Option<Arc<str>>) -> GroupId {
         let hash = self.hasher.hash_one((kind, namespace.as_deref()));
-        if let Some(group) = self.find(hash, kind, namespace.as_deref()) {
+        let known = self.index.find(hash, |&group| {
+            let group = &self.known[group];
+            group.kind == kind && group.namespace == namespace
+        });
+        if let Some(&group) = known {
             return group;
         }
         let group = self.known.insert(Group {
@@ -55,11 +59,6 @@ impl Groups {
             hash_of(&self.hasher, &self.known[group])
         });
         group
-    }
-
-    /// The group of this kind and namespace, if it is there.
-    pub(super) fn known(&self, kind: KindId, namespace: Option<&str>) -> Option<GroupId> {
-        self.find(self.hasher.hash_one((kind, namespace)), kind, namespace)
     }
 
     /// Notes that `group` has one lane more.
@@ -84,14 +83,6 @@ impl Groups {
                 self.remove(oldest);
             }
         }
-    }
-
-    fn find(&self, hash: u64, kind: KindId, namespace: Option<&str>) -> Option<GroupId> {
-        let known = self.index.find(hash, |&group| {
-            let group = &self.known[group];
-            group.kind == kind && group.namespace.as_deref() == namespace
-        });
-        known.copied()
     }
 
     fn remove(&mut self, group: GroupId) {

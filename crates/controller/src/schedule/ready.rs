@@ -12,6 +12,8 @@
 //! Priorities age: of every sixteen turns, four begin their search in a lower class, so that
 //! whatever is ready is served, however much of a higher class there is.
 
+use std::iter::successors;
+
 use super::pool::Number;
 
 /// The number of a lane, for as long as it is there.
@@ -146,9 +148,20 @@ impl Ready {
             .find_map(|class| self.next(class))
     }
 
-    /// The lane of this class and group whose turn is next, if there is one.
-    pub(crate) fn front(&self, class: Class, group: GroupId) -> Option<LaneId> {
-        self.queues[group.index()][class as usize].front
+    /// Lanes whose turns come soon: those of the next so many turns, if each group has as many
+    /// lanes, nothing more urgent comes, and no lower class has its turn. In no order.
+    pub(crate) fn coming(&self, turns: usize) -> impl Iterator<Item = LaneId> {
+        let mut rings = Class::ALL.into_iter().zip(&self.rings);
+        let ring = rings.find_map(|(class, ring)| Some((class, ring.front?)));
+        ring.into_iter().flat_map(move |(class, front)| {
+            let queue = move |group: GroupId| &self.queues[group.index()][class as usize];
+            let groups = successors(Some(front), move |group| queue(*group).link.behind);
+            let each = turns.div_ceil(groups.clone().take(turns).count());
+            groups.take(turns).flat_map(move |group| {
+                let behind = |lane: &LaneId| self.links[lane.index()].behind;
+                successors(queue(group).front, behind).take(each)
+            })
+        })
     }
 
     /// How many lanes are ready.
@@ -249,6 +262,27 @@ mod tests {
         assert_eq!(ready.pop(), None);
         assert_eq!((ready.rings[0].front, ready.rings[0].back), (None, None));
         check("live a1, remove a1, live a2, live b3, live a4", "a2 b3 a4");
+    }
+
+    #[test]
+    fn whose_turns_come_soon_is_known_before() {
+        let mut ready = Ready::default();
+        ready.push(Number::at(99), Class::Resync, Number::at(9));
+        for at in 0..12 {
+            ready.push(Number::at(at), Class::Live, Number::at(at % 3));
+        }
+        let mut coming: Vec<_> = ready.coming(6).collect();
+        coming.sort_unstable();
+        let mut next: Vec<_> = (0..6).filter_map(|_| ready.pop()).collect();
+        next.sort_unstable();
+        assert_eq!(coming, next);
+
+        while ready.len() > 1 {
+            ready.pop();
+        }
+        assert_eq!(ready.coming(6).count(), 1);
+        ready.pop();
+        assert_eq!(ready.coming(6).count(), 0);
     }
 
     /// Runs `script`, where `a12` is lane 12 of group a, and then pops until none is left.

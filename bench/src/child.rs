@@ -52,6 +52,8 @@ pub(crate) enum Task {
     Sync,
     /// A controller, from nothing until its handler was called for every object.
     Start,
+    /// A store, each of whose objects is read once, and again, and again.
+    Read,
     /// A store whose history is gone: a list that shows nothing new.
     Relist,
     /// Updates, to a listener of the store; `rate` a second, or as many as can be.
@@ -168,7 +170,7 @@ impl Job {
     ) -> Result<Measured> {
         let Self { task, count, .. } = *self;
         let mut measured = Measured::default();
-        let timed = !matches!(task, Task::Sync | Task::Start | Task::Relist);
+        let timed = !matches!(task, Task::Sync | Task::Read | Task::Start | Task::Relist);
         // The last object is trouble, where one is.
         let apart = matches!(task, Task::Disturbed { .. }).then(|| count - 1);
         let seen = Arc::new(Seen::new(count, timed, apart));
@@ -183,6 +185,14 @@ impl Job {
                 if task == Task::Start {
                     measured.set("calls", calls(&seen));
                 }
+            }
+            Task::Read => {
+                for reads in ["first_us", "second_us", "later_us"] {
+                    let begun = Moment::now(meter);
+                    (following.read)();
+                    begun.time(reads, count, &mut measured);
+                }
+                nothing.growth(count, &mut measured);
             }
             Task::Relist => {
                 seen.want(0, count);
@@ -230,43 +240,56 @@ impl Job {
                 seen.lateness(["p50_us", "p99_us"], &mut measured).await;
             }
             Task::Disturbed { events, rate, by } => {
-                let round = Round {
-                    first: 0,
-                    events,
-                    rate,
-                    hot: 0,
-                };
-                if !self.disturb(&client, &seen, round).await? {
-                    return Err("not every event of the quiet run came".into());
-                }
-                let names = ["quiet_p50_us", "quiet_p99_us"];
-                seen.lateness(names, &mut measured).await;
-                let hot = match by {
-                    Trouble::Hot => HOT,
-                    Trouble::Hanging => 1,
-                };
-                if by == Trouble::Hanging {
-                    seen.hang();
-                }
-                let round = Round {
-                    first: events,
-                    hot,
-                    ..round
-                };
-                self.disturb(&client, &seen, round).await?;
-                let delivered = seen.done(events) as u64;
-                measured.set("delivered", crate::measure::float(delivered));
-                // Where one of a hundred never came, there is no such number.
-                if seen.done(events) * 100 >= events * 99 {
-                    seen.lateness(["p50_us", "p99_us"], &mut measured).await;
-                }
-                let [quiet, loud] = ["quiet_p99_us", "p99_us"].map(|name| measured.get(name));
-                if let (Some(quiet), Some(loud)) = (quiet, loud) {
-                    measured.set("slowdown", loud / quiet);
-                }
+                self.disturbed((events, rate, by), &client, &seen, &mut measured)
+                    .await?;
             }
         }
         Ok(measured)
+    }
+
+    /// Measures the others beside one object that is trouble.
+    async fn disturbed(
+        &self,
+        (events, rate, by): (usize, u64, Trouble),
+        client: &Client,
+        seen: &Seen,
+        measured: &mut Measured,
+    ) -> Result<()> {
+        let round = Round {
+            first: 0,
+            events,
+            rate,
+            hot: 0,
+        };
+        if !self.disturb(client, seen, round).await? {
+            return Err("not every event of the quiet run came".into());
+        }
+        let names = ["quiet_p50_us", "quiet_p99_us"];
+        seen.lateness(names, measured).await;
+        let hot = match by {
+            Trouble::Hot => HOT,
+            Trouble::Hanging => 1,
+        };
+        if by == Trouble::Hanging {
+            seen.hang();
+        }
+        let round = Round {
+            first: events,
+            hot,
+            ..round
+        };
+        self.disturb(client, seen, round).await?;
+        let delivered = seen.done(events) as u64;
+        measured.set("delivered", crate::measure::float(delivered));
+        // Where one of a hundred never came, there is no such number.
+        if seen.done(events) * 100 >= events * 99 {
+            seen.lateness(["p50_us", "p99_us"], measured).await;
+        }
+        let [quiet, loud] = ["quiet_p99_us", "p99_us"].map(|name| measured.get(name));
+        if let (Some(quiet), Some(loud)) = (quiet, loud) {
+            measured.set("slowdown", loud / quiet);
+        }
+        Ok(())
     }
 
     /// Has each of the first objects updated once, and says whether all updates came in time.
@@ -288,7 +311,8 @@ impl Job {
     }
 
     async fn follow<K: Object>(&self, client: Client, seen: &Arc<Seen>) -> Result<Following> {
-        let listener = Some(Arc::clone(seen)).filter(|_| !matches!(self.task, Task::Sync));
+        let alone = matches!(self.task, Task::Sync | Task::Read);
+        let listener = (!alone).then(|| Arc::clone(seen));
         let broken = matches!(self.task, Task::Isolation { .. });
         let controls = matches!(
             self.task,
@@ -329,6 +353,7 @@ impl Job {
         nothing.growth(count, &mut measured);
         match task {
             Task::Sync
+            | Task::Read
             | Task::Start
             | Task::Isolation { .. }
             | Task::Disturbed { .. }

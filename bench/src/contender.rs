@@ -43,9 +43,9 @@ pub(crate) enum Lists {
 /// What a store keeps of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Keeps {
-    /// The decoded object.
+    /// The object, as it is kept by default.
     Typed,
-    /// The decoded object, in a type of which only that is declared which is looked at.
+    /// The decoded object, of a type in which only that is declared which is looked at.
     Own,
     /// The JSON of the object, which nobody looks at.
     Packed,
@@ -84,6 +84,8 @@ impl<K> Object for K where
 pub(crate) struct Following {
     /// Ready when the next whole picture has been taken.
     pub(crate) relisted: BoxFuture<'static, ()>,
+    /// Reads each object by its name.
+    pub(crate) read: Box<dyn Fn()>,
     /// What it keeps.
     pub(crate) _kept: Box<dyn Any>,
 }

@@ -76,6 +76,13 @@ impl Moment {
         }
     }
 
+    /// Notes as `what` how long this process has computed since then, for each of `count`
+    /// things.
+    pub(crate) fn time(&self, what: &str, count: usize, measured: &mut Measured) {
+        let cpu = nanoseconds(ClockId::ProcessCPUTime) - self.cpu;
+        measured.set(what, float(cpu) / 1e3 / float(count as u64));
+    }
+
     /// Notes how many bytes more there are than then, and were at most.
     pub(crate) fn growth(&self, count: usize, measured: &mut Measured) {
         self.residence(count, measured);

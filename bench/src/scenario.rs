@@ -94,6 +94,9 @@ impl Number {
     pub(crate) const P99: Self = Self::timed("p99_us", "p99");
     pub(crate) const QUIET_P99: Self = Self::timed("quiet_p99_us", "quiet-p99");
     pub(crate) const READY: Self = Self::timed("ready_us", "ready");
+    pub(crate) const FIRST_READ: Self = Self::timed("first_us", "first-read");
+    pub(crate) const SECOND_READ: Self = Self::timed("second_us", "second-read");
+    pub(crate) const LATER_READ: Self = Self::timed("later_us", "later-read");
     pub(crate) const RSS: Self = Self {
         counted: false,
         ..Self::counted("rss_bytes", "rss", Unit::Bytes)

@@ -1,6 +1,6 @@
 //! What becomes of calls that fail: policies of our own, as closures.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass::{Action, AnyObject, Arrival, ErrorReport, HandlerError, PendingRetry};
@@ -27,8 +27,9 @@ pub(crate) fn retry(diary: &Diary) -> impl Fn(&HandlerError, u32) -> Option<Dura
 
 /// A retry is kept while the address stays: a new note brings the parcel no further.
 pub(crate) fn dequeue(diary: &Diary) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool + use<> {
-    fn address(object: &dyn AnyObject) -> Option<&str> {
-        object.downcast_ref::<ConfigMap>().map(parcel::to)
+    fn address(object: &Arc<dyn AnyObject>) -> Option<String> {
+        let config = object.typed::<ConfigMap>().ok()??;
+        Some(parcel::to(&config).to_owned())
     }
     let diary = diary.clone();
     move |arrival, pending| {

@@ -175,6 +175,7 @@ on_both_servers! {
         set(&others, "a", "2").await;
         match watched.events.next().await {
             Some(Event::Updated { old, new }) => {
+                let old = old.get().expect("it has decoded");
                 assert_eq!((value(&old), value(&new)), ("1", "2"));
             }
             other => panic!("{other:?}"),

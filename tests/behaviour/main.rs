@@ -17,6 +17,7 @@ mod api;
 mod controller;
 mod finalizer;
 mod history;
+mod kept;
 mod leader;
 mod mapping;
 mod objects;

@@ -38,6 +38,7 @@ on_both_servers! {
         let Some(Event::Updated { old, new }) = watched.events.next().await else {
             panic!("an update");
         };
+        let old = old.get().expect("it is packed");
         assert_eq!(value(&old.get().expect("it decodes")), "1");
         assert_eq!(value(&new.get().expect("it decodes")), "2");
 
@@ -88,6 +89,7 @@ on_both_servers! {
         let Some(Event::Updated { old, new }) = watched.events.next().await else {
             panic!("an update");
         };
+        let old = old.get().expect("it has decoded");
         assert_eq!((&*old.data.value, &*new.data.value), ("1", "2"));
         // What it cannot do without is missing: that is an object that does not decode.
         let patch = json!({ "data": { "value": null } });

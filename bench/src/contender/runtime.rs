@@ -1,6 +1,8 @@
 //! kube-runtime.
 
-use std::{convert::Infallible, future::ready, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, future::ready, hint::black_box, pin::pin, sync::Arc, time::Duration,
+};
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
@@ -9,7 +11,7 @@ use kube::{
     runtime::{
         Controller, WatchStreamExt as _,
         controller::Action,
-        reflector::{self, ObjectRef},
+        reflector::{self, Lookup as _, ObjectRef},
         watcher,
     },
 };
@@ -46,6 +48,19 @@ pub(crate) async fn store<K: Object>(
             let before = *taken.borrow();
             _ = taken.wait_for(|pictures| *pictures > before.max(1)).await;
         }),
+        read: {
+            let store = store.clone();
+            let names: Vec<_> = store
+                .state()
+                .iter()
+                .map(|it| it.to_object_ref(()))
+                .collect();
+            Box::new(move || {
+                for name in &names {
+                    drop(black_box(store.get(name)));
+                }
+            })
+        },
         _kept: Box::new(store),
     })
 }
@@ -78,6 +93,7 @@ pub(crate) async fn controller<K: Object>(
     seen.all().await;
     Ok(Following {
         relisted: Box::pin(std::future::pending()),
+        read: Box::new(|| {}),
         _kept: Box::new(store),
     })
 }

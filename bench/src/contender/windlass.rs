@@ -1,6 +1,6 @@
 //! Windlass.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, hint::black_box, sync::Arc};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -20,7 +20,9 @@ pub(crate) async fn store<K: Object>(
 ) -> Result<Following> {
     let source = source::<K>(client, lists);
     Ok(match keeps {
-        Keeps::Typed | Keeps::Own => whole(informer(source), seen, typed).await,
+        Keeps::Typed => whole(informer(source), seen, typed).await,
+        // Smaller than their JSON.
+        Keeps::Own => whole(informer(source.decoded()), seen, typed).await,
         Keeps::Packed | Keeps::Metadata => whole(informer(source.packed()), seen, untouched).await,
         Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
     })
@@ -37,7 +39,8 @@ pub(crate) async fn controller<K: Object>(
     let controller = InformerController::new();
     let healthy = source::<K>(client.clone(), lists);
     match keeps {
-        Keeps::Typed | Keeps::Own => add(&controller, &informer(healthy), &seen, typed)?,
+        Keeps::Typed => add(&controller, &informer(healthy), &seen, typed)?,
+        Keeps::Own => add(&controller, &informer(healthy.decoded()), &seen, typed)?,
         Keeps::Packed => add(&controller, &informer(healthy.packed()), &seen, untouched)?,
         // Metadata too: the handlers of the peers are given them decoded.
         Keeps::Decoded | Keeps::Metadata => {
@@ -58,6 +61,7 @@ pub(crate) async fn controller<K: Object>(
     seen.all().await;
     Ok(Following {
         relisted: Box::pin(std::future::pending()),
+        read: Box::new(|| {}),
         _kept: Box::new(controller),
     })
 }
@@ -92,6 +96,15 @@ async fn whole<S: Stored>(
             again.until(|state| !watches(state)).await;
             again.until(watches).await;
         }),
+        read: {
+            let store = informer.store();
+            let names = store.keys();
+            Box::new(move || {
+                for name in &names {
+                    drop(black_box(store.get(name)));
+                }
+            })
+        },
         _kept: Box::new(informer),
     }
 }

@@ -161,7 +161,18 @@ impl Size {
             // As long again as its store takes, which is minutes, to show as much.
             without(&mut handled, Contender::GrafanaAppSdk);
         }
-        let mut all = vec![self.base("P1", kind, count, Task::Sync), streaming, handled];
+        let read = Scenario {
+            contenders: vec![Contender::Windlass, Contender::Runtime],
+            numbers: self.of(&[
+                Number::FIRST_READ,
+                Number::SECOND_READ,
+                Number::LATER_READ,
+                Number::SETTLED,
+            ]),
+            ..self.base("P1-read", kind, self.few(), Task::Read)
+        };
+        let sync = self.base("P1", kind, count, Task::Sync);
+        let mut all = vec![sync, streaming, handled, read];
         if !self.quick {
             all.push(self.base("P1", kind, 1_000, Task::Sync));
         }

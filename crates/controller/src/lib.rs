@@ -38,7 +38,7 @@
 
 // What is carried.
 mod action;
-mod object;
+mod event;
 
 // 6. Whom it concerns.
 mod mapper;
@@ -73,6 +73,8 @@ mod tracer;
 
 #[cfg(feature = "opentelemetry")]
 pub use crate::tracer::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
+pub use windlass_informer::AnyObject;
+
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
@@ -85,7 +87,6 @@ pub use crate::{
         Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier,
     },
     mapper::{Mapper, Owners, SameName},
-    object::AnyObject,
     opinionated::{DeleteOrder, Leaving, OpinionatedReconciler, OpinionatedWatcher},
     predicate::{
         And, AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Not, Or, Predicate,

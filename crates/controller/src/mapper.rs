@@ -1,6 +1,6 @@
 //! Mappers: whom of another kind a change concerns.
 
-use windlass_informer::ObjectKey;
+use windlass_informer::{DecodeError, Kept, ObjectKey};
 
 use crate::{Filtered, Predicate};
 
@@ -72,6 +72,20 @@ pub use self::{owners::Owners, same_name::SameName};
 pub trait Mapper<K>: Send + Sync + 'static {
     /// The objects that `object` concerns.
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey>;
+
+    /// The same, of an object as it was before an update. By default that is decoded for it,
+    /// again; a mapper that needs no more than the metadata can do with
+    /// [`Kept::metadata`](windlass_informer::Kept::metadata), as [`Owners`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it does not decode.
+    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    where
+        K: Send + Sync + 'static,
+    {
+        Ok(self.keys(&*old.get()?).into_iter().collect())
+    }
 
     /// What an event must pass for it to be asked: by default nothing, and more with each
     /// [`filter`](Self::filter).

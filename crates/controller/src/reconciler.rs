@@ -19,7 +19,7 @@ pub use self::{
 };
 pub(crate) use self::{
     failure::Retry,
-    request::{Call, as_kind, cast, of_kind},
+    request::{Call, cast, of_kind},
 };
 
 /// Makes the world look as one object says it should.

@@ -313,7 +313,7 @@ mod tests {
     use futures::{FutureExt, future::BoxFuture};
 
     use super::*;
-    use crate::{AnyObject, Failure, Outcome, object::AnyEvent, reconciler::Call};
+    use crate::{AnyObject, Failure, Outcome, event::AnyEvent, reconciler::Call};
 
     #[test]
     fn watchers_come_before_reconcilers_each_in_add_order() {
@@ -428,6 +428,13 @@ mod tests {
 
     impl Map for Nobody {
         fn keys(
+            &self,
+            _: &Arc<dyn AnyObject>,
+        ) -> Result<Vec<windlass_informer::ObjectKey>, windlass_informer::DecodeError> {
+            Ok(Vec::new())
+        }
+
+        fn keys_before(
             &self,
             _: &Arc<dyn AnyObject>,
         ) -> Result<Vec<windlass_informer::ObjectKey>, windlass_informer::DecodeError> {

@@ -8,7 +8,7 @@ mod untraced;
 use std::pin::Pin;
 
 use tracing::{Instrument as _, Span, field::Empty, info_span, level_filters::LevelFilter};
-use windlass_informer::ObjectKey;
+use windlass_informer::{Named, ObjectKey};
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(crate) use self::untraced::Origin;
@@ -17,7 +17,7 @@ pub(crate) use crate::tracer::Origin;
 use crate::{
     Action, HandlerError, HandlerId, Outcome,
     controller::Owed,
-    object::AnyEvent,
+    event::AnyEvent,
     route::Role,
     schedule::{About as _, Pending, Reason},
     work::Failed,
@@ -37,7 +37,7 @@ pub(crate) fn event(
     }
     let object = event.object();
     // Asked for by a span that somebody wants to see: to look into the object is what costs.
-    let uid = || object.and_then(|object| object.uid_text());
+    let uid = || object.and_then(|object| Named::uid(&**object));
     let version = || object.and_then(|object| object.resource_version());
     let span = match action {
         Action::Created => info_span!(

@@ -12,12 +12,12 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use windlass_informer::{DecodeError, Event, ObjectKey};
+use windlass_informer::{DecodeError, Event, Kept, ObjectKey};
 
 use crate::{
     AnyObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
-    object::AnyEvent,
-    reconciler::{Call, Retry, as_kind, cast, of_kind},
+    event::AnyEvent,
+    reconciler::{Call, Retry, cast, of_kind},
     route::Handler,
 };
 
@@ -35,6 +35,9 @@ pub(crate) trait Handle: Send + Sync {
 pub(crate) trait Map: Send + Sync {
     /// Whom the object concerns.
     fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
+
+    /// Whom it concerned before it was updated.
+    fn keys_before(&self, old: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
     /// Whether it is to be asked of `event`.
     fn wants(&self, event: &AnyEvent) -> bool;
@@ -123,13 +126,16 @@ pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option
     if !ask("predicate", || mapper.wants(event)).unwrap_or(true) {
         return (Vec::new(), None);
     }
-    let old = match event {
-        Event::Updated { old, .. } => Some(old),
+    let before = match event {
+        Event::Updated { old, .. } => Some(old.as_any()),
         _ => None,
     };
+    let before = before.map(|old| catch_unwind(AssertUnwindSafe(|| mapper.keys_before(old))));
+    let now = event.object();
+    let now = now.map(|object| catch_unwind(AssertUnwindSafe(|| mapper.keys(object))));
     let (mut named, mut failed) = (Vec::new(), None);
-    for object in old.into_iter().chain(event.object()) {
-        match catch_unwind(AssertUnwindSafe(|| mapper.keys(object))) {
+    for said in before.into_iter().chain(now) {
+        match said {
             Ok(Ok(keys)) => named.extend(keys),
             Ok(Err(error)) => {
                 let source = error.into();
@@ -203,7 +209,11 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
             let Call { key, event, .. } = call;
             let told = match cast(event, &key)? {
                 Event::Added(object) => self.0.add(object).await,
-                Event::Updated { old, new } => self.0.update(old, new).await,
+                Event::Updated { old, new } => match old.get() {
+                    Ok(old) => self.0.update(old, new).await,
+                    // Nobody has been told of it.
+                    Err(_) => self.0.add(new).await,
+                },
                 Event::Deleted { last, .. } => self.0.delete(last).await,
                 Event::Resynced(object) => self.0.resync(object).await,
                 _ => Ok(()),
@@ -250,10 +260,14 @@ impl<K, M> Mapping<K, M> {
 
 impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
     fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError> {
-        let object = as_kind::<K>(Arc::clone(object))?;
+        let object = object.typed::<K>()?;
         Ok(object.map_or_else(Vec::new, |object| {
             self.0.keys(&object).into_iter().collect()
         }))
+    }
+
+    fn keys_before(&self, old: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError> {
+        self.0.keys_before(&Kept::any(Arc::clone(old)))
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
@@ -277,7 +291,6 @@ fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use windlass_informer::ObjectKey;
 
     use super::*;
     use crate::{HandlerId, Reconciler, Request, Role, SameName, route::Route};
@@ -347,7 +360,7 @@ mod tests {
         match action {
             "CREATE" => Event::Added(object("new")),
             "UPDATE" => Event::Updated {
-                old: object("old"),
+                old: Kept::any(object("old")),
                 new: object("new"),
             },
             "DELETE" => Event::Deleted {

@@ -84,6 +84,9 @@ pub struct Decoder<K> {
     types: Types,
     trim: Trim,
 
+    /// Whether what is decoded is kept so, and not as JSON.
+    pub(crate) keeps_decoded: bool,
+
     /// What was decoded of packed objects not long ago.
     pub(crate) recent: Recent<K>,
 }
@@ -103,7 +106,16 @@ where
         Self {
             types,
             trim,
+            keeps_decoded: false,
             recent: Recent::default(),
+        }
+    }
+
+    /// The same, with what is decoded kept `decoded`, or as JSON.
+    pub(crate) fn keeping_decoded(self, decoded: bool) -> Self {
+        Self {
+            keeps_decoded: decoded,
+            ..self
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{ObjectKey, Stored};
+use crate::{Kept, ObjectKey, Stored};
 
 /// What happened to one object, or to the whole picture.
 ///
@@ -26,8 +26,8 @@ pub enum Event<K: ?Sized> {
 
     /// An object that was there before, and differs.
     Updated {
-        /// As it was last told.
-        old: Arc<K>,
+        /// As it was last told, decoded when somebody looks: most handlers never do.
+        old: Kept<K>,
         /// As it is now.
         new: Arc<K>,
     },
@@ -75,12 +75,12 @@ impl<K: ?Sized> Event<K> {
         }
     }
 
-    /// The same event about the objects that `f` makes of these.
-    pub fn map<T: ?Sized>(self, f: impl Fn(Arc<K>) -> Arc<T>) -> Event<T> {
+    /// The same event about the object that `f` makes of its newest state.
+    pub(crate) fn map<T: ?Sized>(self, f: impl FnOnce(Arc<K>) -> Arc<T>) -> Event<T> {
         match self {
             Self::Added(object) => Event::Added(f(object)),
             Self::Updated { old, new } => Event::Updated {
-                old: f(old),
+                old: Kept::any(old.into_any()),
                 new: f(new),
             },
             Self::Deleted { last, missed } => Event::Deleted {
@@ -98,7 +98,7 @@ impl<K: ?Sized> Clone for Event<K> {
         match self {
             Self::Added(object) => Self::Added(Arc::clone(object)),
             Self::Updated { old, new } => Self::Updated {
-                old: Arc::clone(old),
+                old: old.clone(),
                 new: Arc::clone(new),
             },
             Self::Deleted { last, missed } => Self::Deleted {

@@ -9,7 +9,10 @@
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
 
 // What an object is called, everywhere, and in which forms it is kept.
+mod held;
+mod kept;
 mod key;
+mod object;
 mod packed;
 mod stored;
 
@@ -45,8 +48,10 @@ pub use crate::{
     event::Event,
     health::{Health, HealthState},
     informer::{Informer, InformerBuilder, InformerError, InformerId},
+    kept::{Fresh, Kept},
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,
+    object::AnyObject,
     packed::Packed,
     problem::Problem,
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},

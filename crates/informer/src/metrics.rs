@@ -4,7 +4,7 @@ use std::{fmt, sync::OnceLock};
 
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
-use crate::Event;
+use crate::store::What;
 
 /// The collectors of all informers of a process, told apart by the label `kind`.
 ///
@@ -134,20 +134,24 @@ impl Instruments {
         });
     }
 
-    pub(crate) fn told<K: ?Sized>(&self, event: &Event<K>) {
+    pub(crate) fn changed<K>(&self, what: &What<K>) {
         let Some(set) = self.set.get() else { return };
-        match event {
-            Event::Added(_) => {
+        match what {
+            What::Added => {
                 set.added.inc();
                 set.objects.inc();
             }
-            Event::Updated { .. } => set.updated.inc(),
-            Event::Deleted { .. } => {
+            What::Updated { .. } => set.updated.inc(),
+            What::Deleted { .. } => {
                 set.deleted.inc();
                 set.objects.dec();
             }
-            Event::Resynced(_) => set.resynced.inc(),
-            Event::Synced => {}
+        }
+    }
+
+    pub(crate) fn resynced(&self) {
+        if let Some(set) = self.set.get() {
+            set.resynced.inc();
         }
     }
 

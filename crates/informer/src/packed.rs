@@ -2,20 +2,17 @@
 
 mod recent;
 
-use std::{
-    borrow::Cow,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::recent::Recent;
-use crate::{DecodeError, Decoder, Named, Stored, decode::Pruned};
+use crate::{
+    DecodeError, Decoder, Named, Stored,
+    decode::Pruned,
+    held::{Held, Hold},
+};
 
 /// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
 /// on [`get`](Self::get).
@@ -56,9 +53,11 @@ pub struct Packed<K> {
     pruned: Pruned,
     decoder: Arc<Decoder<K>>,
 
-    /// Which packed object of this process it is: what is remembered of it is remembered
+    /// Which of the packed objects of its decoder it is: what is remembered of it is remembered
     /// under this number.
     number: u64,
+
+    held: Held<K>,
 }
 
 // === impl Packed ===
@@ -69,12 +68,17 @@ impl<K> Packed<K> {
     pub const RECENT: usize = Recent::<K>::SLOTS;
 
     pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         Self {
             pruned,
+            number: decoder.recent.number(),
             decoder,
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            held: Held::new(),
         }
+    }
+
+    /// The object, where it is decoded already.
+    fn known(&self) -> Option<Arc<K>> {
+        (self.held.get()).or_else(|| self.decoder.recent.get(self.number))
     }
 
     /// The JSON that is kept.
@@ -91,10 +95,11 @@ impl<K: Resource + DeserializeOwned> Packed<K> {
     ///
     /// [`DecodeError`] if it does not decode, with the place and without what stands there.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
-        if let Some(object) = self.decoder.recent.get(self.number) {
+        if let Some(object) = self.known() {
             return Ok(object);
         }
-        let object = Arc::new(self.decoder.object(self.json().as_bytes())?);
+        let object = self.decoder.object(self.json().as_bytes());
+        let object = Arc::new(object.inspect_err(|_| self.held.fail())?);
         self.decoder.recent.put(self.number, Arc::clone(&object));
         Ok(object)
     }
@@ -122,7 +127,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
     type Object = K;
 
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
-        Cow::Owned(match self.decoder.recent.get(self.number) {
+        Cow::Owned(match self.known() {
             Some(object) => object.meta().clone(),
             None => Decoder::<K>::metadata(self.json()).unwrap_or_else(|| ObjectMeta {
                 namespace: self.namespace().map(str::to_owned),
@@ -136,6 +141,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
 
     fn object(self: Arc<Self>) -> Result<Arc<K>, DecodeError> {
         self.get()
+    }
+
+    fn held(&self) -> Option<&dyn Hold> {
+        Some(&self.held)
     }
 }
 
@@ -196,7 +205,10 @@ mod tests {
     #[test]
     fn what_was_decoded_is_forgotten_in_time() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
-        let read = || Packed::read(&decoder, Raw::of(MAP)).expect("a config map");
+        let read = || {
+            let read = Packed::read(&decoder, Raw::of(MAP));
+            read.expect("a config map").kept.get().expect("packed")
+        };
         let first = read().get().expect("a config map");
         for _ in 0..Packed::<ConfigMap>::RECENT {
             read().get().expect("a config map");
@@ -204,8 +216,9 @@ mod tests {
         assert_eq!(Arc::strong_count(&first), 1);
     }
 
-    fn pack(json: &[u8]) -> Packed<ConfigMap> {
+    fn pack(json: &[u8]) -> Arc<Packed<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default()));
-        Packed::read(&decoder, Raw::of(json)).expect("a config map")
+        let read = Packed::read(&decoder, Raw::of(json));
+        read.expect("a config map").kept.get().expect("packed")
     }
 }

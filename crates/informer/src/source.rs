@@ -13,7 +13,7 @@ mod runtime;
 mod scripted;
 mod workers;
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -23,7 +23,9 @@ pub use self::{
     list_watch::{InvalidListWatch, ListWatch},
     scripted::{Script, Scripted},
 };
-use crate::{DecodeError, Identity, Named, Store, Stored, WatchError};
+use crate::{
+    DecodeError, Fresh, Identity, Kept, Named, Store, Stored, WatchError, subscription::Heard,
+};
 
 /// Tells what happens to the objects of a kind.
 ///
@@ -61,18 +63,18 @@ pub enum Change<K> {
     },
 
     /// An object is there, in this state.
-    Applied(Arc<K>),
+    Applied(Fresh<K>),
 
     /// An object is there, in the state that the store has already: what it
     /// [knows](Changes::known).
-    Unchanged(Arc<K>),
+    Unchanged(Kept<K>),
 
     /// An object is gone.
     Deleted {
         /// Which.
         identity: Identity,
         /// Its last state, unless that does not decode.
-        last: Option<Arc<K>>,
+        last: Option<Fresh<K>>,
     },
 
     /// An object is there, and does not decode. It is set aside; the source looks at it
@@ -109,6 +111,7 @@ pub enum Change<K> {
 pub struct Changes<K> {
     sender: mpsc::Sender<Change<K>>,
     store: Store<K>,
+    heard: Heard,
 }
 
 /// The informer has stopped, and nobody hears the source any more.
@@ -119,8 +122,17 @@ pub struct Stopped;
 // === impl Changes ===
 
 impl<K: Stored> Changes<K> {
-    pub(crate) fn new(sender: mpsc::Sender<Change<K>>, store: Store<K>) -> Self {
-        Self { sender, store }
+    pub(crate) fn new(sender: mpsc::Sender<Change<K>>, store: Store<K>, heard: Heard) -> Self {
+        Self {
+            sender,
+            store,
+            heard,
+        }
+    }
+
+    /// Whether anybody is told.
+    pub(crate) const fn heard(&self) -> &Heard {
+        &self.heard
     }
 
     /// Tells `change`.
@@ -139,7 +151,7 @@ impl<K: Stored> Changes<K> {
     /// The object as the store holds it, if it holds exactly this state of it, so that decoding
     /// it again would be for nothing.
     #[must_use]
-    pub fn known(&self, object: &impl Named) -> Option<Arc<K>> {
+    pub fn known(&self, object: &impl Named) -> Option<Kept<K>> {
         self.store.known(object)
     }
 
@@ -163,7 +175,7 @@ impl<K: Stored> fmt::Debug for Change<K> {
         match self {
             Self::ListStarted => f.write_str("ListStarted"),
             Self::ListEnded { .. } => f.write_str("ListEnded"),
-            Self::Applied(object) => write!(f, "Applied {}", object.key()),
+            Self::Applied(fresh) => write!(f, "Applied {}", fresh.kept.key()),
             Self::Unchanged(object) => write!(f, "Unchanged {}", object.key()),
             Self::Deleted { identity, .. } => write!(f, "Deleted {}", identity.key),
             Self::Undecodable { identity, .. } => write!(f, "Undecodable {}", identity.key),

@@ -10,9 +10,9 @@ pub use self::index::{Index, UndeclaredIndex};
 use self::shelves::{Name, Shelves};
 pub(crate) use self::{
     index::{Indexed, Table},
-    writer::{Changed, Writer},
+    writer::{Changed, What, Writer},
 };
-use crate::{Named, ObjectKey, Stored};
+use crate::{Kept, Named, ObjectKey, Stored, kept::decoded};
 
 /// The objects of a kind as they were last seen.
 ///
@@ -21,6 +21,11 @@ use crate::{Named, ObjectKey, Stored};
 /// *Promised.* One writer, the informer; any number of readers, who get an `Arc` and copy
 /// nothing. A read never waits for another read, and for a write only as long as one entry
 /// takes. Whatever a handler is told of is here before it is told.
+///
+/// An object that is kept as JSON is decoded when it is read ([`kept`](Self::kept) does not),
+/// outside of any lock. What is read more than once in five minutes stays decoded, its later
+/// states too, until five minutes go by without a read: so the memory is that of what is
+/// read, and to read the same things again and again costs nothing. [`ListWatch::decoded`](crate::ListWatch::decoded) keeps everything decoded.
 ///
 /// *Not promised.* That two reads see the same moment, or that a list does: each object is
 /// as it was when the list came by. Before the first list, and without an informer that
@@ -40,25 +45,55 @@ struct Stock<K> {
 
 // === impl Store ===
 
-impl<K> Store<K> {
+impl<K: Stored> Store<K> {
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.kept(key).as_ref().and_then(read)
+    }
+
+    /// All objects, in no order.
+    ///
+    /// Decodes each that is not decoded; to count or to name them, ask for
+    /// [`len`](Self::len) or [`keys`](Self::keys), and to look at their labels and owners for
+    /// [`list_kept`](Self::list_kept).
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.list_kept().iter().filter_map(read).collect()
+    }
+
+    /// The object of this name, uid and version.
+    pub(crate) fn known(&self, object: &impl Named) -> Option<Kept<K>> {
+        let (uid, version) = (object.uid(), object.resource_version()?);
         let objects = &self.stock.objects;
-        objects.get(key.into(), |entry| Arc::clone(&entry.object))
+        let known = objects.get(Name::of(object), |entry| {
+            let known = &entry.kept;
+            let is_same = known.resource_version() == Some(version) && known.uid() == uid;
+            is_same.then(|| known.clone())
+        });
+        known.flatten()
+    }
+}
+
+impl<K> Store<K> {
+    /// The object of this name as it is kept, which nothing is decoded for.
+    #[must_use]
+    pub fn kept(&self, key: &ObjectKey) -> Option<Kept<K>> {
+        let objects = &self.stock.objects;
+        objects.get(key.into(), |entry| entry.kept.clone())
+    }
+
+    /// All objects as they are kept, in no order, which nothing is decoded for.
+    #[must_use]
+    pub fn list_kept(&self) -> Vec<Kept<K>> {
+        let objects = &self.stock.objects;
+        objects.filter_map(|entry| Some(entry.kept.clone()))
     }
 
     /// Whether there is an object of this name.
     #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
         self.stock.objects.get(key.into(), |_| ()).is_some()
-    }
-
-    /// All objects, in no order.
-    #[must_use]
-    pub fn list(&self) -> Vec<Arc<K>> {
-        let objects = &self.stock.objects;
-        objects.filter_map(|entry| Some(Arc::clone(&entry.object)))
     }
 
     /// The names of all objects, in no order.
@@ -69,9 +104,9 @@ impl<K> Store<K> {
     }
 
     /// All objects with their names, in no order.
-    pub(crate) fn entries(&self) -> Vec<(ObjectKey, Arc<K>)> {
+    pub(crate) fn entries(&self) -> Vec<(ObjectKey, Kept<K>)> {
         let objects = &self.stock.objects;
-        objects.filter_map(|entry| Some((entry.key.clone(), Arc::clone(&entry.object))))
+        objects.filter_map(|entry| Some((entry.key.clone(), entry.kept.clone())))
     }
 
     /// How many objects there are.
@@ -109,7 +144,7 @@ impl<K> Store<K> {
     /// ```
     pub fn by<V, Q>(&self, index: &Index<K, V>, value: &Q) -> Result<Vec<Arc<K>>, UndeclaredIndex>
     where
-        K: Send + Sync + 'static,
+        K: Stored,
         V: Eq + Hash + std::borrow::Borrow<Q> + Send + Sync + 'static,
         Q: Eq + Hash + ?Sized,
     {
@@ -134,16 +169,12 @@ impl<K> Store<K> {
 }
 
 impl<K: Stored> Store<K> {
-    /// The object of this name, uid and version.
-    pub(crate) fn known(&self, object: &impl Named) -> Option<Arc<K>> {
-        let (uid, version) = (object.uid(), object.resource_version()?);
-        let objects = &self.stock.objects;
-        let known = objects.get(Name::of(object), |entry| {
-            let known = &entry.object;
-            let is_same = known.resource_version() == Some(version) && known.uid() == uid;
-            is_same.then(|| Arc::clone(known))
-        });
-        known.flatten()
+    /// Another while is over: what was not read in it is not held decoded any more.
+    pub(crate) fn sweep(&self) {
+        for row in self.stock.objects.rows() {
+            // Dropped where nothing is locked.
+            drop(row.filter_map(|entry| entry.kept.sweep()));
+        }
     }
 }
 
@@ -161,4 +192,9 @@ impl<K> fmt::Debug for Store<K> {
             .field("len", &self.len())
             .finish_non_exhaustive()
     }
+}
+
+/// What `kept` decodes to, for a reader. One that does not, though it did, is not there.
+fn read<K: Stored>(kept: &Kept<K>) -> Option<Arc<K>> {
+    decoded(kept, Kept::read)
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectKey};
+use crate::{DecodeError, ObjectKey, held::Hold};
 
 /// An object that knows who it is, decoded or not.
 ///
@@ -66,6 +66,12 @@ pub trait Stored: Named + Send + Sync + 'static {
     ///
     /// [`DecodeError`] if it does not decode.
     fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
+
+    /// What is held of it decoded, if it is kept in another form.
+    #[doc(hidden)]
+    fn held(&self) -> Option<&dyn Hold> {
+        None
+    }
 }
 
 // === impl Named ===

@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tracing::{Instrument as _, Span};
 
-use crate::{Event, ObjectKey, Stored};
+use crate::{AnyObject, Event, Kept, ObjectKey, Stored};
 
 mod recall;
 
@@ -32,6 +32,7 @@ use self::recall::Wanted;
 ///
 /// *Asked.* It is taken from, or dropped: while it is full, the watch waits.
 pub struct Subscription<K> {
+    _hears: Hears,
     events: mpsc::Receiver<Told<K>>,
     synced: Arc<AtomicBool>,
     wanted: Arc<Wanted>,
@@ -52,6 +53,8 @@ pub struct Told<K> {
     pub span: Span,
     /// Whether this subscription asked for it, through its [`Recall`].
     pub recalled: bool,
+    /// How the store keeps the object.
+    kept: Option<Kept<K>>,
 }
 
 /// The other end of one subscription.
@@ -61,8 +64,16 @@ pub(crate) struct Subscriber<K> {
     gone: bool,
 }
 
+/// Whether anybody is told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard(Arc<AtomicUsize>);
+
+/// One who is.
+struct Hears(Heard);
+
 /// All who are told.
 pub(crate) struct Subscribers<K> {
+    heard: Heard,
     state: Mutex<State<K>>,
     arrived: Notify,
     /// Told when a subscriber asks for something.
@@ -162,23 +173,51 @@ impl<K> fmt::Debug for Subscription<K> {
 // === impl Told ===
 
 impl<K> Told<K> {
-    pub(crate) const fn new(key: Option<ObjectKey>, event: Event<K>, span: Span) -> Self {
+    /// What happened to the object of `key`, which is kept as `kept`.
+    pub(crate) const fn about(key: ObjectKey, event: Event<K>, kept: Kept<K>, span: Span) -> Self {
         Self {
-            key,
+            key: Some(key),
             event,
             span,
             recalled: false,
+            kept: Some(kept),
         }
     }
 
-    /// The object as it is, for one who asked.
-    pub(crate) const fn again(key: ObjectKey, object: Arc<K>, span: Span) -> Self {
+    /// That everything that was there at the start has been told.
+    pub(crate) const fn synced() -> Self {
         Self {
-            key: Some(key),
-            event: Event::Resynced(object),
-            span,
-            recalled: true,
+            key: None,
+            event: Event::Synced,
+            span: Span::none(),
+            recalled: false,
+            kept: None,
         }
+    }
+
+    /// The same, for one who asked.
+    pub(crate) fn again(self) -> Self {
+        Self {
+            recalled: true,
+            ..self
+        }
+    }
+}
+
+impl<K: Stored> Told<K> {
+    /// What happened, for code that works on many kinds at once: about objects as the store
+    /// keeps them. What is decoded already is held until somebody says that it may
+    /// [rest](AnyObject::rest).
+    #[must_use]
+    pub fn into_any(self) -> Event<dyn AnyObject> {
+        let Self { event, kept, .. } = self;
+        event.map(|object| match kept {
+            Some(kept) => {
+                kept.hold(&object);
+                kept.into_any()
+            }
+            None => object,
+        })
     }
 }
 
@@ -189,6 +228,7 @@ impl<K> Clone for Told<K> {
             event: self.event.clone(),
             span: self.span.clone(),
             recalled: self.recalled,
+            kept: self.kept.clone(),
         }
     }
 }
@@ -198,6 +238,29 @@ impl<K: Stored> fmt::Debug for Told<K> {
         f.debug_struct("Told")
             .field("event", &self.event)
             .finish_non_exhaustive()
+    }
+}
+
+// === impl Heard ===
+
+impl Heard {
+    pub(crate) fn by_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+// === impl Hears ===
+
+impl Hears {
+    fn new(heard: &Heard) -> Self {
+        heard.0.fetch_add(1, Ordering::Relaxed);
+        Self(heard.clone())
+    }
+}
+
+impl Drop for Hears {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -245,10 +308,16 @@ impl<K> Subscribers<K> {
                 arrivals: Vec::new(),
                 welcomed: Vec::new(),
             }),
+            heard: Heard::default(),
             arrived: Notify::new(),
             recalled: Arc::default(),
             admitted: tokio::sync::Mutex::new(Vec::new()),
         }
+    }
+
+    /// Whether there are any.
+    pub(crate) const fn heard(&self) -> &Heard {
+        &self.heard
     }
 
     pub(crate) fn add(&self, buffer: NonZeroUsize) -> Subscription<K> {
@@ -263,6 +332,7 @@ impl<K> Subscribers<K> {
         }
         self.arrived.notify_one();
         Subscription {
+            _hears: Hears::new(&self.heard),
             events,
             synced: Arc::new(AtomicBool::new(false)),
             wanted,

@@ -121,7 +121,7 @@ impl<K: Stored> Feed for Typed<K> {
     }
 
     fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
-        Some(self.informer.store().get(key)?)
+        Some(self.informer.store().kept(key)?.into_any())
     }
 
     fn wake(&self, keys: &HashSet<ObjectKey>, class: Class) -> usize {
@@ -198,19 +198,13 @@ impl<K: Stored> Way<'_, K> {
     /// What is told, as it is queued; none if it is about no object.
     fn begin(&self, told: Told<K>, rooms: &mut Rooms) -> Option<Coming> {
         let Self { feed, .. } = self;
-        let Told {
-            key,
-            event,
-            span,
-            recalled,
-            ..
-        } = told;
-        if let Event::Synced = event {
+        if let Event::Synced = told.event {
             feed.synced.store(true, Ordering::Release);
         }
         // Without a key it is about no object.
-        let key = key?;
-        let event = event.map(|object| object as Arc<dyn AnyObject>);
+        let key = told.key.clone()?;
+        let (span, recalled) = (told.span.clone(), told.recalled);
+        let event = told.into_any();
         let action = Action::of(&event)?;
         let class = match action {
             Action::Resynced if recalled => feed.woken.take(&key).unwrap_or(Class::Live),

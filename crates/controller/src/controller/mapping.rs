@@ -16,7 +16,7 @@ use windlass_informer::{ObjectKey, Recall};
 use super::{Shared, report::ErrorReport};
 use crate::{
     Action, HandlerError,
-    object::AnyEvent,
+    event::AnyEvent,
     route::{KindId, Mapping, Role},
     schedule::Class,
     trace, work,

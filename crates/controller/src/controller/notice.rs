@@ -2,12 +2,12 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use windlass_informer::Event;
+use windlass_informer::{Event, Named};
 
 use super::room::Room;
 use crate::{
     HandlerError, HandlerId, State,
-    object::AnyEvent,
+    event::AnyEvent,
     route::Role,
     schedule::{About, Moment},
     trace::Origin,
@@ -150,7 +150,7 @@ impl About for Owed {
 }
 
 fn uid(event: &AnyEvent) -> Option<&str> {
-    event.object()?.uid_text()
+    Named::uid(&**event.object()?)
 }
 
 fn address(event: &AnyEvent) -> Option<usize> {
@@ -172,6 +172,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use windlass_informer::Kept;
 
     use super::*;
     use crate::AnyObject;
@@ -299,7 +300,7 @@ mod tests {
         let event = match *words {
             ["add", a] => Event::Added(object(a)),
             ["update", a, b] => Event::Updated {
-                old: object(a),
+                old: Kept::any(object(a)),
                 new: object(b),
             },
             ["delete", a] => Event::Deleted {

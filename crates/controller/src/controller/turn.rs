@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
-use windlass_informer::{Event, ObjectKey};
+use windlass_informer::{Event, Named, ObjectKey};
 
 use super::{
     Shared,
@@ -15,8 +15,8 @@ use super::{
 use crate::{
     Action, Arrival, ExponentialBackoff, HandlerError, HandlerId, PendingRetry, RetryObject,
     RetryPolicy,
+    event::AnyEvent,
     metrics::KindMetrics,
-    object::AnyEvent,
     reconciler::{Call, Retry},
     route::{Chain, Handler, KindId},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
@@ -181,13 +181,13 @@ impl Turn<'_> {
                 kind: &self.metrics.kind,
                 key: &lane.object,
                 action,
-                object: &**object,
+                object,
             };
             let dropped = pending.call.event.object().is_none_or(|object| {
                 let retry = PendingRetry {
                     handler: pending.handler,
                     action: pending.action,
-                    object: &**object,
+                    object,
                     error: pending.call.error.as_deref(),
                     attempt: pending.call.attempt,
                 };
@@ -241,6 +241,9 @@ impl Turn<'_> {
             owed.extend(later);
             *told = Some(place);
         }
+        if let Some(object) = event.object() {
+            object.rest();
+        }
         now
     }
 
@@ -283,13 +286,13 @@ impl Turn<'_> {
             .then(|| self.shared.latest(self.kind, key))
             .flatten()
             .filter(|latest| {
-                let known = event.object().map(|object| object.uid_text());
-                known == Some(latest.uid_text())
+                let known = event.object().map(|object| Named::uid(&**object));
+                known == Some(Named::uid(&**latest))
             });
         match (event, latest) {
             (_, None) => event.clone(),
             (Event::Updated { old, .. }, Some(new)) => Event::Updated {
-                old: Arc::clone(old),
+                old: old.clone(),
                 new,
             },
             (Event::Added(_), Some(new)) => Event::Added(new),

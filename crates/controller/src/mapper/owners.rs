@@ -1,7 +1,7 @@
 //! From an object to those that own it.
 
-use kube::Resource;
-use windlass_informer::ObjectKey;
+use kube::{Resource, api::ObjectMeta};
+use windlass_informer::{DecodeError, Kept, ObjectKey};
 
 use super::Mapper;
 
@@ -75,11 +75,9 @@ impl Owners {
         let group = (api_version.split_once('/')).map_or("", |(group, _version)| group);
         group == self.group && kind == self.kind
     }
-}
 
-impl<K: Resource> Mapper<K> for Owners {
-    fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
-        let metadata = object.meta();
+    /// Those in `metadata`.
+    fn named_in(&self, metadata: &ObjectMeta) -> impl Iterator<Item = ObjectKey> {
         let owners = metadata.owner_references.iter().flatten();
         let ours = owners
             .filter(|owner| self.is_ours(&owner.api_version, &owner.kind))
@@ -90,6 +88,19 @@ impl<K: Resource> Mapper<K> for Owners {
             [metadata.namespace.as_ref().map(within), Some(key.clone())]
         })
         .flatten()
+    }
+}
+
+impl<K: Resource> Mapper<K> for Owners {
+    fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
+        self.named_in(object.meta())
+    }
+
+    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    where
+        K: Send + Sync + 'static,
+    {
+        Ok(self.named_in(&old.metadata()).collect())
     }
 }
 

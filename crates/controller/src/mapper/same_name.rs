@@ -1,7 +1,7 @@
 //! From an object to the one that is called the same.
 
 use kube::Resource;
-use windlass_informer::ObjectKey;
+use windlass_informer::{DecodeError, Kept, Named as _, ObjectKey};
 
 use super::Mapper;
 
@@ -26,5 +26,12 @@ pub struct SameName;
 impl<K: Resource> Mapper<K> for SameName {
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
         [ObjectKey::of(object)]
+    }
+
+    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    where
+        K: Send + Sync + 'static,
+    {
+        Ok(vec![old.key()])
     }
 }

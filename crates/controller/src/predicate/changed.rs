@@ -1,7 +1,7 @@
 //! Predicates about what of an object has changed.
 
 use kube::Resource;
-use windlass_informer::Event;
+use windlass_informer::{Event, Named as _};
 
 use super::Predicate;
 
@@ -46,7 +46,7 @@ impl<K: Resource> Predicate<K> for GenerationChanged {
         let Event::Updated { old, new } = event else {
             return true;
         };
-        let (old, new) = (old.meta(), new.meta());
+        let (old, new) = (old.metadata(), new.meta());
         new.generation.is_none()
             || old.generation != new.generation
             || old.deletion_timestamp.is_some() != new.deletion_timestamp.is_some()
@@ -59,7 +59,7 @@ impl<K: Resource> Predicate<K> for LabelsChanged {
         let Event::Updated { old, new } = event else {
             return true;
         };
-        !same(old.meta().labels.as_ref(), new.meta().labels.as_ref())
+        !same(old.metadata().labels.as_ref(), new.meta().labels.as_ref())
     }
 }
 
@@ -68,7 +68,7 @@ impl<K: Resource> Predicate<K> for AnnotationsChanged {
         let Event::Updated { old, new } = event else {
             return true;
         };
-        let (old, new) = (old.meta(), new.meta());
+        let (old, new) = (old.metadata(), new.meta());
         !same(old.annotations.as_ref(), new.annotations.as_ref())
     }
 }
@@ -77,7 +77,7 @@ impl<K: Resource> Predicate<K> for ResourceVersionChanged {
     fn passes(&self, event: &Event<K>) -> bool {
         match event {
             Event::Updated { old, new } => {
-                old.meta().resource_version != new.meta().resource_version
+                old.resource_version() != new.meta().resource_version.as_deref()
             }
             Event::Resynced(_) => false,
             _ => true,
@@ -185,7 +185,7 @@ mod tests {
     #[track_caller]
     fn check(predicate: &impl Predicate<Deployment>, old: &str, new: &str, passes: bool) {
         let event = Event::Updated {
-            old: Arc::new(parse(old)),
+            old: Arc::new(parse(old)).into(),
             new: Arc::new(parse(new)),
         };
         assert_eq!(predicate.passes(&event), passes, "{old:?} to {new:?}");

@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use windlass_informer::ObjectKey;
+use windlass_informer::{DecodeError, Kept, ObjectKey};
 
 use super::Predicate;
 use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
@@ -101,6 +101,13 @@ where
 impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey> {
         self.code.keys(object)
+    }
+
+    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    where
+        K: Send + Sync + 'static,
+    {
+        self.code.keys_before(old)
     }
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {

@@ -1,14 +1,18 @@
 //! What a handler is asked to do.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
-use windlass_informer::{DecodeError, Event, ObjectKey};
+use windlass_informer::{DecodeError, Event, Kept, ObjectKey};
 
 use super::{Failure, State};
 use crate::{
-    Action, AnyObject,
+    Action,
     error::{CannotCast, Undecodable},
-    object::AnyEvent,
+    event::AnyEvent,
 };
 
 /// One thing to reconcile: what happened, and to which object.
@@ -18,10 +22,16 @@ pub struct Request<K> {
     key: ObjectKey,
     action: Action,
     object: Arc<K>,
-    old: Option<Arc<K>>,
+    old: Option<Before<K>>,
     state: Option<State>,
     attempt: u32,
     last_attempt: bool,
+}
+
+/// An earlier state of an object, which is decoded once, when somebody asks for it.
+struct Before<K> {
+    kept: Kept<K>,
+    object: OnceLock<Option<Arc<K>>>,
 }
 
 /// A call of one handler, whatever its type.
@@ -64,10 +74,13 @@ impl<K> Request<K> {
     }
 
     /// The same request, about the same object in another form.
-    pub(super) fn about<T>(self, object: Arc<T>, old: Option<Arc<T>>) -> Request<T> {
+    pub(super) fn about<T>(self, object: Arc<T>, old: Option<Arc<T>>) -> Request<T>
+    where
+        T: windlass_informer::Stored,
+    {
         Request {
             object,
-            old,
+            old: old.map(|old| Before::new(Kept::from(old))),
             key: self.key,
             action: self.action,
             state: self.state,
@@ -106,10 +119,13 @@ impl<K> Request<K> {
         &self.object
     }
 
-    /// The object before it was updated.
+    /// The object before it was updated. Decoded by the first who asks, unless it is already.
     #[must_use]
-    pub const fn old(&self) -> Option<&Arc<K>> {
-        self.old.as_ref()
+    pub fn old(&self) -> Option<&Arc<K>>
+    where
+        K: Send + Sync + 'static,
+    {
+        self.old.as_ref()?.get()
     }
 
     /// What an earlier call of this request left: none in the first call, and none unless an
@@ -160,13 +176,40 @@ impl<K> fmt::Debug for Request<K> {
     }
 }
 
+// === impl Before ===
+
+impl<K> Before<K> {
+    const fn new(kept: Kept<K>) -> Self {
+        Self {
+            kept,
+            object: OnceLock::new(),
+        }
+    }
+
+    fn get(&self) -> Option<&Arc<K>>
+    where
+        K: Send + Sync + 'static,
+    {
+        self.object.get_or_init(|| self.kept.get().ok()).as_ref()
+    }
+}
+
+impl<K> Clone for Before<K> {
+    fn clone(&self) -> Self {
+        Self {
+            kept: self.kept.clone(),
+            object: self.object.clone(),
+        }
+    }
+}
+
 // === impl Call ===
 
 impl Call {
     /// The call as a request about a `K`.
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
         let (action, object, old) = match cast(self.event, &self.key)? {
-            Event::Updated { old, new } => (self.action, new, Some(old)),
+            Event::Updated { old, new } => (self.action, new, Some(Before::new(old))),
             // Its state before does not decode: whoever is asked has not heard of it.
             Event::Added(object) if self.action == Action::Updated => {
                 (Action::Created, object, None)
@@ -206,38 +249,28 @@ pub(crate) fn cast<K: Any + Send + Sync>(
     }
 }
 
-/// The event as one about a `K`, if it is. An update from a state that does not decode is an add:
-/// nobody has been told of that state.
+/// The event as one about a `K`, if it is. An update from a state that is known not to decode is
+/// an add: nobody has been told of that state.
 pub(crate) fn of_kind<K: Any + Send + Sync>(
     event: AnyEvent,
 ) -> Result<Option<Event<K>>, DecodeError> {
     Ok(match event {
-        Event::Added(object) => as_kind(object)?.map(Event::Added),
-        Event::Updated { old, new } => match (as_kind(new)?, as_kind(old)) {
-            (Some(new), Ok(Some(old))) => Some(Event::Updated { old, new }),
-            (new, Err(_)) => new.map(Event::Added),
-            _ => None,
-        },
+        Event::Added(object) => object.typed()?.map(Event::Added),
+        Event::Updated { old, new } => new.typed()?.map(|new| {
+            let old = old.into_any();
+            if old.is_undecodable() {
+                return Event::Added(new);
+            }
+            let old = Kept::any(old);
+            Event::Updated { old, new }
+        }),
         Event::Deleted { last, missed } => {
-            as_kind(last)?.map(|last| Event::Deleted { last, missed })
+            let last = last.typed()?;
+            last.map(|last| Event::Deleted { last, missed })
         }
-        Event::Resynced(object) => as_kind(object)?.map(Event::Resynced),
+        Event::Resynced(object) => object.typed()?.map(Event::Resynced),
         _ => None,
     })
-}
-
-/// The object as a `K`, if it is one: as it is, or decoded, where its store keeps it in another
-/// form.
-pub(crate) fn as_kind<K: Any + Send + Sync>(
-    object: Arc<dyn AnyObject>,
-) -> Result<Option<Arc<K>>, DecodeError> {
-    let any: &dyn Any = &*object;
-    let object: Arc<dyn Any + Send + Sync> = if any.is::<K>() {
-        object
-    } else {
-        object.decoded()?
-    };
-    Ok(object.downcast().ok())
 }
 
 fn cannot_cast<K>(key: ObjectKey) -> CannotCast {

@@ -1,6 +1,6 @@
 //! Whether a pending call is still wanted when something new happens to its object.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use windlass_informer::ObjectKey;
 
@@ -38,7 +38,7 @@ pub struct Arrival<'a> {
     /// What happened.
     pub action: Action,
     /// The object, in its newest state.
-    pub object: &'a dyn AnyObject,
+    pub object: &'a Arc<dyn AnyObject>,
 }
 
 /// A call that is to be made again.
@@ -50,7 +50,7 @@ pub struct PendingRetry<'a> {
     /// What the call is for.
     pub action: Action,
     /// The object with which it was called.
-    pub object: &'a dyn AnyObject,
+    pub object: &'a Arc<dyn AnyObject>,
     /// Why it failed; none if it went well and asked to be made again.
     pub error: Option<&'a HandlerError>,
     /// How many calls of this request have failed so far.
@@ -186,7 +186,7 @@ mod tests {
         )
     }
 
-    fn parse(text: &str) -> (Action, Deployment) {
+    fn parse(text: &str) -> (Action, Arc<dyn AnyObject>) {
         let (action, generation) = text.split_once(' ').expect("an action and a generation");
         let action = match action {
             "create" => Action::Created,
@@ -196,6 +196,6 @@ mod tests {
         };
         let mut object = Deployment::default();
         object.metadata.generation = generation.parse().ok();
-        (action, object)
+        (action, Arc::new(object))
     }
 }

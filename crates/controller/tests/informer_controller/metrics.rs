@@ -190,12 +190,24 @@ async fn what_was_counted_outlives_the_controller() {
     for (series, expected) in [
         (format!("informer_events_total{{{create}}}"), "1"),
         (format!("informer_events_total{{{update}}}"), "1"),
-        (format!("reconciler_process_duration_seconds_count{{{create}}}"), "1"),
-        (format!("reconciler_process_duration_seconds_count{{{update}}}"), "1"),
+        (
+            format!("reconciler_process_duration_seconds_count{{{create}}}"),
+            "1",
+        ),
+        (
+            format!("reconciler_process_duration_seconds_count{{{update}}}"),
+            "1",
+        ),
         (format!("ongoing_reconcile_processes{{{update}}}"), "0"),
         (format!("ongoing_reconcile_events{{{update}}}"), "0"),
-        (format!(r#"controller_runtime_reconcile_total{{{name},{kind},result="success"}}"#), "2"),
-        (format!(r#"workqueue_adds_total{{{name},name="informer-controller"}}"#), "2"),
+        (
+            format!(r#"controller_runtime_reconcile_total{{{name},{kind},result="success"}}"#),
+            "2",
+        ),
+        (
+            format!(r#"workqueue_adds_total{{{name},name="informer-controller"}}"#),
+            "2",
+        ),
         (active, "0"),
     ] {
         assert_eq!(all[&series], expected, "{series}");

@@ -100,7 +100,8 @@ async fn a_wrapper_is_the_type_of_a_kind_and_what_it_wraps_is_at_hand() {
 
     // Out of an object of whatever type, too.
     let any: Arc<dyn AnyObject> = Arc::new(known());
-    let lease = any.downcast_ref::<Known>().map(|known| show(&known.lease));
+    let known = any.typed::<Known>().expect("it is decoded");
+    let lease = known.map(|known| show(&known.lease));
     assert_eq!(lease.as_deref(), Some("web=7"));
 }
 

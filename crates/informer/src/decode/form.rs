@@ -6,7 +6,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::{DecodeError, Decoder};
-use crate::{Packed, Stored};
+use crate::{Fresh, Kept, Packed, Stored};
 
 /// A form in which a store can keep a `K`: as it is, or [`Packed`].
 ///
@@ -19,7 +19,7 @@ pub trait Form<K>: Stored + Sized {
     ///
     /// [`DecodeError`] if it cannot be kept in this form.
     #[doc(hidden)]
-    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Self, DecodeError>;
+    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Fresh<Self>, DecodeError>;
 }
 
 /// An object as it came over the wire.
@@ -52,20 +52,32 @@ impl<'a> Raw<'a> {
 // === impl Form ===
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
-    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Self, DecodeError> {
-        let object = decoder.object(raw.json)?;
-        if object.meta().name.is_none() {
-            return Err(DecodeError::Shape {
+    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Fresh<Self>, DecodeError> {
+        let named = |object: K| match object.meta().name {
+            Some(_) => Ok(Arc::new(object)),
+            None => Err(DecodeError::Shape {
                 path: "metadata.name".to_owned(),
                 expected: "missing field `name`".to_owned(),
-            });
+            }),
+        };
+        if decoder.keeps_decoded {
+            return Ok(Fresh::from(named(decoder.object(raw.json)?)?));
         }
-        Ok(object)
+        let packed = Packed::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        let object = decoder.object(packed.json().as_bytes());
+        // Where it is wrong is a place in what came, and not in what is kept.
+        let object = object.map_err(|error| decoder.object(raw.json).err().unwrap_or(error))?;
+        Ok(Fresh {
+            object: Some(named(object)?),
+            kept: Kept::any(Arc::new(packed)),
+            bytes: 0,
+        })
     }
 }
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for Packed<K> {
-    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Self, DecodeError> {
-        Ok(Self::new(decoder.pruned(raw)?, Arc::clone(decoder)))
+    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Fresh<Self>, DecodeError> {
+        let packed = Self::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        Ok(Fresh::from(packed))
     }
 }

@@ -12,6 +12,9 @@ pub(crate) struct Lines {
     /// What came after the last newline.
     rest: BytesMut,
 
+    /// A line that came in several chunks: the only one that is copied.
+    spanning: Option<Bytes>,
+
     /// Whole lines that were not asked for yet, with their newlines.
     chunk: Bytes,
 
@@ -31,6 +34,7 @@ impl Lines {
     pub(crate) fn new(longest: usize) -> Self {
         Self {
             rest: BytesMut::new(),
+            spanning: None,
             chunk: Bytes::new(),
             longest,
         }
@@ -47,18 +51,10 @@ impl Lines {
         if self.rest.is_empty() {
             self.chunk = chunk;
         } else if let Some(end) = memchr(b'\n', &chunk) {
-            self.rest.extend_from_slice(&chunk[..=end]);
-            let head = self.rest.split().freeze();
-            // Two pieces only where a line spans chunks: the spanning line is handed out
-            // first, and the others follow from the chunk they came in.
-            self.chunk = if end + 1 == chunk.len() {
-                head
-            } else {
-                let mut joined = BytesMut::with_capacity(head.len() + chunk.len() - end - 1);
-                joined.extend_from_slice(&head);
-                joined.extend_from_slice(&chunk[end + 1..]);
-                joined.freeze()
-            };
+            self.rest.extend_from_slice(&chunk[..end]);
+            self.spanning = Some(self.rest.split().freeze());
+            self.chunk = chunk;
+            self.chunk.advance(end + 1);
         } else {
             self.rest.extend_from_slice(&chunk);
         }
@@ -74,6 +70,9 @@ impl Lines {
     /// The next whole line, without its newline; empty lines are passed over.
     pub(crate) fn next(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         loop {
+            if let Some(line) = self.spanning.take() {
+                return Some(self.short(line));
+            }
             if self.chunk.is_empty() {
                 return None;
             }
@@ -90,15 +89,18 @@ impl Lines {
             };
             let line = self.chunk.split_to(end);
             self.chunk.advance(1);
-            if line.len() > self.longest {
-                return Some(Err(LineTooLong {
-                    limit: self.longest,
-                }));
-            }
             if !line.is_empty() {
-                return Some(Ok(line));
+                return Some(self.short(line));
             }
         }
+    }
+
+    fn short(&self, line: Bytes) -> Result<Bytes, LineTooLong> {
+        let limit = self.longest;
+        if line.len() > limit {
+            return Err(LineTooLong { limit });
+        }
+        Ok(line)
     }
 }
 

@@ -53,7 +53,7 @@ impl<K: Stored> InformerBuilder<K> {
     /// Keeps `index` current, so that [`Store::by`] can read by it.
     pub fn index<V>(mut self, index: &Index<K, V>) -> Self
     where
-        V: Eq + Hash + Send + Sync + 'static,
+        V: Clone + Eq + Hash + Send + Sync + 'static,
     {
         self.indexes.push(Box::new(Table::new(index.clone())));
         self

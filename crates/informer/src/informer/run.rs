@@ -4,11 +4,13 @@ use std::{
     future::Future,
     pin::{Pin, pin},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::FutureExt as _;
 use tokio::{
     sync::mpsc,
+    task::yield_now,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -16,8 +18,9 @@ use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::Round};
 use crate::{
-    Event, ObjectKey, Problem, Source, Stored, WatchError,
+    Event, Kept, Named as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
     health::HealthState,
+    kept::decoded,
     source::{Change, Changes},
     store::{Changed, Writer},
     subscription::Told,
@@ -34,14 +37,29 @@ pub(super) trait ErasedSource<K: Stored>: Send {
         K: 'static;
 }
 
-/// How many changes the source may be ahead. Decoding and storing take turns on one task,
-/// so this only saves turns.
-const AHEAD: usize = 64;
+/// How many changes the source may be ahead. Decoding and storing take turns on one task, so
+/// this only saves turns.
+const AHEAD: usize = 4;
+
+/// How many bytes of objects are told before those who are told have a turn. They would have it
+/// anyway; but an object that is used and dropped soon after it was decoded is still in all
+/// caches, and leaves the next one the room that it had.
+const RUN: usize = 32 * 1024;
+
+/// How long it takes for what nobody reads not to be held decoded any more, and how soon
+/// something must be read again to be.
+const WHILE: Duration = Duration::from_secs(300);
 
 struct Run<'i, K: Stored> {
     shared: &'i Shared<K>,
     writer: Writer<K>,
     stop: CancellationToken,
+
+    /// When the store was swept.
+    swept: Instant,
+
+    /// How many bytes of objects were told since others had a turn.
+    told: usize,
 }
 
 /// The informer is to stop.
@@ -69,6 +87,8 @@ pub(super) async fn run<K: Stored>(
         shared,
         writer: Writer::new(shared.store.clone()),
         stop,
+        swept: Instant::now(),
+        told: 0,
     };
     let span = trace::informer(&shared.resource);
     let outcome = run.follow(source).instrument(span).await;
@@ -87,7 +107,11 @@ impl<K: Stored> Run<'_, K> {
             .pulse
             .send_modify(|pulse| pulse.state = HealthState::Listing);
         let (sender, mut changes) = mpsc::channel(AHEAD);
-        let mut source = source.run(Changes::new(sender, self.shared.store.clone()));
+        let mut source = source.run(Changes::new(
+            sender,
+            self.shared.store.clone(),
+            self.shared.subscribers.heard().clone(),
+        ));
         let mut source_ended = false;
         let mut round = None;
         let stop = self.stop.clone();
@@ -138,6 +162,10 @@ impl<K: Stored> Run<'_, K> {
             self.change(change).await?;
             next = others.try_recv().ok();
         }
+        if self.told >= RUN {
+            self.told = 0;
+            yield_now().await;
+        }
         Ok(())
     }
 
@@ -153,18 +181,18 @@ impl<K: Stored> Run<'_, K> {
                 Ok(())
             }
             Change::ListEnded { resource_version } => self.listed(resource_version).await,
-            Change::Applied(object) => {
+            Change::Applied(fresh) => {
+                let object = &fresh.kept;
                 shared.pulse.send_if_modified(|pulse| {
                     pulse.moved(object.resource_version());
                     // A key costs allocations, and hardly ever is anything aside.
-                    !pulse.undecodable.is_empty()
-                        && pulse.undecodable.remove(&ObjectKey::of(&*object))
+                    !pulse.undecodable.is_empty() && pulse.undecodable.remove(&object.key())
                 });
-                let told = self.writer.apply(object);
+                let told = self.writer.apply(fresh);
                 self.tell_all(told).await
             }
             Change::Unchanged(object) => {
-                let told = self.writer.keep(&*object);
+                let told = self.writer.keep(&object);
                 self.tell_all(told).await
             }
             Change::Deleted { identity, last } => {
@@ -189,6 +217,7 @@ impl<K: Stored> Run<'_, K> {
                 self.tell_all(told).await
             }
             Change::Progress { resource_version } => {
+                self.sweep();
                 shared.pulse.send_if_modified(|pulse| {
                     pulse.moved(Some(&resource_version));
                     false
@@ -202,10 +231,12 @@ impl<K: Stored> Run<'_, K> {
                 Ok(())
             }
             Change::Ended => {
+                self.sweep();
                 shared.instruments.restarted("ended");
                 Ok(())
             }
             Change::Interrupted { error, retry_in } => {
+                self.sweep();
                 shared.instruments.restarted(error.reason());
                 self.report(&Problem::Watch {
                     resource: &shared.resource,
@@ -238,7 +269,7 @@ impl<K: Stored> Run<'_, K> {
         });
         self.shared.instruments.listed();
         if first {
-            self.tell(None, Event::Synced).await?;
+            self.tell(Told::synced()).await?;
         }
         Ok(())
     }
@@ -252,14 +283,15 @@ impl<K: Stored> Run<'_, K> {
             let synced = self.shared.pulse.borrow().synced;
             // With the names that the store has, which are nobody else's to keep.
             let there = self.shared.store.entries().into_iter();
-            let there = there.map(|(key, object)| (Some(key), Event::Added(object)));
-            let mut all = there.chain(synced.then_some((None, Event::Synced)));
+            let there = there.filter_map(|(key, kept)| {
+                let event = Event::Added(decoded(&kept, Kept::get)?);
+                let span = trace::event(&self.shared.resource, &event);
+                Some(Told::about(key, event, kept, span))
+            });
+            let mut all = there.chain(synced.then(Told::synced));
             let mut run = Vec::new();
             loop {
-                run.extend(all.by_ref().take(subscriber.run()).map(|(key, event)| {
-                    let span = trace::event(&self.shared.resource, &event);
-                    Told::new(key, event, span)
-                }));
+                run.extend(all.by_ref().take(subscriber.run()));
                 if run.is_empty() {
                     break;
                 }
@@ -275,16 +307,23 @@ impl<K: Stored> Run<'_, K> {
     }
 
     async fn tell_all(&mut self, told: Changed<K>) -> Result<(), Stop> {
-        for (key, event) in told {
-            self.tell(Some(key), event).await?;
+        for news in told {
+            self.shared.instruments.changed(&news.what);
+            // Whoever comes later is told what is there.
+            if !self.shared.subscribers.heard().by_any() {
+                continue;
+            }
+            self.told += news.object.bytes;
+            if let Some((key, event, kept)) = news.told() {
+                let span = trace::event(&self.shared.resource, &event);
+                self.tell(Told::about(key, event, kept, span)).await?;
+            }
         }
         Ok(())
     }
 
-    async fn tell(&mut self, key: Option<ObjectKey>, event: Event<K>) -> Result<(), Stop> {
-        self.shared.instruments.told(&event);
-        let span = trace::event(&self.shared.resource, &event);
-        let told = Told::new(key, event, span.clone());
+    async fn tell(&mut self, told: Told<K>) -> Result<(), Stop> {
+        let span = told.span.clone();
         let mut tell = pin!(self.shared.subscribers.tell(told).instrument(span));
         if tell.as_mut().now_or_never().is_some() {
             // There was room, as there mostly is.
@@ -301,11 +340,7 @@ impl<K: Stored> Run<'_, K> {
     /// that is in the store has been told.
     async fn recall(&mut self) -> Result<(), Stop> {
         let shared = self.shared;
-        let again = |key: &ObjectKey| {
-            let object = shared.store.get(key)?;
-            let span = trace::event(&shared.resource, &Event::Resynced(Arc::clone(&object)));
-            Some(Told::again(key.clone(), object, span))
-        };
+        let again = |key: &ObjectKey| Some(again(&shared.resource, &shared.store, key)?.again());
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(Stop),
@@ -322,12 +357,22 @@ impl<K: Stored> Run<'_, K> {
         match round.as_mut().and_then(Round::take) {
             None => *round = self.begin_round(),
             Some(key) => {
-                if let Some(object) = self.shared.store.get(&key) {
-                    self.tell(Some(key), Event::Resynced(object)).await?;
+                if let Some(told) = again(&self.shared.resource, &self.shared.store, &key) {
+                    self.shared.instruments.resynced();
+                    self.tell(told).await?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Sweeps the store, if it is time. Asked when a watch says that it lives, which is once a
+    /// minute, or that it does not: nothing ticks for this.
+    fn sweep(&mut self) {
+        if self.swept.elapsed() >= WHILE {
+            self.swept = Instant::now();
+            self.shared.store.sweep();
+        }
     }
 
     fn report(&self, problem: &Problem<'_>) {
@@ -345,6 +390,14 @@ impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
     {
         Box::pin(Source::run(*self, changes))
     }
+}
+
+/// The object of `key` as it is, told again, if it is there.
+fn again<K: Stored>(resource: &str, store: &Store<K>, key: &ObjectKey) -> Option<Told<K>> {
+    let kept = store.kept(key)?;
+    let event = Event::Resynced(decoded(&kept, Kept::get)?);
+    let span = trace::event(resource, &event);
+    Some(Told::about(key.clone(), event, kept, span))
 }
 
 /// Waits until `due`, or for ever.

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -14,6 +17,9 @@ use parking_lot::Mutex;
 pub(crate) struct Recent<K> {
     /// Not there before the first object is.
     slots: OnceLock<Box<[Slot<K>]>>,
+
+    /// The next number.
+    next: AtomicU64,
 }
 
 type Slot<K> = Mutex<Option<(u64, Arc<K>)>>;
@@ -23,6 +29,11 @@ type Slot<K> = Mutex<Option<(u64, Arc<K>)>>;
 impl<K> Recent<K> {
     /// Twice as many as a controller works on at once, by default: an update has two states.
     pub(super) const SLOTS: usize = 32;
+
+    /// A number that nothing has yet.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
 
     pub(super) fn get(&self, number: u64) -> Option<Arc<K>> {
         let slot = Self::slot(self.slots.get()?, number).lock();
@@ -49,6 +60,7 @@ impl<K> Default for Recent<K> {
     fn default() -> Self {
         Self {
             slots: OnceLock::new(),
+            next: AtomicU64::new(0),
         }
     }
 }

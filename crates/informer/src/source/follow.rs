@@ -15,8 +15,9 @@ use tracing::Instrument as _;
 
 use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
 use crate::{
-    Form, Identity, Named as _, ObjectKey, Verb, WatchError,
+    DecodeError, Form, Fresh, Identity, Kept, Named as _, ObjectKey, Verb, WatchError,
     decode::{Decoder, LineTooLong, Lines, Raw, Who},
+    subscription::Heard,
     trace,
     watch::{Aside, Ask, Session},
 };
@@ -85,11 +86,12 @@ where
             trim,
             rng,
             decoders,
+            decoded,
             form: _,
         } = source;
         Self {
             workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
-            decoder: Arc::new(Decoder::new(requests.types(), trim)),
+            decoder: Arc::new(Decoder::new(requests.types(), trim).keeping_decoded(decoded)),
             session: Session::new(Arc::clone(&requests.resource), backoff, streamed_lists),
             requests,
             aside: Aside::new(),
@@ -201,16 +203,19 @@ where
         self.changes.send(Change::ListStarted).await
     }
 
+    /// Reads an object that came over the wire.
+    fn read(&self, raw: Raw<'_>) -> Result<Fresh<O>, DecodeError> {
+        read(&self.decoder, raw, self.changes.heard())
+    }
+
     /// Tells of an object that is there, and decodes.
-    async fn apply(&mut self, object: O) -> Result<Arc<O>, Stopped> {
+    async fn apply(&mut self, fresh: Fresh<O>) -> Result<Kept<O>, Stopped> {
         if !self.aside.is_empty() {
-            self.aside.forget(&ObjectKey::of(&object));
+            self.aside.forget(&fresh.kept.key());
         }
-        let object = Arc::new(object);
-        self.changes
-            .send(Change::Applied(Arc::clone(&object)))
-            .await?;
-        Ok(object)
+        let kept = fresh.kept.clone();
+        self.changes.send(Change::Applied(fresh)).await?;
+        Ok(kept)
     }
 
     /// Tells of an object that is there, and says who it is.
@@ -224,7 +229,7 @@ where
             self.changes.send(Change::Unchanged(known)).await?;
             return Ok(who);
         }
-        match O::read(&self.decoder, raw) {
+        match self.read(raw) {
             Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
                 let identity = Identity::from(&who);
@@ -244,7 +249,7 @@ where
         match self.requests.object(&key).await {
             Ok(Some(body)) => {
                 let raw = Raw::of(&body);
-                if self.decoder.who(&body).is_ok() && O::read(&self.decoder, raw).is_ok() {
+                if self.decoder.who(&body).is_ok() && self.read(raw).is_ok() {
                     self.present(Verb::Watch, raw).await?;
                 }
             }
@@ -256,6 +261,20 @@ where
         }
         Ok(())
     }
+}
+
+/// Reads an object that came over the wire, decoded for whoever is told: for nobody, if none are.
+pub(super) fn read<K, O: Form<K>>(
+    decoder: &Arc<Decoder<K>>,
+    raw: Raw<'_>,
+    heard: &Heard,
+) -> Result<Fresh<O>, DecodeError> {
+    let fresh = O::read(decoder, raw)?;
+    Ok(if heard.by_any() {
+        fresh
+    } else {
+        fresh.unheard()
+    })
 }
 
 /// Waits until `due`, or for ever.

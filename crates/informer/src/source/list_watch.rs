@@ -43,7 +43,7 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// | silence that breaks a watch | 3 minutes: the server sends a bookmark each minute |
 /// | silence that breaks a list | 30 seconds |
 /// | longest line of a watch, longest object of a list | 256 MiB |
-/// | form in which an object is kept | decoded; [`packed`](Self::packed) keeps JSON |
+/// | form in which an object is kept | JSON, and decoded while it is worked on or often read |
 /// | threads that decode a long list | those of the runtime, up to 4 |
 /// | fields dropped | `metadata.managedFields` |
 ///
@@ -67,10 +67,13 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// # What an object costs
 ///
 /// A decoded object is as large as its type, whether its fields are used or not: a `Pod` of
-/// `k8s-openapi` takes five times its JSON. [`packed`](Self::packed) keeps the JSON and
-/// [`metadata`](Self::metadata) asks for no more than names and labels. A type of one's own
-/// that declares what is read is a kind like any other, and what it does not declare is
-/// neither decoded nor kept:
+/// `k8s-openapi` takes five times its JSON. So each object is decoded when it comes, for those
+/// who are told of it, and kept as JSON; what the store is asked for is decoded again, and
+/// stays decoded for as long as it is asked for again and again ([`Store`](crate::Store)).
+/// [`decoded`](Self::decoded) keeps everything decoded, [`packed`](Self::packed) decodes
+/// nothing before somebody looks, and [`metadata`](Self::metadata) asks for no more than names
+/// and labels. A type of one's own that declares what is read is a kind like any other; what
+/// it does not declare is not decoded, nor kept where it is kept decoded:
 ///
 /// ```
 /// use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -105,6 +108,7 @@ pub struct ListWatch<K: Resource, O = K> {
     pub(super) trim: Trim,
     pub(super) rng: StdRng,
     pub(super) decoders: Option<NonZeroUsize>,
+    pub(super) decoded: bool,
     pub(super) form: PhantomData<fn() -> O>,
 }
 
@@ -167,7 +171,20 @@ impl<K: Resource> ListWatch<K> {
         self.keeping()
     }
 
-    /// Keeps the JSON of each object, which is decoded when somebody looks: see [`Packed`].
+    /// Keeps each object decoded, for as long as it is there: for a store that is read all the
+    /// time, or of a type whose objects are smaller than their JSON.
+    ///
+    /// To read one is then to count a reference, always. A `Pod` of `k8s-openapi` takes five
+    /// times the memory.
+    pub fn decoded(self) -> Self {
+        Self {
+            decoded: true,
+            ..self
+        }
+    }
+
+    /// Keeps the JSON of each object, which is decoded when somebody looks, and not before:
+    /// see [`Packed`].
     pub fn packed(self) -> ListWatch<K, Packed<K>> {
         self.keeping()
     }
@@ -184,6 +201,7 @@ impl<K: Resource> ListWatch<K> {
             trim,
             rng,
             decoders,
+            decoded,
             form: PhantomData,
         } = self;
         ListWatch {
@@ -193,6 +211,7 @@ impl<K: Resource> ListWatch<K> {
             trim,
             rng,
             decoders,
+            decoded,
             form: PhantomData,
         }
     }
@@ -309,6 +328,7 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
             trim: Trim::default(),
             rng: StdRng::from_os_rng(),
             decoders: None,
+            decoded: false,
             form: PhantomData,
         }
     }

@@ -54,7 +54,7 @@ where
             let change = match event {
                 Ok(Event::Init) => Change::ListStarted,
                 Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                    Change::Applied(Arc::new(object))
+                    Change::Applied(object.into())
                 }
                 Ok(Event::InitDone) => Change::ListEnded {
                     resource_version: None,
@@ -65,7 +65,7 @@ where
                         uid: Uid::of(&object),
                         resource_version: object.meta().resource_version.clone(),
                     },
-                    last: Some(Arc::new(object)),
+                    last: Some(object.into()),
                 },
                 Err(error) => Change::Interrupted {
                     error: WatchError::answered(&resource, Verb::Watch, answer(&error)),

@@ -1,6 +1,6 @@
 //! A source that tells what a test says.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -111,7 +111,7 @@ impl<K: Stored> Script<K> {
     ///
     /// [`Stopped`] if the informer has stopped.
     pub async fn apply(&self, object: K) -> Result<(), Stopped> {
-        self.change(Change::Applied(Arc::new(object))).await
+        self.change(Change::Applied(object.into())).await
     }
 
     /// Tells that `object` is gone, and that this was its last state.
@@ -125,7 +125,7 @@ impl<K: Stored> Script<K> {
             uid: Uid::of(&object),
             resource_version: object.resource_version().map(str::to_owned),
         };
-        let last = Some(Arc::new(object));
+        let last = Some(object.into());
         self.change(Change::Deleted { identity, last }).await
     }
 

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{Decoder, Form, decode::Raw};
+use super::follow::read;
+use crate::{Decoder, Form, Fresh, decode::Raw, subscription::Heard};
 
 /// Decodes objects on other threads of the runtime, and gives them back in the order in which
 /// they came.
@@ -33,7 +34,7 @@ pub(super) struct Workers<K, O> {
 /// An object as it came, and what it is; none if it is wrong in any way.
 pub(super) struct Read<O> {
     pub(super) json: Bytes,
-    pub(super) object: Option<O>,
+    pub(super) object: Option<Fresh<O>>,
 }
 
 // === impl Workers ===
@@ -99,12 +100,17 @@ where
     /// # Cancel safety
     ///
     /// Dropping the future loses objects: the list has to begin again.
-    pub(super) async fn put(&mut self, decoder: &Arc<Decoder<K>>, json: Bytes) -> Vec<Read<O>> {
+    pub(super) async fn put(
+        &mut self,
+        decoder: &Arc<Decoder<K>>,
+        heard: &Heard,
+        json: Bytes,
+    ) -> Vec<Read<O>> {
         self.batch.push(json);
         if self.batch.len() < Self::BATCH {
             return Vec::new();
         }
-        self.send(decoder);
+        self.send(decoder, heard);
         if self.under_way.len() <= self.limit {
             return Vec::new();
         }
@@ -116,15 +122,15 @@ where
     /// # Cancel safety
     ///
     /// Dropping the future loses objects: the list has to begin again.
-    pub(super) async fn next(&mut self, decoder: &Arc<Decoder<K>>) -> Vec<Read<O>> {
+    pub(super) async fn next(&mut self, decoder: &Arc<Decoder<K>>, heard: &Heard) -> Vec<Read<O>> {
         if !self.batch.is_empty() {
-            self.send(decoder);
+            self.send(decoder, heard);
         }
         self.oldest().await
     }
 
-    fn send(&mut self, decoder: &Arc<Decoder<K>>) {
-        let decoder = Arc::clone(decoder);
+    fn send(&mut self, decoder: &Arc<Decoder<K>>, heard: &Heard) {
+        let (decoder, heard) = (Arc::clone(decoder), heard.clone());
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
         let is_whole = self.are_whole;
         let decode = async move {
@@ -133,7 +139,7 @@ where
                     json: &json,
                     is_whole,
                 };
-                let object = O::read(&decoder, raw).ok();
+                let object = read(&decoder, raw, &heard).ok();
                 Read { json, object }
             };
             batch.into_iter().map(read).collect()

@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     borrow::Borrow,
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fmt,
     hash::Hash,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -11,6 +11,7 @@ use std::{
 };
 
 use dashmap::{DashMap, mapref::entry::Entry};
+use parking_lot::Mutex;
 
 use crate::ObjectKey;
 
@@ -40,12 +41,15 @@ pub struct UndeclaredIndex;
 pub(crate) struct Table<K, V> {
     index: Index<K, V>,
     filed: DashMap<V, HashSet<ObjectKey>>,
+
+    /// Under which values each object is filed: what it was is not there to be asked.
+    values: Mutex<HashMap<ObjectKey, Box<[V]>>>,
 }
 
 /// A table of whatever values.
 pub(crate) trait Indexed<K>: Any + Send + Sync {
-    /// Files `key` under the values of `new` instead of those of `old`.
-    fn refile(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>);
+    /// Files `key` under the values of `new`, and no others.
+    fn refile(&self, key: &ObjectKey, new: Option<&K>);
 
     fn as_any(&self) -> &dyn Any;
 }
@@ -100,6 +104,7 @@ impl<K, V: Eq + Hash> Table<K, V> {
         Self {
             index,
             filed: DashMap::new(),
+            values: Mutex::default(),
         }
     }
 
@@ -118,19 +123,23 @@ impl<K, V: Eq + Hash> Table<K, V> {
 impl<K, V> Indexed<K> for Table<K, V>
 where
     K: Send + Sync + 'static,
-    V: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Eq + Hash + Send + Sync + 'static,
 {
-    fn refile(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) {
-        let old: HashSet<V> = old
-            .map(|object| self.index.values(object))
-            .into_iter()
-            .flatten()
-            .collect();
+    fn refile(&self, key: &ObjectKey, new: Option<&K>) {
         let new: HashSet<V> = new
             .map(|object| self.index.values(object))
             .into_iter()
             .flatten()
             .collect();
+        let old = {
+            let mut values = self.values.lock();
+            if new.is_empty() {
+                values.remove(key)
+            } else {
+                values.insert(key.clone(), new.iter().cloned().collect())
+            }
+        };
+        let old: HashSet<V> = old.into_iter().flatten().collect();
         for value in &old {
             if new.contains(value) {
                 continue;

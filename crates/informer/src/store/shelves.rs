@@ -2,28 +2,28 @@
 
 use std::{
     hash::BuildHasher,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use parking_lot::RwLock;
 
-use crate::{Named, ObjectKey, Stored};
+use crate::{Fresh, Kept, Named, ObjectKey, Stored};
 
 /// Every object, with its key once: whoever looks for one needs no key but only a name.
 pub(super) struct Shelves<K> {
-    rows: Box<[RwLock<HashTable<Entry<K>>>]>,
+    rows: Box<[Row<K>]>,
     hasher: DefaultHashBuilder,
     len: AtomicUsize,
 }
 
+/// Some of the objects, under one lock.
+pub(super) struct Row<K>(RwLock<HashTable<Entry<K>>>);
+
 /// One object in its place.
 pub(super) struct Entry<K> {
     pub(super) key: ObjectKey,
-    pub(super) object: Arc<K>,
+    pub(super) kept: Kept<K>,
 
     /// The last picture that showed it.
     pub(super) epoch: u64,
@@ -36,7 +36,7 @@ pub(super) enum Put<K> {
     /// Itself, or a newer state of it, which was left there.
     Known,
     /// An older state, or a predecessor.
-    Replaced(ObjectKey, Arc<K>),
+    Replaced(ObjectKey, Kept<K>),
 }
 
 // === impl Shelves ===
@@ -47,7 +47,7 @@ impl<K> Shelves<K> {
     const ROWS: usize = 64;
 
     pub(super) fn new() -> Self {
-        let row = || RwLock::new(HashTable::new());
+        let row = || Row(RwLock::new(HashTable::new()));
         Self {
             rows: std::iter::repeat_with(row).take(Self::ROWS).collect(),
             hasher: DefaultHashBuilder::default(),
@@ -76,28 +76,28 @@ impl<K> Shelves<K> {
         row.find_mut(hash, |entry| name.is(entry)).map(look)
     }
 
-    /// Puts `object` in its place, unless `is_known` says of what is there that `object` tells
+    /// Puts `fresh` in its place, unless `is_known` says of what is there that `fresh` tells
     /// nothing new; `key` makes its key if it has none here.
     pub(super) fn put(
         &self,
-        object: &Arc<K>,
+        fresh: &Fresh<K>,
         epoch: u64,
-        key: impl FnOnce(&K) -> ObjectKey,
-        is_known: impl FnOnce(&K) -> bool,
+        key: impl FnOnce(&Kept<K>) -> ObjectKey,
+        is_known: impl FnOnce(&Kept<K>) -> bool,
     ) -> Put<K>
     where
         K: Stored,
     {
-        let name = Name::of(&**object);
+        let name = Name::of(&fresh.kept);
         let (hash, row) = self.place(name);
         let mut row = row.write();
         let rehash = |entry: &Entry<K>| self.hasher.hash_one(Name::from(&entry.key));
         match row.entry(hash, |entry| name.is(entry), rehash) {
             hash_table::Entry::Vacant(slot) => {
-                let key = key(object);
+                let key = key(&fresh.kept);
                 slot.insert(Entry {
                     key: key.clone(),
-                    object: Arc::clone(object),
+                    kept: fresh.kept.clone(),
                     epoch,
                 });
                 self.len.fetch_add(1, Ordering::Relaxed);
@@ -106,10 +106,10 @@ impl<K> Shelves<K> {
             hash_table::Entry::Occupied(mut slot) => {
                 let entry = slot.get_mut();
                 entry.epoch = epoch;
-                if is_known(&entry.object) {
+                if is_known(&entry.kept) {
                     return Put::Known;
                 }
-                let old = std::mem::replace(&mut entry.object, Arc::clone(object));
+                let old = std::mem::replace(&mut entry.kept, fresh.kept.clone());
                 Put::Replaced(entry.key.clone(), old)
             }
         }
@@ -127,18 +127,28 @@ impl<K> Shelves<K> {
 
     /// What `look` makes of all entries, row by row; where it makes nothing, nothing.
     pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
-        let mut all = Vec::new();
-        for row in &self.rows {
-            all.extend(row.read().iter().filter_map(&look));
-        }
-        all
+        let rows = self.rows().iter();
+        rows.flat_map(|row| row.filter_map(&look)).collect()
+    }
+
+    pub(super) fn rows(&self) -> &[Row<K>] {
+        &self.rows
     }
 
     fn place(&self, name: Name<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
         let hash = self.hasher.hash_one(name);
         // The table looks at the lowest and the highest bits.
         let row = usize::try_from(hash >> 32).unwrap_or_default() % Self::ROWS;
-        (hash, &self.rows[row])
+        (hash, &self.rows[row].0)
+    }
+}
+
+// === impl Row ===
+
+impl<K> Row<K> {
+    /// What `look` makes of its entries; where it makes nothing, nothing.
+    pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
+        self.0.read().iter().filter_map(look).collect()
     }
 }
 

@@ -4,13 +4,13 @@
 //! picture's epoch, and what bears an older mark when it is whole is gone. There is never a
 //! second map, so a picture of a hundred thousand objects costs no more memory than one.
 
-use std::sync::Arc;
-
 use super::{
     Store,
     shelves::{Name, Put},
 };
-use crate::{Event, Identity, Named, ObjectKey, Stored, key::Namespaces, watch::is_older};
+use crate::{
+    Event, Fresh, Identity, Kept, Named, ObjectKey, Stored, key::Namespaces, watch::is_older,
+};
 
 /// Writes a store, and says what each change means to whoever watches it.
 pub(crate) struct Writer<K> {
@@ -23,8 +23,23 @@ pub(crate) struct Writer<K> {
 }
 
 /// What one change means: nothing, one event, or a delete and an add.
-pub(crate) type Changed<K> =
-    std::iter::Flatten<std::array::IntoIter<Option<(ObjectKey, Event<K>)>, 2>>;
+pub(crate) type Changed<K> = std::iter::Flatten<std::array::IntoIter<Option<News<K>>, 2>>;
+
+/// What happened, and to whom.
+pub(crate) struct News<K> {
+    pub(crate) key: ObjectKey,
+    pub(crate) what: What<K>,
+
+    /// The object, in its newest state.
+    pub(crate) object: Fresh<K>,
+}
+
+/// What happened to an object.
+pub(crate) enum What<K> {
+    Added,
+    Updated { old: Kept<K> },
+    Deleted { missed: bool },
+}
 
 // === impl Writer ===
 
@@ -43,30 +58,38 @@ impl<K: Stored> Writer<K> {
     }
 
     /// An object is there, in this state.
-    pub(crate) fn apply(&mut self, object: Arc<K>) -> Changed<K> {
+    pub(crate) fn apply(&mut self, fresh: Fresh<K>) -> Changed<K> {
         let put = self.store.stock.objects.put(
-            &object,
+            &fresh,
             self.epoch,
             |object| object.key().shared(&self.namespaces),
-            |old| is_known(&*object, old),
+            |old| is_known(&fresh.kept, old),
         );
         let (key, old) = match put {
             Put::Known => return told(None, None),
             Put::New(key) => (key, None),
             Put::Replaced(key, old) => (key, Some(old)),
         };
-        for index in &self.store.stock.indexes {
-            index.refile(&key, old.as_deref(), Some(&*object));
-        }
-        match old {
-            None => told(Some((key, Event::Added(object))), None),
-            Some(old) if is_same_life(&*old, &*object) => {
-                told(Some((key, Event::Updated { old, new: object })), None)
+        if !self.store.stock.indexes.is_empty() {
+            let object = fresh.get();
+            for index in &self.store.stock.indexes {
+                index.refile(&key, object.as_deref());
             }
-            Some(last) => told(
-                Some((key.clone(), Event::Deleted { last, missed: true })),
-                Some((key, Event::Added(object))),
-            ),
+        }
+        let news = |key, what, object| Some(News { key, what, object });
+        match old {
+            None => told(news(key, What::Added, fresh), None),
+            Some(old) if is_same_life(&old, &fresh.kept) => {
+                fresh.follow(&old);
+                told(news(key, What::Updated { old }, fresh), None)
+            }
+            Some(last) => {
+                let missed = What::Deleted { missed: true };
+                told(
+                    news(key.clone(), missed, last.into()),
+                    news(key, What::Added, fresh),
+                )
+            }
         }
     }
 
@@ -76,7 +99,7 @@ impl<K: Stored> Writer<K> {
         let epoch = self.epoch;
         let objects = &self.store.stock.objects;
         let known = objects.get_mut(Name::of(object), |entry| {
-            let same = is_same_life(&*entry.object, object);
+            let same = is_same_life(&entry.kept, object);
             if same {
                 entry.epoch = epoch;
             }
@@ -89,10 +112,10 @@ impl<K: Stored> Writer<K> {
     }
 
     /// An object is gone.
-    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Arc<K>>) -> Changed<K> {
+    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Fresh<K>>) -> Changed<K> {
         let objects = &self.store.stock.objects;
         let same = objects.get(Name::of(identity), |entry| {
-            is_same_life(&*entry.object, identity)
+            is_same_life(&entry.kept, identity)
         });
         if same == Some(false) {
             // A late word about an object whose successor is here already.
@@ -112,30 +135,43 @@ impl<K: Stored> Writer<K> {
         told(self.remove(key, None, true), None)
     }
 
-    fn remove(
-        &self,
-        key: &ObjectKey,
-        last: Option<Arc<K>>,
-        missed: bool,
-    ) -> Option<(ObjectKey, Event<K>)> {
+    fn remove(&self, key: &ObjectKey, last: Option<Fresh<K>>, missed: bool) -> Option<News<K>> {
         let entry = self.store.stock.objects.remove(key)?;
         for index in &self.store.stock.indexes {
-            index.refile(key, Some(&*entry.object), None);
+            index.refile(key, None);
         }
-        let last = last.unwrap_or(entry.object);
-        Some((entry.key, Event::Deleted { last, missed }))
+        Some(News {
+            key: entry.key,
+            what: What::Deleted { missed },
+            object: last.unwrap_or_else(|| entry.kept.into()),
+        })
     }
 }
 
-fn told<K>(
-    first: Option<(ObjectKey, Event<K>)>,
-    second: Option<(ObjectKey, Event<K>)>,
-) -> Changed<K> {
+// === impl News ===
+
+impl<K: Stored> News<K> {
+    /// The event, for those who are told; none if its object has decoded and does not again.
+    pub(crate) fn told(self) -> Option<(ObjectKey, Event<K>, Kept<K>)> {
+        let object = self.object.get()?;
+        let event = match self.what {
+            What::Added => Event::Added(object),
+            What::Updated { old } => Event::Updated { old, new: object },
+            What::Deleted { missed } => Event::Deleted {
+                last: object,
+                missed,
+            },
+        };
+        Some((self.key, event, self.object.kept))
+    }
+}
+
+fn told<K>(first: Option<News<K>>, second: Option<News<K>>) -> Changed<K> {
     [first, second].into_iter().flatten()
 }
 
 /// Whether `new` tells nothing that `old` does not: the same state, or one from before it.
-fn is_known<K: Stored>(new: &K, old: &K) -> bool {
+fn is_known(new: &impl Named, old: &impl Named) -> bool {
     let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
         (new_version == old_version && is_same_life(new, old)) || is_older(new_version, old_version)
@@ -152,12 +188,10 @@ fn is_same_life(a: &impl Named, b: &impl Named) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::Writer;
-    use crate::{Event, Identity, ObjectKey, Uid, store::Store};
+    use super::{News, Writer};
+    use crate::{Event, Identity, Named, ObjectKey, Uid, store::Store};
 
     #[test]
     fn what_happens_to_an_object_is_told_once() {
@@ -214,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_known_is_one_state_of_one_object() {
         let mut writer = Writer::new(Store::new(Vec::new()));
-        assert_eq!(writer.apply(Arc::new(object("a", "5", "u"))).count(), 1);
+        assert_eq!(writer.apply(object("a", "5", "u").into()).count(), 1);
         let known = |object| writer.store.known(&object).is_some();
         assert!(known(identity("a", "5", "u")));
         assert!(!known(identity("a", "6", "u")));
@@ -231,13 +265,13 @@ mod tests {
         for step in script.split(", ") {
             match step.split(' ').collect::<Vec<_>>()[..] {
                 ["apply", name, version, uid] => {
-                    all.extend(writer.apply(Arc::new(object(name, version, uid))));
+                    all.extend(writer.apply(object(name, version, uid).into()));
                 }
                 ["keep", name, version, uid] => {
                     all.extend(writer.keep(&identity(name, version, uid)));
                 }
                 ["delete", name, version, uid] => {
-                    let last = Arc::new(object(name, version, uid));
+                    let last = object(name, version, uid).into();
                     all.extend(writer.delete(&identity(name, version, uid), Some(last)));
                 }
                 ["begin"] => writer.begin(),
@@ -249,20 +283,21 @@ mod tests {
                 _ => panic!("no such step: {step}"),
             }
         }
-        let all: Vec<String> = all.iter().map(|(_, event)| say(event)).collect();
+        let all: Vec<String> = all.into_iter().map(say).collect();
         assert_eq!(all.join(" "), events, "{script}");
     }
 
-    fn say(event: &Event<ConfigMap>) -> String {
-        let version = |object: &ConfigMap| {
-            let version = object.metadata.resource_version.clone();
+    fn say(news: News<ConfigMap>) -> String {
+        let version = |object: &dyn Named| {
+            let version = object.resource_version().map(str::to_owned);
             version.expect("each object has one")
         };
+        let (_, event, _) = news.told().expect("it is decoded");
         match event {
-            Event::Added(object) => format!("+{}", version(object)),
-            Event::Updated { old, new } => format!("~{}>{}", version(old), version(new)),
+            Event::Added(object) => format!("+{}", version(&*object)),
+            Event::Updated { old, new } => format!("~{}>{}", version(&old), version(&*new)),
             Event::Deleted { last, missed } => {
-                format!("-{}{}", version(last), if *missed { "?" } else { "" })
+                format!("-{}{}", version(&*last), if missed { "?" } else { "" })
             }
             Event::Resynced(_) | Event::Synced => unreachable!("a writer never says so"),
         }

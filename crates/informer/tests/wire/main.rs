@@ -13,6 +13,9 @@ mod lines;
 
 mod lists;
 
+// What stays of it.
+mod kept;
+
 // When it breaks, and when it waits.
 mod breaks;
 

@@ -1,7 +1,5 @@
 //! The lines of a watch, and of a list that is streamed.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use kube::Resource;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -50,14 +48,14 @@ where
             {
                 let read = self
                     .workers
-                    .put(&self.decoder, line.slice_ref(object))
+                    .put(&self.decoder, self.changes.heard(), line.slice_ref(object))
                     .await;
                 return self.settle(read).await;
             }
             self.settle_all().await?;
         }
         if let Some(object) = there
-            && let Ok(object) = O::read(&self.decoder, Raw::of(object))
+            && let Ok(object) = self.read(Raw::of(object))
         {
             let object = self.apply(object).await?;
             if let Some(version) = object.resource_version() {
@@ -78,9 +76,7 @@ where
                     identity.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
                 self.aside.forget(&identity.key);
-                let last = O::read(&self.decoder, Raw::whole(object))
-                    .ok()
-                    .map(Arc::new);
+                let last = self.read(Raw::whole(object)).ok();
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;

@@ -71,12 +71,13 @@ where
     /// Takes one object of a list.
     async fn item(&mut self, json: Bytes) -> Result<(), Break> {
         if !self.again && self.workers.are_wanted() {
-            let read = self.workers.put(&self.decoder, json).await;
+            let heard = self.changes.heard();
+            let read = self.workers.put(&self.decoder, heard, json).await;
             return self.settle(read).await;
         }
         let raw = Raw::whole(&json);
         if !self.again
-            && let Ok(object) = O::read(&self.decoder, raw)
+            && let Ok(object) = self.read(raw)
         {
             self.apply(object).await?;
         } else {
@@ -88,7 +89,8 @@ where
     /// Takes what the workers still have of a list.
     pub(super) async fn settle_all(&mut self) -> Result<(), Break> {
         loop {
-            let read = self.workers.next(&self.decoder).await;
+            let heard = self.changes.heard();
+            let read = self.workers.next(&self.decoder, heard).await;
             if read.is_empty() {
                 return Ok(());
             }

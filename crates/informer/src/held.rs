@@ -1,0 +1,121 @@
+//! What is held decoded of an object that is kept as JSON.
+//!
+//! An object is worth holding decoded while somebody works on it, and while it is read again
+//! and again. The first is said by whoever works ([`Hold::hold`], [`Hold::rest`]); the second
+//! is counted, from one [`Hold::sweep`] to the next. To be read once is not enough: else one
+//! look at everything would fill the memory with everything.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+/// What is held of one object, of whatever type.
+#[doc(hidden)]
+pub trait Hold {
+    /// Somebody reads the object. Returns whether it is read so often that it should be held.
+    fn read(&self) -> bool;
+
+    /// Holds `object`, until it [rests](Self::rest).
+    fn hold(&self, object: Arc<dyn Any + Send + Sync>);
+
+    /// Nobody works on it. It is held on only if it is read often.
+    fn rest(&self);
+
+    /// Another while is over: what was not read in it is not held any more, and is given back,
+    /// to be dropped.
+    fn sweep(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+
+    /// How often it was read in this while.
+    fn reads(&self) -> u8;
+
+    /// It is a later state of an object that was read `reads` times. Returns whether that is so
+    /// often that it should be held.
+    fn follow(&self, reads: u8) -> bool;
+
+    /// Whether it was decoded in vain.
+    fn has_failed(&self) -> bool;
+}
+
+/// What is held of one `K`.
+pub(crate) struct Held<K>(Mutex<State<K>>);
+
+struct State<K> {
+    object: Option<Arc<K>>,
+    reads: u8,
+    failed: bool,
+}
+
+// === impl Held ===
+
+impl<K> Held<K> {
+    /// So many reads in one while are often.
+    const OFTEN: u8 = 2;
+
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(State {
+            object: None,
+            reads: 0,
+            failed: false,
+        }))
+    }
+
+    pub(crate) fn get(&self) -> Option<Arc<K>> {
+        self.0.lock().object.clone()
+    }
+
+    /// It was decoded in vain.
+    pub(crate) fn fail(&self) {
+        self.0.lock().failed = true;
+    }
+}
+
+impl<K: Send + Sync + 'static> Hold for Held<K> {
+    fn read(&self) -> bool {
+        let mut state = self.0.lock();
+        state.reads = state.reads.saturating_add(1);
+        state.reads >= Self::OFTEN
+    }
+
+    fn hold(&self, object: Arc<dyn Any + Send + Sync>) {
+        if let Ok(object) = object.downcast() {
+            let before = self.0.lock().object.replace(object);
+            // Dropped where nothing is locked.
+            drop(before);
+        }
+    }
+
+    fn rest(&self) {
+        let mut state = self.0.lock();
+        if state.reads < Self::OFTEN {
+            let object = state.object.take();
+            drop(state);
+            drop(object);
+        }
+    }
+
+    fn sweep(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let mut state = self.0.lock();
+        let unread = std::mem::take(&mut state.reads) == 0;
+        let object = if unread { state.object.take() } else { None };
+        Some(object?)
+    }
+
+    fn reads(&self) -> u8 {
+        self.0.lock().reads
+    }
+
+    fn follow(&self, reads: u8) -> bool {
+        self.0.lock().reads = reads;
+        reads >= Self::OFTEN
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.lock().failed
+    }
+}
+
+impl<K> fmt::Debug for Held<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}

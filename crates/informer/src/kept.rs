@@ -1,0 +1,245 @@
+//! An object as the store keeps it: decoded, or as JSON until somebody looks.
+
+use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
+
+use kube::api::ObjectMeta;
+
+use crate::{AnyObject, DecodeError, Named, ObjectKey, Stored};
+
+/// A `K` as the store keeps it: as it is, or as the JSON that it came in, which is decoded
+/// when somebody looks.
+///
+/// # Contract
+///
+/// *Promised.* It knows its name, uid and version without decoding anything. What came
+/// through a [`ListWatch`](crate::ListWatch) has decoded once before anybody sees it.
+///
+/// *Asked.* That `K` decodes from the same JSON each time, as every derived `Deserialize`
+/// does.
+///
+/// Cloning one clones no object. `K` may be unsized, as in [`Event`](crate::Event).
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_informer::{Kept, Named as _};
+///
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("web".into());
+/// let kept = Kept::from(Arc::new(map));
+///
+/// assert_eq!(kept.name(), "web");
+/// assert!(kept.metadata().labels.is_none());
+/// assert_eq!(kept.get()?.data, None);
+/// # Ok::<(), windlass_informer::DecodeError>(())
+/// ```
+pub struct Kept<K: ?Sized> {
+    object: Arc<dyn AnyObject>,
+    of: PhantomData<fn() -> Arc<K>>,
+}
+
+/// An object that has just come: as it will be kept, and decoded, for those who are told.
+///
+/// A source that has nothing but the object makes one with `From`.
+pub struct Fresh<K> {
+    pub(crate) kept: Kept<K>,
+
+    /// None where nobody is there to be told.
+    pub(crate) object: Option<Arc<K>>,
+
+    /// How long it was when it came, if that is known.
+    pub(crate) bytes: usize,
+}
+
+// === impl Kept ===
+
+impl<K: ?Sized> Kept<K> {
+    /// The object, which must be a `K` or decode to one, as code that works on many kinds at
+    /// once has it.
+    #[must_use]
+    pub fn any(object: Arc<dyn AnyObject>) -> Self {
+        Self {
+            object,
+            of: PhantomData,
+        }
+    }
+
+    /// The object, for code that works on many kinds at once.
+    #[must_use]
+    pub const fn as_any(&self) -> &Arc<dyn AnyObject> {
+        &self.object
+    }
+
+    /// The object, for code that works on many kinds at once.
+    #[must_use]
+    pub fn into_any(self) -> Arc<dyn AnyObject> {
+        self.object
+    }
+
+    /// The metadata. Costs nothing for an object that is decoded, and a part of its decoding
+    /// for one that is not.
+    #[must_use]
+    pub fn metadata(&self) -> Cow<'_, ObjectMeta> {
+        AnyObject::metadata(&*self.object)
+    }
+}
+
+impl<K: Any + Send + Sync> Kept<K> {
+    /// The object. Costs nothing for one that is decoded, or was not long ago.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it does not decode, though it did: see *Asked*.
+    pub fn get(&self) -> Result<Arc<K>, DecodeError> {
+        self.object.typed()?.ok_or_else(|| DecodeError::Kind {
+            expected: std::any::type_name::<K>().to_owned(),
+            found: "another type".to_owned(),
+        })
+    }
+
+    /// The object, for a reader of the store: who reads often what is not decoded finds it
+    /// decoded from then on.
+    pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {
+        let often = self.object.held().filter(|held| held.read());
+        let object = self.get()?;
+        if let Some(held) = often {
+            held.hold(Arc::clone(&object) as _);
+        }
+        Ok(object)
+    }
+
+    /// Says that somebody will work on it soon, as `object`, which it decodes to.
+    pub(crate) fn hold(&self, object: &Arc<K>) {
+        if let Some(held) = self.object.held() {
+            held.hold(Arc::clone(object) as _);
+        }
+    }
+
+    /// What was not read for a while is not held decoded any more, and is given back, to be
+    /// dropped.
+    pub(crate) fn sweep(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.object.held()?.sweep()
+    }
+}
+
+impl<K: Stored> From<Arc<K>> for Kept<K> {
+    fn from(object: Arc<K>) -> Self {
+        Self::any(object)
+    }
+}
+
+impl<K: ?Sized> Named for Kept<K> {
+    fn namespace(&self) -> Option<&str> {
+        self.object.namespace()
+    }
+
+    fn name(&self) -> &str {
+        self.object.name()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Named::uid(&*self.object)
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.object.resource_version()
+    }
+
+    fn key(&self) -> ObjectKey {
+        self.object.key()
+    }
+}
+
+impl<K: ?Sized> Clone for Kept<K> {
+    fn clone(&self) -> Self {
+        Self::any(Arc::clone(&self.object))
+    }
+}
+
+/// Shows who it is, and never what is in it, which may be secret.
+impl<K: ?Sized> fmt::Debug for Kept<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({})", self.key())
+    }
+}
+
+// === impl Fresh ===
+
+impl<K> Fresh<K> {
+    /// The same, for nobody but the store. What was decoded goes while it is in all caches, and
+    /// leaves its room to the next.
+    pub(crate) fn unheard(self) -> Self {
+        Self {
+            object: None,
+            ..self
+        }
+    }
+}
+
+impl<K: Stored> Fresh<K> {
+    /// The object, decoded: none if it does not decode, though it did.
+    pub(crate) fn get(&self) -> Option<Arc<K>> {
+        let object = self.object.clone();
+        object.or_else(|| decoded(&self.kept, Kept::get))
+    }
+
+    /// Says that this is a later state of `old`: if that was read often, this will be.
+    pub(crate) fn follow(&self, old: &Kept<K>) {
+        let (now, before) = (self.kept.object.held(), old.object.held());
+        if let Some((held, before)) = now.zip(before)
+            && held.follow(before.reads())
+            && let Some(object) = &self.object
+        {
+            held.hold(Arc::clone(object) as _);
+        }
+    }
+}
+
+impl<K> From<Kept<K>> for Fresh<K> {
+    fn from(kept: Kept<K>) -> Self {
+        Self {
+            kept,
+            object: None,
+            bytes: 0,
+        }
+    }
+}
+
+impl<K: Stored> From<Arc<K>> for Fresh<K> {
+    fn from(object: Arc<K>) -> Self {
+        Self {
+            kept: Kept::from(Arc::clone(&object)),
+            object: Some(object),
+            bytes: 0,
+        }
+    }
+}
+
+impl<K: Stored> From<K> for Fresh<K> {
+    fn from(object: K) -> Self {
+        Self::from(Arc::new(object))
+    }
+}
+
+/// Shows who it is, and never what is in it, which may be secret.
+impl<K> fmt::Debug for Fresh<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fresh({})", self.kept.key())
+    }
+}
+
+/// What `kept` decodes to, as `look` finds it.
+pub(crate) fn decoded<K: Stored>(
+    kept: &Kept<K>,
+    look: impl FnOnce(&Kept<K>) -> Result<Arc<K>, DecodeError>,
+) -> Option<Arc<K>> {
+    let object = look(kept);
+    let object = object.inspect_err(|error| {
+        let key = kept.key();
+        tracing::error!(%key, %error, "an object that has decoded does not decode again");
+    });
+    object.ok()
+}

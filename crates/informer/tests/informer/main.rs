@@ -1,0 +1,11 @@
+//! An informer as its user sees it: what it is made of, how it lives, what it tells.
+
+// What there is.
+mod running;
+
+// An informer, from its parts to its words.
+mod parts;
+
+mod life;
+
+mod telling;

@@ -1,0 +1,157 @@
+//! What an informer is made of: where it lists, what it keeps, how that is found.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, ResourceExt as _, client::Body};
+use windlass_informer::{
+    Change, Changes, Index, Informer, ListWatch, ObjectKey, Scripted, Source, WatchError,
+};
+
+use crate::running::{config, run, told};
+
+/// Rows: GA-44, CK-16, CK-23, BO-08
+#[tokio::test(start_paused = true)]
+async fn the_store_and_its_indexes_can_be_read_by_anybody() {
+    let by_value = Index::new(|config: &ConfigMap| config.data.clone()?.remove("value"));
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).index(&by_value).build();
+    let store = informer.store();
+    let mut running = run(informer);
+    script
+        .list([config("a", "1"), config("b", "1"), config("c", "2")])
+        .await
+        .expect("runs");
+    told(&mut running.events, 4).await;
+    let found = |value: &str| {
+        let found = store.by(&by_value, value).expect("declared");
+        let mut names: Vec<_> = found.iter().map(|config| config.name_any()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(found("1"), ["a", "b"]);
+    assert_eq!(found("2"), ["c"]);
+    script.apply(config("b", "2")).await.expect("runs");
+    script.delete(config("c", "3")).await.expect("runs");
+    told(&mut running.events, 2).await;
+    assert_eq!(
+        (found("1"), found("2")),
+        (vec!["a".to_owned()], vec!["b".to_owned()])
+    );
+    assert!(found("3").is_empty());
+    assert!(store.contains(&ObjectKey::new("a")));
+    assert_eq!(store.len(), 2);
+
+    let undeclared = Index::new(|config: &ConfigMap| config.namespace());
+    let error = store.by(&undeclared, "shop").expect_err("not declared");
+    assert!(error.to_string().contains("Informer::builder"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_panics_files_nothing_and_stops_nobody() {
+    let fussy = Index::new(|config: &ConfigMap| {
+        assert_ne!(config.name_any(), "bad");
+        Some(config.name_any())
+    });
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).index(&fussy).build();
+    let store = informer.store();
+    let mut running = run(informer);
+    script
+        .list([config("bad", "1"), config("good", "1")])
+        .await
+        .expect("runs");
+    told(&mut running.events, 3).await;
+    assert!(store.by(&fussy, "bad").expect("declared").is_empty());
+    assert_eq!(store.by(&fussy, "good").expect("declared").len(), 1);
+    assert_eq!(store.len(), 2);
+}
+
+/// Any source of changes will do: a client of one's own lists and watches with its options.
+///
+/// Rows: GA-61
+#[tokio::test(start_paused = true)]
+async fn a_source_of_ones_own_is_as_good_as_an_api() {
+    struct Fixed(Vec<ConfigMap>);
+
+    impl Source<ConfigMap> for Fixed {
+        fn resource(&self) -> String {
+            "fixed".to_owned()
+        }
+
+        async fn run(self, changes: Changes<ConfigMap>) -> Result<(), WatchError> {
+            let mut list = vec![Change::ListStarted];
+            list.extend(
+                self.0
+                    .into_iter()
+                    .map(|object| Change::Applied(object.into())),
+            );
+            list.push(Change::ListEnded {
+                resource_version: None,
+            });
+            for change in list {
+                if changes.send(change).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut running = run(Informer::new(Fixed(vec![config("a", "1")])));
+    assert_eq!(running.informer.resource(), "fixed");
+    assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
+}
+
+/// No selector is no filter, and whoever lists sees one namespace if the `Api` does.
+///
+/// Rows: GA-04, GA-41, GA-47
+#[tokio::test(start_paused = true)]
+async fn an_informer_lists_what_its_api_reaches_and_filters_nothing_unasked() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let service = tower::service_fn({
+        let asked = Arc::clone(&asked);
+        move |request: Request<Body>| {
+            asked
+                .lock()
+                .expect("no panic")
+                .push(request.uri().to_string());
+            async {
+                std::future::pending::<()>().await;
+                Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
+            }
+        }
+    });
+    let client = Client::new(service, "default");
+    let all = run(Informer::new(Api::<ConfigMap>::all(client.clone())));
+    assert_eq!(all.informer.resource(), "configmaps");
+    let one = run(Informer::new(Api::<ConfigMap>::namespaced(
+        client.clone(),
+        "shop",
+    )));
+    let web = ListWatch::new(Api::<ConfigMap>::all(client))
+        .labels("app=web")
+        .expect("a selector");
+    let web = run(Informer::new(web));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let mut asked = asked.lock().expect("no panic").clone();
+    asked.sort();
+    assert!(
+        asked[0].starts_with("/api/v1/configmaps?labelSelector=app%3Dweb&"),
+        "{asked:?}"
+    );
+    assert!(
+        asked[1].starts_with("/api/v1/configmaps?watch=true"),
+        "{asked:?}"
+    );
+    assert!(!asked[1].contains("Selector"), "{asked:?}");
+    assert!(
+        asked[2].starts_with("/api/v1/namespaces/shop/configmaps?watch=true"),
+        "{asked:?}"
+    );
+    drop((one, web));
+}

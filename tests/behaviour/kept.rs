@@ -1,0 +1,82 @@
+//! Stores that keep JSON, and are read as if they kept objects.
+
+use std::{
+    convert::Infallible,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+use windlass::{Informer, InformerController, Named as _, ObjectKey, Outcome, Request};
+
+use crate::{
+    kinds::{config, value},
+    running::Running,
+    watched::{Watched, quick},
+};
+
+on_both_servers! {
+    /// Rows: BO-45
+    async fn what_the_store_is_asked_for_is_what_the_server_has(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        let mut object = config("a", "\u{e9}\n\"1\"");
+        object.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+        others.create(&PostParams::default(), &object).await.expect("new");
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
+        assert_eq!(watched.first_list().await, ["added a"]);
+        let key = ObjectKey::new("a").within(cluster.namespace());
+        let store = watched.informer.store();
+        for round in 0..4 {
+            let mut whole = others.get("a").await.expect("there");
+            whole.metadata.managed_fields = None;
+            let kept = store.kept(&key).expect("there");
+            assert_eq!(kept.resource_version(), whole.metadata.resource_version.as_deref());
+            assert_eq!(kept.metadata().into_owned(), whole.metadata);
+            assert_eq!(*store.get(&key).expect("there"), whole);
+            assert_eq!(*store.list()[0], whole);
+            let patch = json!({ "data": { "value": format!("{round}") } });
+            others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
+            assert_eq!(watched.next().await, "updated a");
+        }
+        watched.stop().await;
+    }
+
+    /// A controller may owe a call to every object that there is, as those do that ask to be
+    /// called again every few minutes.
+    ///
+    /// Rows: BO-45
+    async fn a_call_that_is_owed_holds_no_decoded_object(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        let one = NonZeroUsize::new(1).expect("not zero");
+        let controller = InformerController::builder().concurrency(one).build();
+        let controller = controller.expect("a good name");
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await));
+        controller.add_informer("configs", &informer).expect("new");
+        let (tell, mut told) = mpsc::channel(64);
+        let earlier: Arc<Mutex<Vec<Weak<ConfigMap>>>> = Arc::default();
+        controller
+            .add_reconciler("configs", move |request: Request<ConfigMap>| {
+                let mut earlier = earlier.lock().expect("nobody panics here");
+                let held = earlier.iter().filter(|it| it.strong_count() > 0).count();
+                earlier.push(Arc::downgrade(request.object()));
+                let said = (value(request.object()).to_owned(), earlier.len() - 1, held);
+                let tell = tell.clone();
+                async move {
+                    tell.send(said).await.expect("somebody listens");
+                    Ok::<_, Infallible>(Outcome::requeue_after(Duration::from_secs(3600)))
+                }
+            })
+            .expect("a reconciler of config maps");
+        let running = Running::start(&controller);
+        for (earlier, name) in ["a", "b", "c"].into_iter().enumerate() {
+            others.create(&PostParams::default(), &config(name, name)).await.expect("new");
+            let said = told.recv().await.expect("it runs");
+            assert_eq!(said, (name.to_owned(), earlier, 0), "of each: a value, how many, and held");
+        }
+        running.stop().await.expect("nothing went wrong for good");
+    }
+}

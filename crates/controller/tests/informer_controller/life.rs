@@ -1,8 +1,16 @@
 //! How a controller begins, runs and ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::{sync::Notify, task::yield_now};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{BuildError, InformerController, Outcome, Request, RunError};
 use windlass_informer::{HealthState, Informer, Source, WatchError};
@@ -138,6 +146,48 @@ async fn dropping_the_run_drops_the_calls_in_progress() {
 }
 
 /// Two controllers can be told by one informer; whoever comes first runs it.
+#[tokio::test(start_paused = true)]
+async fn handlers_that_never_wait_let_others_go_first_all_the_same() {
+    /// Many times more than a worker does at a stretch.
+    const OBJECTS: usize = 2_000;
+    let of = |number| NonZeroUsize::new(number).expect("not zero");
+    let rig = Rig::new(
+        InformerController::builder()
+            .concurrency(of(1))
+            .queue(of(OBJECTS)),
+    );
+    let (calls, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (called, opened) = (Arc::clone(&calls), Arc::clone(&gate));
+    rig.reconcile(move |_: Request<ConfigMap>| {
+        let (called, opened) = (Arc::clone(&called), Arc::clone(&opened));
+        async move {
+            // The first call waits until all the others do.
+            if called.fetch_add(1, Ordering::Relaxed) == 0 {
+                opened.notified().await;
+            }
+            Ok::<_, Refused>(Outcome::done())
+        }
+    });
+    let running = rig.start();
+    let objects = (0..OBJECTS).map(|at| config(&format!("web-{at}"), 1));
+    running.rig.script.list(objects).await.expect("it runs");
+    settle().await;
+
+    gate.notify_one();
+    // A task among others.
+    let look = tokio::spawn(async move {
+        let mut looks = 0;
+        while calls.load(Ordering::Relaxed) < OBJECTS {
+            looks += 1;
+            yield_now().await;
+        }
+        looks
+    });
+    let looks = look.await.expect("it does not panic");
+    assert!(looks > 10, "{looks} looks");
+    running.stop().await.expect("it stops");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_informer_can_be_shared_by_controllers() {
     let rig = Rig::new(InformerController::builder());

@@ -17,9 +17,10 @@ use crate::{
 /// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
 /// on [`get`](Self::get).
 ///
-/// Decoded, a `Pod` takes five times the memory of its JSON, and decoding is nine tenths of
-/// what an event costs. Of most objects a store is never asked for more than that they are
-/// there. A `Packed` knows its name, uid and version without decoding anything.
+/// By default a [`ListWatch`](crate::ListWatch) keeps JSON too, and decodes each object once,
+/// when it comes: nine tenths of what an event costs. Where most events are looked at by nobody,
+/// that can be saved as well, for the price that to look may fail. A `Packed` knows its name,
+/// uid and version without decoding anything.
 ///
 /// # Contract
 ///

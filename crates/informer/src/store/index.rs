@@ -22,8 +22,8 @@ use crate::ObjectKey;
 /// An index is declared when the informer is built, and kept current with each change. It
 /// is a value: whoever holds it may read by it, and nobody can name one that is not there.
 ///
-/// `values` should depend on the object alone. A panic in it files the object under nothing
-/// until its next change.
+/// It is asked once of each state of an object, and what it said is kept. A panic in it files
+/// the object under nothing until its next change.
 pub struct Index<K, V> {
     values: Arc<Values<K, V>>,
 }

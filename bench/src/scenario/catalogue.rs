@@ -161,18 +161,20 @@ impl Size {
             // As long again as its store takes, which is minutes, to show as much.
             without(&mut handled, Contender::GrafanaAppSdk);
         }
-        let read = Scenario {
-            contenders: vec![Contender::Windlass, Contender::Runtime],
-            numbers: self.of(&[
-                Number::FIRST_READ,
-                Number::SECOND_READ,
-                Number::LATER_READ,
-                Number::SETTLED,
-            ]),
-            ..self.base("P1-read", kind, self.few(), Task::Read)
-        };
         let sync = self.base("P1", kind, count, Task::Sync);
-        let mut all = vec![sync, streaming, handled, read];
+        let mut all = vec![sync, streaming, handled];
+        if kind == Kind::Pod {
+            all.push(Scenario {
+                contenders: vec![Contender::Windlass, Contender::Runtime],
+                numbers: self.of(&[
+                    Number::FIRST_READ,
+                    Number::SECOND_READ,
+                    Number::LATER_READ,
+                    Number::SETTLED,
+                ]),
+                ..self.base("P1-read", kind, self.few(), Task::Read)
+            });
+        }
         if !self.quick {
             all.push(self.base("P1", kind, 1_000, Task::Sync));
         }

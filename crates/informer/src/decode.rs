@@ -132,7 +132,16 @@ where
     /// Reads the whole object.
     pub(crate) fn object(&self, json: &[u8]) -> Result<K, DecodeError> {
         let text = utf8(json)?;
-        let mut reader = self.trim.reader(text);
+        self.read(text, self.trim.reader(text))
+    }
+
+    /// Reads the whole object out of what is kept of it, in which nothing is to be dropped.
+    pub(crate) fn kept(&self, pruned: &Pruned) -> Result<K, DecodeError> {
+        let text = pruned.json();
+        self.read(text, Reader::new(text, None))
+    }
+
+    fn read<'a>(&'a self, text: &'a str, mut reader: Reader<'a>) -> Result<K, DecodeError> {
         let object = K::deserialize(self.types.whole(&mut reader))
             .and_then(|object| reader.end().map(|()| object));
         object.map_err(|problem| self.explain(text, problem))

@@ -90,6 +90,11 @@ impl<K> Packed<K> {
 }
 
 impl<K: Resource + DeserializeOwned> Packed<K> {
+    /// The object, decoded now.
+    pub(crate) fn decode(&self) -> Result<K, DecodeError> {
+        self.decoder.kept(&self.pruned)
+    }
+
     /// The object, decoded, unless it was decoded not long ago.
     ///
     /// # Errors
@@ -99,8 +104,7 @@ impl<K: Resource + DeserializeOwned> Packed<K> {
         if let Some(object) = self.known() {
             return Ok(object);
         }
-        let object = self.decoder.object(self.json().as_bytes());
-        let object = Arc::new(object.inspect_err(|_| self.held.fail())?);
+        let object = Arc::new(self.decode().inspect_err(|_| self.held.fail())?);
         self.decoder.recent.put(self.number, Arc::clone(&object));
         Ok(object)
     }

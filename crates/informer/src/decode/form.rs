@@ -64,9 +64,9 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
             return Ok(Fresh::from(named(decoder.object(raw.json)?)?));
         }
         let packed = Packed::new(decoder.pruned(raw)?, Arc::clone(decoder));
-        let object = decoder.object(packed.json().as_bytes());
         // Where it is wrong is a place in what came, and not in what is kept.
-        let object = object.map_err(|error| decoder.object(raw.json).err().unwrap_or(error))?;
+        let explain = |error| decoder.object(raw.json).err().unwrap_or(error);
+        let object = packed.decode().map_err(explain)?;
         Ok(Fresh {
             object: Some(named(object)?),
             kept: Kept::any(Arc::new(packed)),

@@ -207,7 +207,7 @@ impl<K> Told<K> {
 impl<K: Stored> Told<K> {
     /// What happened, for code that works on many kinds at once: about objects as the store
     /// keeps them. What is decoded already is held until somebody says that it may
-    /// [rest](AnyObject::rest).
+    /// `rest` ([`AnyObject`]).
     #[must_use]
     pub fn into_any(self) -> Event<dyn AnyObject> {
         let Self { event, kept, .. } = self;

@@ -172,7 +172,7 @@ impl Size {
                     Number::LATER_READ,
                     Number::SETTLED,
                 ]),
-                ..self.base("P1-read", kind, self.few(), Task::Read)
+                ..self.base("read", kind, self.few(), Task::Read)
             });
         }
         if !self.quick {

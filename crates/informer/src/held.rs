@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 /// What is held of one object, of whatever type.
 #[doc(hidden)]
 pub trait Hold {
-    /// Somebody reads the object. Returns whether it is read so often that it should be held.
-    fn read(&self) -> bool;
+    /// Somebody reads the object. Returns what is held, and whether it is read so often that it
+    /// should be.
+    fn read(&self) -> (Option<Arc<dyn Any + Send + Sync>>, bool);
 
     /// Holds `object`, until it [rests](Self::rest).
     fn hold(&self, object: Arc<dyn Any + Send + Sync>);
@@ -70,10 +71,11 @@ impl<K> Held<K> {
 }
 
 impl<K: Send + Sync + 'static> Hold for Held<K> {
-    fn read(&self) -> bool {
+    fn read(&self) -> (Option<Arc<dyn Any + Send + Sync>>, bool) {
         let mut state = self.0.lock();
         state.reads = state.reads.saturating_add(1);
-        state.reads >= Self::OFTEN
+        let object = state.object.clone();
+        (object.map(|object| object as _), state.reads >= Self::OFTEN)
     }
 
     fn hold(&self, object: Arc<dyn Any + Send + Sync>) {

@@ -103,9 +103,15 @@ impl<K: Any + Send + Sync> Kept<K> {
     /// The object, for a reader of the store: who reads often what is not decoded finds it
     /// decoded from then on.
     pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {
-        let often = self.object.held().filter(|held| held.read());
+        let Some(held) = self.object.held() else {
+            return self.get();
+        };
+        let (object, often) = held.read();
+        if let Some(Ok(object)) = object.map(Arc::downcast) {
+            return Ok(object);
+        }
         let object = self.get()?;
-        if let Some(held) = often {
+        if often {
             held.hold(Arc::clone(&object) as _);
         }
         Ok(object)

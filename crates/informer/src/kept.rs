@@ -100,6 +100,23 @@ impl<K: Any + Send + Sync> Kept<K> {
         })
     }
 
+    /// The object, and how it is kept if that is another form; none if it does not decode,
+    /// though it did.
+    pub(crate) fn open(self) -> Option<(Arc<K>, Option<Self>)>
+    where
+        K: Stored,
+    {
+        if self.object.held().is_some() {
+            return Some((decoded(&self, Self::get)?, Some(self)));
+        }
+        Some((self.object.into_typed().ok()??, None))
+    }
+
+    /// The same, if it is another form than the object itself.
+    pub(crate) fn other_form(self) -> Option<Self> {
+        self.object.held().is_some().then_some(self)
+    }
+
     /// The object, for a reader of the store: who reads often what is not decoded finds it
     /// decoded from then on.
     pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {

@@ -57,6 +57,6 @@ pub use crate::{
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
     stored::{Named, Stored},
-    subscription::{Recall, Subscription, Told},
+    subscription::{AnyTold, Recall, Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

@@ -68,12 +68,20 @@ impl dyn AnyObject {
     ///
     /// [`DecodeError`] if it is kept in another form, and does not decode.
     pub fn typed<K: Any + Send + Sync>(self: &Arc<Self>) -> Result<Option<Arc<K>>, DecodeError> {
-        let any: &dyn Any = &**self;
-        let object: Arc<dyn Any + Send + Sync> = if any.is::<K>() {
-            Arc::clone(self) as _
-        } else {
-            Arc::clone(self).decoded()?
-        };
+        Arc::clone(self).into_typed()
+    }
+
+    /// The object as a `K`, if it is one, as [`typed`](Self::typed); nothing is counted for one
+    /// that is decoded.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    pub fn into_typed<K: Any + Send + Sync>(
+        self: Arc<Self>,
+    ) -> Result<Option<Arc<K>>, DecodeError> {
+        let any: &dyn Any = &*self;
+        let object: Arc<dyn Any + Send + Sync> = if any.is::<K>() { self } else { self.decoded()? };
         Ok(object.downcast().ok())
     }
 

@@ -53,8 +53,21 @@ pub struct Told<K> {
     pub span: Span,
     /// Whether this subscription asked for it, through its [`Recall`].
     pub recalled: bool,
-    /// How the store keeps the object.
+    /// How the store keeps the object, if that is another form.
     kept: Option<Kept<K>>,
+}
+
+/// An event as code carries it that works on many kinds at once.
+#[non_exhaustive]
+pub struct AnyTold {
+    /// Which object it happened to; none for [`Synced`](Event::Synced).
+    pub key: Option<ObjectKey>,
+    /// What happened, to an object in the form in which the store keeps it.
+    pub event: Event<dyn AnyObject>,
+    /// The span `informer-event-*`.
+    pub span: Span,
+    /// Whether this subscription asked for it, through its [`Recall`].
+    pub recalled: bool,
 }
 
 /// The other end of one subscription.
@@ -174,13 +187,18 @@ impl<K> fmt::Debug for Subscription<K> {
 
 impl<K> Told<K> {
     /// What happened to the object of `key`, which is kept as `kept`.
-    pub(crate) const fn about(key: ObjectKey, event: Event<K>, kept: Kept<K>, span: Span) -> Self {
+    pub(crate) const fn about(
+        key: ObjectKey,
+        event: Event<K>,
+        kept: Option<Kept<K>>,
+        span: Span,
+    ) -> Self {
         Self {
             key: Some(key),
             event,
             span,
             recalled: false,
-            kept: Some(kept),
+            kept,
         }
     }
 
@@ -205,19 +223,25 @@ impl<K> Told<K> {
 }
 
 impl<K: Stored> Told<K> {
-    /// What happened, for code that works on many kinds at once: about objects as the store
-    /// keeps them. What is decoded already is held until somebody says that it may
-    /// `rest` ([`AnyObject`]).
+    /// The same, for code that works on many kinds at once: about an object as the store keeps
+    /// it. What is decoded already is held until somebody says that it may `rest`
+    /// ([`AnyObject`]).
     #[must_use]
-    pub fn into_any(self) -> Event<dyn AnyObject> {
-        let Self { event, kept, .. } = self;
-        event.map(|object| match kept {
+    pub fn into_any(self) -> AnyTold {
+        let kept = self.kept;
+        let event = self.event.map(|object| match kept {
             Some(kept) => {
                 kept.hold(&object);
                 kept.into_any()
             }
             None => object,
-        })
+        });
+        AnyTold {
+            key: self.key,
+            event,
+            span: self.span,
+            recalled: self.recalled,
+        }
     }
 }
 
@@ -230,6 +254,15 @@ impl<K> Clone for Told<K> {
             recalled: self.recalled,
             kept: self.kept.clone(),
         }
+    }
+}
+
+impl fmt::Debug for AnyTold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyTold")
+            .field("key", &self.key)
+            .field("action", &self.event.action())
+            .finish_non_exhaustive()
     }
 }
 

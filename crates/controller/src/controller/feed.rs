@@ -14,8 +14,8 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
-    Stored, Told,
+    AnyTold, Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics,
+    ObjectKey, Stored, Told,
 };
 
 use super::{
@@ -198,13 +198,18 @@ impl<K: Stored> Way<'_, K> {
     /// What is told, as it is queued; none if it is about no object.
     fn begin(&self, told: Told<K>, rooms: &mut Rooms) -> Option<Coming> {
         let Self { feed, .. } = self;
-        if let Event::Synced = told.event {
+        let AnyTold {
+            key,
+            event,
+            span,
+            recalled,
+            ..
+        } = told.into_any();
+        if let Event::Synced = event {
             feed.synced.store(true, Ordering::Release);
         }
         // Without a key it is about no object.
-        let key = told.key.clone()?;
-        let (span, recalled) = (told.span.clone(), told.recalled);
-        let event = told.into_any();
+        let key = key?;
         let action = Action::of(&event)?;
         let class = match action {
             Action::Resynced if recalled => feed.woken.take(&key).unwrap_or(Class::Live),

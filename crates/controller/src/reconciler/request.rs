@@ -255,8 +255,8 @@ pub(crate) fn of_kind<K: Any + Send + Sync>(
     event: AnyEvent,
 ) -> Result<Option<Event<K>>, DecodeError> {
     Ok(match event {
-        Event::Added(object) => object.typed()?.map(Event::Added),
-        Event::Updated { old, new } => new.typed()?.map(|new| {
+        Event::Added(object) => object.into_typed()?.map(Event::Added),
+        Event::Updated { old, new } => new.into_typed()?.map(|new| {
             let old = old.into_any();
             if old.is_undecodable() {
                 return Event::Added(new);
@@ -265,10 +265,10 @@ pub(crate) fn of_kind<K: Any + Send + Sync>(
             Event::Updated { old, new }
         }),
         Event::Deleted { last, missed } => {
-            let last = last.typed()?;
+            let last = last.into_typed()?;
             last.map(|last| Event::Deleted { last, missed })
         }
-        Event::Resynced(object) => object.typed()?.map(Event::Resynced),
+        Event::Resynced(object) => object.into_typed()?.map(Event::Resynced),
         _ => None,
     })
 }

@@ -18,9 +18,8 @@ use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::Round};
 use crate::{
-    Event, Kept, Named as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
+    Event, Named as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
     health::HealthState,
-    kept::decoded,
     source::{Change, Changes},
     store::{Changed, Writer},
     subscription::Told,
@@ -284,7 +283,8 @@ impl<K: Stored> Run<'_, K> {
             // With the names that the store has, which are nobody else's to keep.
             let there = self.shared.store.entries().into_iter();
             let there = there.filter_map(|(key, kept)| {
-                let event = Event::Added(decoded(&kept, Kept::get)?);
+                let (object, kept) = kept.open()?;
+                let event = Event::Added(object);
                 let span = trace::event(&self.shared.resource, &event);
                 Some(Told::about(key, event, kept, span))
             });
@@ -394,8 +394,8 @@ impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
 
 /// The object of `key` as it is, told again, if it is there.
 fn again<K: Stored>(resource: &str, store: &Store<K>, key: &ObjectKey) -> Option<Told<K>> {
-    let kept = store.kept(key)?;
-    let event = Event::Resynced(decoded(&kept, Kept::get)?);
+    let (object, kept) = store.kept(key)?.open()?;
+    let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
     Some(Told::about(key.clone(), event, kept, span))
 }

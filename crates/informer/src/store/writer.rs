@@ -152,8 +152,15 @@ impl<K: Stored> Writer<K> {
 
 impl<K: Stored> News<K> {
     /// The event, for those who are told; none if its object has decoded and does not again.
-    pub(crate) fn told(self) -> Option<(ObjectKey, Event<K>, Kept<K>)> {
-        let object = self.object.get()?;
+    pub(crate) fn told(self) -> Option<(ObjectKey, Event<K>, Option<Kept<K>>)> {
+        let (object, kept) = match self.object {
+            Fresh {
+                object: Some(object),
+                kept,
+                ..
+            } => (object, kept.other_form()),
+            Fresh { kept, .. } => kept.open()?,
+        };
         let event = match self.what {
             What::Added => Event::Added(object),
             What::Updated { old } => Event::Updated { old, new: object },
@@ -162,7 +169,7 @@ impl<K: Stored> News<K> {
                 missed,
             },
         };
-        Some((self.key, event, self.object.kept))
+        Some((self.key, event, kept))
     }
 }
 

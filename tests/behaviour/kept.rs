@@ -1,6 +1,7 @@
 //! Stores that keep JSON, and are read as if they kept objects.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     num::NonZeroUsize,
     sync::{Arc, Mutex, Weak},
@@ -8,7 +9,11 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::{
+    Resource,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
+};
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{Informer, InformerController, Named as _, ObjectKey, Outcome, Request};
@@ -18,6 +23,34 @@ use crate::{
     running::Running,
     watched::{Watched, quick},
 };
+
+/// A `ConfigMap` whose value can be read once in this process, unless it is a number.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = ConfigMap)]
+struct Fickle {
+    metadata: ObjectMeta,
+    data: FickleData,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct FickleData {
+    #[serde(deserialize_with = "once")]
+    value: String,
+}
+
+fn once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    static READ: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let value = String::deserialize(deserializer)?;
+    let is_new = READ
+        .lock()
+        .expect("nobody panics here")
+        .insert(value.clone());
+    if is_new || value.parse::<u32>().is_ok() {
+        Ok(value)
+    } else {
+        Err(D::Error::custom("once is enough"))
+    }
+}
 
 on_both_servers! {
     /// Rows: BO-45
@@ -42,6 +75,29 @@ on_both_servers! {
             others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
             assert_eq!(watched.next().await, "updated a");
         }
+        watched.stop().await;
+    }
+
+    /// To decode from the same JSON each time is asked of a type. One that does not is not there
+    /// for whoever reads, and stops nobody.
+    async fn an_object_that_decodes_only_once_stops_nobody(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        for (name, value) in [("fickle", cluster.namespace()), ("steady", "1")] {
+            others.create(&PostParams::default(), &config(name, value)).await.expect("new");
+        }
+        let mut watched = Watched::start(quick(cluster.api::<Fickle>().await));
+        assert_eq!(watched.first_list().await, ["added fickle", "added steady"]);
+        let store = watched.informer.store();
+        let key = |name: &str| ObjectKey::new(name).within(cluster.namespace());
+        assert!(store.get(&key("fickle")).is_none());
+        assert_eq!(store.kept(&key("fickle")).expect("kept").name(), "fickle");
+        assert_eq!(store.get(&key("steady")).expect("there").data.value, "1");
+        assert_eq!((store.list().len(), store.len()), (1, 2));
+        for name in ["fickle", "steady"] {
+            others.delete(name, &DeleteParams::default()).await.expect("there");
+        }
+        assert_eq!(watched.next().await, "deleted steady");
+        assert!(store.is_empty());
         watched.stop().await;
     }
 

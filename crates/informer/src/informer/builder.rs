@@ -60,7 +60,7 @@ impl<K: Stored> InformerBuilder<K> {
     }
 
     /// Tells each object again once in `period`, spread over it, as
-    /// [`Resynced`](crate::Event::Resynced). The default is never.
+    /// [`Resynced`](crate::Event::Resynced), decoded for that if it is not. The default is never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = (!period.is_zero()).then_some(period);
         self

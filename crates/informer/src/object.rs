@@ -71,7 +71,7 @@ impl dyn AnyObject {
         Arc::clone(self).into_typed()
     }
 
-    /// The object as a `K`, if it is one, as [`typed`](Self::typed); nothing is counted for one
+    /// The object as a `K`, if it is one, as `typed` has it; nothing is counted for one
     /// that is decoded.
     ///
     /// # Errors

@@ -137,6 +137,7 @@ async fn an_informer_lists_what_its_api_reaches_and_filters_nothing_unasked() {
         .labels("app=web")
         .expect("a selector");
     let web = run(Informer::new(web));
+    // On paused time: the clock moves when nothing else can, so all have asked by then.
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut asked = asked.lock().expect("no panic").clone();
     asked.sort();

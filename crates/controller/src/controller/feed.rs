@@ -14,8 +14,8 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    AnyTold, Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics,
-    ObjectKey, Stored, Told,
+    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, ObjectKey,
+    Stored, Told,
 };
 
 use super::{
@@ -137,19 +137,7 @@ impl<K: Stored> Feed for Typed<K> {
         self: Arc<Self>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), InformerError>> {
-        async move {
-            match self.informer.run(stop).await {
-                // Somebody else runs it, and we are told all the same; unless it has ended, and
-                // nobody is told anything any more.
-                Err(InformerError::AlreadyRan { .. })
-                    if !matches!(self.informer.health().state, HealthState::Stopped) =>
-                {
-                    Ok(())
-                }
-                ended => ended,
-            }
-        }
-        .boxed()
+        self.informer.run(stop).boxed()
     }
 
     fn pump(

@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tracing::Span;
-use windlass_informer::{ObjectKey, Recall};
+use windlass_informer::{ObjectKey, ResyncHandle};
 
 use super::{Shared, report::ErrorReport};
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Woken {
     /// None until the informer is listened to: then everything will be told.
-    recall: OnceLock<Recall>,
+    recall: OnceLock<ResyncHandle>,
     /// How urgent each is. Keys of objects that are there, until they are told.
     classes: Mutex<HashMap<ObjectKey, Class>>,
 }
@@ -92,7 +92,7 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
 
 impl Woken {
     /// From now on `recall` is asked.
-    pub(super) fn listen(&self, recall: Recall) {
+    pub(super) fn listen(&self, recall: ResyncHandle) {
         // A feed is pumped once.
         _ = self.recall.set(recall);
     }

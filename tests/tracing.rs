@@ -351,7 +351,7 @@ where
         let (controller, stop) = (controller.clone(), stop.clone());
         async move { controller.run(stop).await }
     });
-    informer.synced().await;
+    informer.synced().await.expect("it runs");
 
     let created = api.create(&PostParams::default(), &config(name)).await;
     let created = created.expect("it is new");

@@ -225,7 +225,7 @@ async fn w34_an_object_is_decoded_once_and_never_copied() {
         let (informer, stop) = (informer.clone(), stop.clone());
         tokio::spawn(async move { informer.run(stop).await })
     };
-    informer.synced().await;
+    informer.synced().await.expect("it runs");
     assert_eq!(DECODED.load(Ordering::SeqCst), 5, "the list");
 
     let patch = Patch::Merge(json!({ "spec": { "size": 100 } }));

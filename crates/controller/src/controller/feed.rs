@@ -280,9 +280,10 @@ impl<K: Stored> Enqueuer<'_, K> {
             event,
             span,
             recalled,
+            from_list,
             ..
         } = told;
-        let (from_list, epoch) = (!synced, 0);
+        let epoch = 0;
         // Without a key it is about no object.
         let key = key?;
         let action = Action::of(&event)?;

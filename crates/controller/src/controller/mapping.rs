@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tracing::Span;
-use windlass_informer::{ObjectKey, Recall};
+use windlass_informer::{ObjectKey, ResyncHandle};
 
 use super::{Shared, report::ErrorReport};
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct TriggeredKeys {
     /// None until the controller is subscribed, which shows it every object anyway.
-    recall: OnceLock<Recall>,
+    recall: OnceLock<ResyncHandle>,
     /// The priority of each resync, until it comes. Only of objects that are in the store.
     priorities: Mutex<HashMap<ObjectKey, Priority>>,
 }
@@ -97,7 +97,7 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
 
 impl TriggeredKeys {
     /// Requests resyncs from `recall` from now on.
-    pub(super) fn listen(&self, recall: Recall) {
+    pub(super) fn listen(&self, recall: ResyncHandle) {
         // A feed is pumped once.
         _ = self.recall.set(recall);
     }

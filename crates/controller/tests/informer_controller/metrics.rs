@@ -128,6 +128,7 @@ async fn gauges_come_back_to_zero() {
 async fn panics_and_requeues_are_counted_as_such() {
     let rig = Rig::new(
         InformerController::builder()
+            .name("informer-controller")
             .on_error(|_| {})
             .retry_policy(NeverRetry),
     );

@@ -171,6 +171,10 @@ impl<K: Stored> Run<'_, K> {
     async fn change(&mut self, change: Change<K>) -> Result<(), Stop> {
         let shared = self.shared;
         match change {
+            Change::HistoryWentBack => {
+                self.writer.go_back();
+                Ok(())
+            }
             Change::ListStarted => {
                 self.writer.begin();
                 shared.pulse.send_modify(|pulse| {

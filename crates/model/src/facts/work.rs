@@ -1,0 +1,263 @@
+//! What one handler was called for, for one object.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Sighted;
+use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
+
+/// What one handler was called for, for one object, in one process.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// The object of the last call.
+    pub(crate) last: Option<Arc<Snapshot>>,
+    /// Whether the last call was a retry, so that events that came before it may still come.
+    pub(crate) was_retry: bool,
+    /// The newest version that it was given as an event.
+    pub(crate) event: Option<Version>,
+    /// Since which entry it works on the object: its first call after nothing or a delete.
+    pub(crate) since: Option<usize>,
+    /// When the informers had lost the object, as of the last `Deleted`.
+    pub(crate) closed: Option<usize>,
+    /// Whether the last `Deleted` has succeeded.
+    pub(crate) deleted: bool,
+    /// The newest version for which a call succeeded, since `since`.
+    pub(crate) succeeded: Option<Version>,
+    /// The newest version for which the policy gave up.
+    pub(crate) exhausted: Option<Version>,
+    /// The calls that are to be made again.
+    pub(crate) pending: Vec<Pending>,
+    /// How many calls failed since the count began, and the object as it was then.
+    pub(crate) failures: u32,
+    pub(crate) counted: Option<Arc<Snapshot>>,
+    /// The state that the last call left.
+    pub(crate) state: Option<u64>,
+    /// Whether its clean-up has succeeded: only for wrapped handlers.
+    pub(crate) cleaned: bool,
+}
+
+/// A call that is to be made again.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) action: Action,
+    pub(crate) failed: bool,
+    pub(crate) object: Arc<Snapshot>,
+    pub(crate) old: Option<Arc<Snapshot>>,
+    pub(crate) state: Option<u64>,
+    /// Not before this time.
+    pub(crate) due: Duration,
+    /// Whether it may have been removed by a policy.
+    pub(crate) uncertain: bool,
+}
+
+/// Why a call can have been made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// The informers showed something that the handler was not called for.
+    pub(crate) event: bool,
+    /// A call was to be made again, and it is time.
+    pub(crate) due: bool,
+    /// A call was to be made again later, and something urgent has happened.
+    pub(crate) urgent: bool,
+    /// The object was shown again.
+    pub(crate) resync: bool,
+}
+
+// === impl Work ===
+
+impl Work {
+    /// Why `began` can have been called now.
+    pub(crate) fn cause(&self, began: &Began, sighted: Option<&Sighted>, now: Duration) -> Cause {
+        let Began { action, object, .. } = began;
+        let event = match action {
+            Action::Created => self.since.is_none(),
+            Action::Updated => self.event.is_none_or(|event| object.version > event),
+            Action::Deleted => {
+                let since = self.since.or(self.closed).unwrap_or_default();
+                (self.since.is_some() || self.closed.is_none())
+                    && sighted.is_none_or(|it| it.absent_after(since).is_some())
+            }
+            Action::Resynced => false,
+        };
+        let fits = |pending: &&Pending| match (pending.action, action) {
+            (Action::Deleted, action) => *action == Action::Deleted,
+            (_, Action::Deleted) => false,
+            // A newer event may have taken its place.
+            _ => true,
+        };
+        let pending = || self.pending.iter().filter(fits);
+        Cause {
+            event,
+            due: pending().any(|it| it.due <= now),
+            urgent: pending().any(|it| it.failed && object.is_urgent_after(&it.object)),
+            resync: *action == Action::Resynced && sighted.is_some_and(|it| it.resynced.is_some()),
+        }
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        began: &Began,
+        sighted: Option<&Sighted>,
+        settings: &Settings,
+        now: Duration,
+        at: usize,
+    ) {
+        let cause = self.cause(began, sighted, now);
+        let Began { action, object, .. } = began;
+        if *action == Action::Deleted {
+            if let Some(since) = self.since.take() {
+                self.closed = sighted.and_then(|it| it.absent_after(since)).or(Some(at));
+            } else if self.closed.is_none() {
+                let first = sighted.and_then(|it| it.absent_after(0));
+                self.closed = first.or(Some(at));
+            }
+            self.deleted = false;
+            self.pending
+                .retain(|it| it.action == Action::Deleted && !cause.due);
+        } else {
+            if self.since.is_none() {
+                self.since = Some(at);
+                self.succeeded = None;
+                self.event = None;
+            }
+            if cause.event {
+                self.dequeue(began, settings);
+            }
+            if !cause.event {
+                self.take_due(began, now);
+            }
+        }
+        if cause.event {
+            self.event = Some(object.version);
+        }
+        self.was_retry = !cause.event;
+        if self
+            .last
+            .as_ref()
+            .is_none_or(|last| object.version >= last.version)
+        {
+            self.last = Some(Arc::clone(object));
+        }
+    }
+
+    /// Removes what the policy removes at a new event.
+    fn dequeue(&mut self, began: &Began, settings: &Settings) {
+        let (action, object) = (began.action, &began.object);
+        self.pending.retain_mut(|it| {
+            let is_newer = it.action == action && it.object.generation != object.generation;
+            it.action == Action::Deleted
+                || match settings.dequeue {
+                    Dequeue::Always => false,
+                    Dequeue::Never => {
+                        // An urgent event may have run it.
+                        it.uncertain |= it.failed;
+                        true
+                    }
+                    Dequeue::Opinionated => {
+                        it.uncertain |= it.failed;
+                        !is_newer
+                    }
+                    Dequeue::Other => {
+                        it.uncertain = true;
+                        true
+                    }
+                }
+        });
+    }
+
+    /// Removes the pending call that this one is.
+    fn take_due(&mut self, began: &Began, now: Duration) {
+        let fits = |it: &Pending| it.action != Action::Deleted;
+        let exact = |it: &Pending| fits(it) && it.action == began.action && it.due <= now;
+        let at = (self.pending.iter().position(exact))
+            .or_else(|| (self.pending.iter()).position(|it| fits(it) && it.due <= now))
+            .or_else(|| self.pending.iter().position(fits));
+        if let Some(at) = at {
+            self.pending.remove(at);
+        }
+    }
+
+    pub(super) fn end(
+        &mut self,
+        began: &Began,
+        outcome: &Outcome,
+        settings: &Settings,
+        now: Duration,
+        taken: Duration,
+    ) {
+        let done = |work: &mut Self| {
+            if began.action == Action::Deleted {
+                work.deleted = true;
+            } else {
+                work.succeeded = work.succeeded.max(Some(began.object.version));
+            }
+            if !work.pending.iter().any(|it| it.failed) {
+                work.failures = 0;
+                work.counted = None;
+            }
+        };
+        match outcome {
+            Outcome::Done => {
+                done(self);
+                self.cleaned |= began.action == Action::Deleted;
+                self.state = None;
+            }
+            Outcome::Requeue { after, state } => {
+                done(self);
+                if began.action == Action::Deleted {
+                    self.deleted = false;
+                }
+                self.state = *state;
+                self.push(began, false, now + *after);
+            }
+            Outcome::Failed { retry_after, state } => {
+                self.state = state.or(self.state);
+                self.fail(began, *retry_after, settings, now);
+            }
+            Outcome::Panicked => self.fail(began, None, settings, now),
+            Outcome::Dropped => {
+                if settings.timeout.is_some_and(|limit| taken >= limit) {
+                    self.fail(began, None, settings, now);
+                }
+            }
+        }
+    }
+
+    fn fail(
+        &mut self,
+        began: &Began,
+        retry_after: Option<Duration>,
+        settings: &Settings,
+        now: Duration,
+    ) {
+        let attempt = began.request.map_or(self.failures, |it| it.attempt);
+        let counted = self
+            .counted
+            .get_or_insert_with(|| Arc::clone(&began.object));
+        if began.object.is_urgent_after(counted) {
+            *counted = Arc::clone(&began.object);
+            self.failures = 0;
+        }
+        let Some((shortest, _)) = settings.retry.delays(attempt) else {
+            self.failures = 0;
+            self.counted = None;
+            self.exhausted = self.exhausted.max(Some(began.object.version));
+            return;
+        };
+        self.failures += 1;
+        self.push(began, true, now + retry_after.unwrap_or(shortest));
+    }
+
+    fn push(&mut self, began: &Began, failed: bool, due: Duration) {
+        let same = |it: &Pending| it.failed == failed && (!failed || it.action == began.action);
+        self.pending.retain(|it| !same(it));
+        self.pending.push(Pending {
+            action: began.action,
+            failed,
+            object: Arc::clone(&began.object),
+            old: began.old.clone(),
+            state: self.state,
+            due,
+            uncertain: false,
+        });
+    }
+}

@@ -67,23 +67,18 @@ impl Checker {
         }
     }
 
-    /// Reads one entry. Returns its number, from 0 on.
-    ///
-    /// # Errors
-    ///
-    /// [`Violation`] of the first rule that the entry breaks.
-    pub fn observe(&mut self, record: Record) -> Result<usize, Box<Violation>> {
+    /// Reads one entry. Returns the rules that it breaks, one violation for each.
+    pub fn observe(&mut self, record: Record) -> Vec<Violation> {
         self.facts.at = self.log.len();
         self.facts.now = record.at;
         self.log.push(record);
         let record = &self.log[self.facts.at];
-        for checked in RULES.iter().flat_map(|it| it.iter()) {
-            if let Err(broken) = self.verdict(checked, &record.entry) {
-                return Err(Box::new(self.violation(checked, broken)));
-            }
-        }
+        let rules = RULES.iter().flat_map(|it| it.iter());
+        let broken = rules.filter_map(|it| Some((it, self.verdict(it, &record.entry).err()?)));
+        let violations = broken.map(|(checked, broken)| self.violation(checked, broken));
+        let violations = violations.collect();
         self.facts.note(record);
-        Ok(self.facts.at)
+        violations
     }
 
     fn verdict(&self, checked: &Checked, entry: &Entry) -> Result<(), Broken> {
@@ -148,6 +143,24 @@ pub fn check(
     log: impl IntoIterator<Item = Record>,
 ) -> Result<(), Box<Violation>> {
     let mut checker = Checker::new(settings);
-    log.into_iter()
-        .try_for_each(|record| checker.observe(record).map(drop))
+    for record in log {
+        if let Some(first) = checker.observe(record).into_iter().next() {
+            return Err(Box::new(first));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a whole log, and returns the first violation of each rule that it breaks.
+pub fn check_all(settings: Settings, log: impl IntoIterator<Item = Record>) -> Vec<Violation> {
+    let mut checker = Checker::new(settings);
+    let mut all: Vec<Violation> = Vec::new();
+    for record in log {
+        for violation in checker.observe(record) {
+            if all.iter().all(|it| it.rule != violation.rule) {
+                all.push(violation);
+            }
+        }
+    }
+    all
 }

@@ -13,7 +13,7 @@ mod work;
 
 pub(crate) use self::{
     server::OnServer,
-    sight::Sighted,
+    sight::{Absence, Moment, Sighted},
     work::Work,
 };
 
@@ -129,9 +129,10 @@ impl Facts {
                 self.informers.insert(*informer, showing);
             }
             Entry::InformerRemoved(informer) => {
+                let now = self.moment();
                 self.informers.remove(informer);
                 for sighted in self.sighted.values_mut() {
-                    sighted.forget(*informer, self.at);
+                    sighted.forget(*informer, now);
                 }
             }
             Entry::Synced(informer) => {
@@ -164,16 +165,21 @@ impl Facts {
         let Some(kind) = self.informers.get(&informer).map(|it| Arc::clone(&it.kind)) else {
             return;
         };
+        let now = self.moment();
         let uid = Arc::clone(&shown.object().uid);
         let sighted = (self.sighted.entry(uid)).or_insert_with(|| Sighted::new(kind, shown));
-        sighted.show(informer, shown, self.at);
+        sighted.show(informer, shown, now);
     }
 
     fn began(&mut self, began: &Began) {
         let key = (began.handler, Arc::clone(&began.object.uid));
         let sighted = self.sighted.get(&key.1);
         let work = self.work.entry(key).or_default();
-        work.begin(began, sighted, &self.settings, self.now, self.at);
+        let now = Moment {
+            at: self.at,
+            time: self.now,
+        };
+        work.begin(began, sighted, &self.settings, now);
         let open = Open {
             began: began.clone(),
             at: self.now,
@@ -193,6 +199,11 @@ impl Facts {
             let taken = self.now - open.at;
             work.end(&open.began, outcome, &self.settings, self.now, taken);
         }
+    }
+
+    fn moment(&self) -> Moment {
+        let (at, time) = (self.at, self.now);
+        Moment { at, time }
     }
 
     // --- questions ---

@@ -18,7 +18,7 @@
 //!
 //! let mut checker = Checker::new(Settings::default());
 //! let started = Record { at: Duration::ZERO, entry: Entry::Started };
-//! assert!(checker.observe(started).is_ok());
+//! assert!(checker.observe(started).is_empty());
 //! ```
 
 // What is recorded.
@@ -33,7 +33,7 @@ mod rules;
 mod settings;
 
 pub use crate::{
-    checker::{Checker, check},
+    checker::{Checker, check, check_all},
     log::{
         Action, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record,
         Role, Shown, Writer,

@@ -1,9 +1,6 @@
 //! One object as the informers showed it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{InformerId, Shown, Snapshot, Version};
 
@@ -15,24 +12,44 @@ pub(crate) struct Sighted {
     /// Its newest state, as of any informer.
     pub(crate) newest: Arc<Snapshot>,
     /// When it was first shown in each version, merged over all informers.
-    pub(crate) versions: BTreeMap<Version, (usize, Arc<Snapshot>)>,
+    pub(crate) versions: BTreeMap<Version, Moment>,
     /// The times in which at least one informer had it, oldest first.
     pub(crate) lives: Vec<Life>,
-    /// The informers that have it.
-    pub(crate) holders: BTreeSet<InformerId>,
+    /// The informers that have it, and since when.
+    pub(crate) holders: BTreeMap<InformerId, Moment>,
+    /// When no informer had it, or when it can have looked so.
+    absences: Vec<Absence>,
     /// When it was last shown as a resync.
-    pub(crate) resynced: Option<usize>,
+    pub(crate) resynced: Option<Moment>,
+}
+
+/// An entry and its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment {
+    pub(crate) at: usize,
+    pub(crate) time: Duration,
 }
 
 /// A time in which at least one informer had an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
-    pub(crate) from: usize,
-    pub(crate) until: Option<usize>,
+    pub(crate) from: Moment,
+    pub(crate) until: Option<Moment>,
     /// Whether a list showed it in that time.
     pub(crate) listed: bool,
     /// Whether it ended because the last informer that had it was removed.
     pub(crate) forgotten: bool,
+}
+
+/// A moment in which no informer had an object.
+///
+/// Informers are tasks of their own: of what two of them show in one instant, the engine may
+/// read either first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Absence {
+    pub(crate) from: Moment,
+    /// Whether an informer had it, which the engine need not have known.
+    pub(crate) apparent: bool,
 }
 
 // === impl Sighted ===
@@ -46,27 +63,28 @@ impl Sighted {
             newest: Arc::clone(object),
             versions: BTreeMap::new(),
             lives: Vec::new(),
-            holders: BTreeSet::new(),
+            holders: BTreeMap::new(),
+            absences: Vec::new(),
             resynced: None,
         }
     }
 
-    pub(super) fn show(&mut self, informer: InformerId, shown: &Shown, at: usize) {
+    pub(super) fn show(&mut self, informer: InformerId, shown: &Shown, now: Moment) {
         let object = shown.object();
         match shown {
             Shown::Deleted(_) => {
                 self.holders.remove(&informer);
-                self.end(at, false);
+                self.end(now, false);
                 self.advance(object);
                 return;
             }
-            Shown::Resynced(_) => self.resynced = Some(at),
+            Shown::Resynced(_) => self.resynced = Some(now),
             Shown::Added { .. } | Shown::Updated(_) => {}
         }
         let listed = matches!(shown, Shown::Added { listed: true, .. });
         if self.holders.is_empty() {
             self.lives.push(Life {
-                from: at,
+                from: now,
                 until: None,
                 listed,
                 forgotten: false,
@@ -74,21 +92,27 @@ impl Sighted {
         } else if let (true, Some(life)) = (listed, self.lives.last_mut()) {
             life.listed = true;
         }
-        self.holders.insert(informer);
-        let seen = (at, Arc::clone(object));
-        self.versions.entry(object.version).or_insert(seen);
+        self.holders.entry(informer).or_insert(now);
+        self.versions.entry(object.version).or_insert(now);
         self.advance(object);
     }
 
-    pub(super) fn forget(&mut self, informer: InformerId, at: usize) {
-        if self.holders.remove(&informer) {
-            self.end(at, true);
+    pub(super) fn forget(&mut self, informer: InformerId, now: Moment) {
+        if self.holders.remove(&informer).is_some() {
+            self.end(now, true);
         }
     }
 
-    fn end(&mut self, at: usize, forgotten: bool) {
-        if let (true, Some(life)) = (self.holders.is_empty(), self.lives.last_mut()) {
-            life.until.get_or_insert(at);
+    fn end(&mut self, now: Moment, forgotten: bool) {
+        let apparent = !self.holders.is_empty();
+        if self.holders.values().all(|since| since.time == now.time) {
+            self.absences.push(Absence {
+                from: now,
+                apparent,
+            });
+        }
+        if let (false, Some(life)) = (apparent, self.lives.last_mut()) {
+            life.until.get_or_insert(now);
             life.forgotten |= forgotten;
         }
     }
@@ -109,9 +133,18 @@ impl Sighted {
         self.lives.last()
     }
 
-    /// The first time, after the entry `after`, from which on no informer had it.
-    pub(crate) fn absent_after(&self, after: usize) -> Option<usize> {
-        let mut ends = self.lives.iter().filter_map(|it| it.until);
-        ends.find(|until| *until > after)
+    /// The first absence after the entry `after`.
+    pub(crate) fn absence_after(&self, after: Option<usize>) -> Option<Absence> {
+        let mut absences = self.absences.iter();
+        absences
+            .find(|it| after.is_none_or(|after| it.from.at > after))
+            .copied()
+    }
+
+    /// Whether it was shown again after an absence.
+    pub(crate) fn is_back_after(&self, absence: Absence) -> bool {
+        (absence.apparent && self.is_held())
+            || self.lives.iter().any(|it| it.from > absence.from)
+            || (self.holders.values()).any(|it| it.time == absence.from.time)
     }
 }

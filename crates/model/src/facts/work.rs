@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Sighted;
+use super::{Absence, Moment, Sighted};
 use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
 
 /// What one handler was called for, for one object, in one process.
@@ -16,8 +16,8 @@ pub(crate) struct Work {
     pub(crate) event: Option<Version>,
     /// Since which entry it works on the object: its first call after nothing or a delete.
     pub(crate) since: Option<usize>,
-    /// When the informers had lost the object, as of the last `Deleted`.
-    pub(crate) closed: Option<usize>,
+    /// The absence that the last `Deleted` was for.
+    pub(crate) closed: Option<Absence>,
     /// Whether the last `Deleted` has succeeded.
     pub(crate) deleted: bool,
     /// The newest version for which a call succeeded, since `since`.
@@ -29,6 +29,8 @@ pub(crate) struct Work {
     /// How many calls failed since the count began, and the object as it was then.
     pub(crate) failures: u32,
     pub(crate) counted: Option<Arc<Snapshot>>,
+    /// How many calls with `Deleted` failed.
+    pub(crate) deletes: u32,
     /// The state that the last call left.
     pub(crate) state: Option<u64>,
     /// Whether its clean-up has succeeded: only for wrapped handlers.
@@ -72,9 +74,9 @@ impl Work {
             Action::Created => self.since.is_none(),
             Action::Updated => self.event.is_none_or(|event| object.version > event),
             Action::Deleted => {
-                let since = self.since.or(self.closed).unwrap_or_default();
+                let closed = self.closed.map(|it| it.from.at);
                 (self.since.is_some() || self.closed.is_none())
-                    && sighted.is_none_or(|it| it.absent_after(since).is_some())
+                    && sighted.is_none_or(|it| it.absence_after(closed).is_some())
             }
             Action::Resynced => false,
         };
@@ -98,24 +100,25 @@ impl Work {
         began: &Began,
         sighted: Option<&Sighted>,
         settings: &Settings,
-        now: Duration,
-        at: usize,
+        now: Moment,
     ) {
-        let cause = self.cause(began, sighted, now);
+        let cause = self.cause(began, sighted, now.time);
         let Began { action, object, .. } = began;
         if *action == Action::Deleted {
-            if let Some(since) = self.since.take() {
-                self.closed = sighted.and_then(|it| it.absent_after(since)).or(Some(at));
-            } else if self.closed.is_none() {
-                let first = sighted.and_then(|it| it.absent_after(0));
-                self.closed = first.or(Some(at));
+            if self.since.take().is_some() || self.closed.is_none() {
+                let closed = self.closed.map(|it| it.from.at);
+                let closed = sighted.and_then(|it| it.absence_after(closed));
+                self.closed = closed.or(Some(Absence {
+                    from: now,
+                    apparent: false,
+                }));
             }
             self.deleted = false;
             self.pending
                 .retain(|it| it.action == Action::Deleted && !cause.due);
         } else {
             if self.since.is_none() {
-                self.since = Some(at);
+                self.since = Some(now.at);
                 self.succeeded = None;
                 self.event = None;
             }
@@ -123,7 +126,7 @@ impl Work {
                 self.dequeue(began, settings);
             }
             if !cause.event {
-                self.take_due(began, now);
+                self.take_due(began, now.time);
             }
         }
         if cause.event {
@@ -229,7 +232,12 @@ impl Work {
         settings: &Settings,
         now: Duration,
     ) {
-        let attempt = began.request.map_or(self.failures, |it| it.attempt);
+        // A watcher is not given its attempt, and the count of a delete may begin anew.
+        let attempt = match (began.request, began.action) {
+            (Some(request), _) => request.attempt,
+            (None, Action::Deleted) => self.deletes,
+            (None, _) => self.failures,
+        };
         let counted = self
             .counted
             .get_or_insert_with(|| Arc::clone(&began.object));
@@ -244,6 +252,7 @@ impl Work {
             return;
         };
         self.failures += 1;
+        self.deletes += u32::from(began.action == Action::Deleted);
         self.push(began, true, now + retry_after.unwrap_or(shortest));
     }
 

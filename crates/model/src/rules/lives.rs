@@ -23,7 +23,8 @@ pub(super) const RULES: &[Checked] = &[
 /// Whether the handler was there before the object was.
 fn was_there(facts: &Facts, began: &Began) -> bool {
     let added = facts.handler(began.handler).map(|it| it.added);
-    let shown = (facts.sighted.get(&began.object.uid)).and_then(|it| Some(it.lives.first()?.from));
+    let shown =
+        (facts.sighted.get(&began.object.uid)).and_then(|it| Some(it.lives.first()?.from.at));
     added.zip(shown).is_some_and(|(added, shown)| added < shown)
 }
 
@@ -105,7 +106,7 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
         let Some(closed) = work.closed.filter(|_| work.since.is_none()) else {
             continue;
         };
-        let again = sighted.lives.iter().any(|it| it.from > closed);
+        let again = sighted.is_back_after(closed);
         let fine = again && (began.action == Action::Created || handling.is_wrapped());
         let fine = fine || (again && handler != began.handler);
         must(fine, uid, || {
@@ -135,11 +136,11 @@ fn deleted_when_gone(facts: &Facts, began: &Began) -> Verdict {
         });
     }
     let work = facts.work(began.handler, uid);
-    let since = work.and_then(|it| it.since.or(it.closed));
-    let repeated = work.is_some_and(|it| it.since.is_none() && it.closed.is_some());
-    let gone = repeated || sighted.absent_after(since.unwrap_or_default()).is_some();
+    let closed = work.and_then(|it| it.closed);
+    let repeated = closed.is_some() && work.is_some_and(|it| it.since.is_none());
+    let gone = repeated || sighted.absence_after(closed.map(|it| it.from.at)).is_some();
     must(gone, uid, || {
-        let holders: Vec<_> = sighted.holders.iter().map(ToString::to_string).collect();
+        let holders: Vec<_> = sighted.holders.keys().map(ToString::to_string).collect();
         format!("it was always there: {} has it", holders.join(", "))
     })
 }
@@ -165,8 +166,10 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
         let Some(work) = facts.work(began.handler, other) else {
             continue;
         };
-        let gone = (sighted.life())
-            .is_some_and(|it| !it.forgotten && it.until.is_some_and(|until| until < came));
+        // Two informers are two tasks: what both show in one instant has no order.
+        let gone = (sighted.life()).is_some_and(|it| {
+            !it.forgotten && it.until.is_some_and(|until| until.time < came.time)
+        });
         must(!(gone && work.since.is_some()), uid, || {
             format!(
                 "{} was not called with deleted for {other}, which is gone",

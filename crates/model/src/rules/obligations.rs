@@ -32,7 +32,7 @@ fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Opti
         let sighted = facts.sighted.iter();
         let sighted = sighted.filter(|(_, it)| it.kind == handling.handler.kind);
         let sighted =
-            sighted.filter(|(_, it)| it.life().is_some_and(|it| it.from > handling.added));
+            sighted.filter(|(_, it)| it.life().is_some_and(|it| it.from.at > handling.added));
         sighted.map(move |(uid, sighted)| (handling, uid, sighted, facts.work(id, uid)))
     })
 }

@@ -80,7 +80,7 @@ fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
         .chain(&own.handler.kind)
         .take_while(|it| it.handler.id != began.handler);
     for earlier in before {
-        let shown = (sighted.versions.get(&version)).map_or(0, |(shown, _)| *shown);
+        let shown = (sighted.versions.get(&version)).map_or(0, |shown| shown.at);
         if earlier.is_wrapped() || earlier.added > shown {
             continue;
         }

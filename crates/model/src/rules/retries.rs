@@ -76,12 +76,13 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     }
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
+    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     let deleted = began.action == Action::Deleted;
     let fine = match request.attempt {
         0 => work.failures == 0 || is_new || deleted,
-        attempt => attempt == work.failures && !is_new,
+        // A retry can have been given an object that is newer than its generation.
+        attempt => attempt == work.failures && (!is_new || cause.due || deleted),
     };
-    let fine = fine || (deleted && request.attempt == work.failures);
     must(fine, uid, || {
         let new = if is_new {
             " in an earlier generation"
@@ -107,7 +108,9 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
     };
     let pending = work.pending.iter().any(|it| it.state == request.state);
     let other = work.pending.len() > 1 || work.pending.iter().any(|it| it.action != began.action);
-    let fine = request.state == work.state || pending || (other && request.state.is_none());
+    let ended = work.exhausted.is_some();
+    let fine =
+        request.state == work.state || pending || ((other || ended) && request.state.is_none());
     must(fine, uid, || {
         format!(
             "the state is {:?}, and the last call left {:?}",

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::{Instant, sleep, timeout_at};
 use windlass_informer::Informer;
-use windlass_model::{Entry, Handler, HandlerId, InformerId, Record, Role, Violation, check};
+use windlass_model::{
+    Entry, Handler, HandlerId, InformerId, Record, Role, Violation, check, check_all,
+};
 
 use crate::{
     engine::{Engine, KIND, finalizers, settings},
@@ -33,6 +35,8 @@ struct Play {
     kinds: BTreeMap<u32, HandlerKind>,
     informers: BTreeMap<u32, (Sight, Informer<Lease>)>,
     selectors: BTreeMap<u32, Selector>,
+    /// The number of the next handler, and of the next informer.
+    next: (u32, u32),
 }
 
 /// Plays `script`, and checks its log.
@@ -41,6 +45,16 @@ pub(crate) fn play(script: &Script) -> Result<Vec<Record>, Failed> {
     check(settings(&script.options), log.iter().cloned()).map_err(Failed::Violation)?;
     engine.map_err(Failed::Engine)?;
     Ok(log)
+}
+
+/// Plays `script`, and returns how it breaks each rule that it breaks.
+pub(crate) fn play_all(script: &Script) -> Vec<Failed> {
+    let (log, engine) = record(script);
+    let violations = check_all(settings(&script.options), log);
+    let violations = violations
+        .into_iter()
+        .map(|it| Failed::Violation(Box::new(it)));
+    violations.chain(engine.err().map(Failed::Engine)).collect()
 }
 
 /// Plays `script`, and returns its log, and whether the engine came to its end.
@@ -94,6 +108,7 @@ impl Play {
             kinds: handlers.collect(),
             informers: BTreeMap::new(),
             selectors: selectors.collect(),
+            next: (count(&script.handlers), count(&script.informers)),
         };
         play.start();
         play
@@ -196,7 +211,8 @@ impl Play {
             Step::Wait(0) => sleep(Duration::from_millis(1)).await,
             Step::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
             Step::AddHandler(kind) => {
-                let next = self.kinds.keys().max().map_or(0, |it| it + 1);
+                let next = self.next.0;
+                self.next.0 += 1;
                 self.add_handler(next, kind);
             }
             Step::RemoveHandler(it) => {
@@ -207,7 +223,8 @@ impl Play {
                 }
             }
             Step::AddInformer(selector) => {
-                let next = self.selectors.keys().max().map_or(0, |it| it + 1);
+                let next = self.next.1;
+                self.next.1 += 1;
                 self.add_informer(next, selector);
             }
             Step::RemoveInformer(it) => {
@@ -259,4 +276,8 @@ impl Play {
             }
         }
     }
+}
+
+fn count<T>(all: &[T]) -> u32 {
+    u32::try_from(all.len()).unwrap_or(u32::MAX)
 }

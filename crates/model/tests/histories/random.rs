@@ -17,7 +17,7 @@ pub(crate) fn script(number: u64) -> Script {
         .collect();
     let informers = informers(random);
     let options = options(random);
-    let allowed = Allowed::some(random);
+    let allowed = Allowed::some(random, options.timeout > 0);
     let length = random.random_range(4..=24);
     let mut steps = vec![Step::Create('a', 'x')];
     let lists = (0..informers.len()).filter(|_| random.random_bool(0.9));
@@ -39,6 +39,7 @@ pub(crate) fn script(number: u64) -> Script {
 struct Allowed {
     failures: bool,
     slow: bool,
+    hangs: bool,
     requeues: bool,
     recreation: bool,
     strips: bool,
@@ -53,11 +54,12 @@ struct Allowed {
 }
 
 impl Allowed {
-    fn some(random: &mut StdRng) -> Self {
+    fn some(random: &mut StdRng, timeout: bool) -> Self {
         let mut maybe = |p| random.random_bool(p);
         Self {
             failures: maybe(0.6),
             slow: maybe(0.3),
+            hangs: timeout && maybe(0.3),
             requeues: maybe(0.3),
             recreation: maybe(0.6),
             strips: maybe(0.3),
@@ -186,7 +188,7 @@ fn next(random: &mut StdRng, handler: usize, allowed: &Allowed) -> Option<Step> 
         3 if allowed.failures => Behaviour::FailWithState,
         4 if allowed.failures => Behaviour::FailAfter(seconds),
         5 if allowed.failures => Behaviour::Panic,
-        6 if allowed.failures && allowed.slow => Behaviour::Hang,
+        6 if allowed.failures && allowed.hangs => Behaviour::Hang,
         7 if allowed.slow => Behaviour::Slow(seconds),
         8 if allowed.slow && allowed.failures => Behaviour::SlowFail(seconds),
         9 if allowed.requeues => Behaviour::Requeue(seconds),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env, panic, time::Instant};
 
 use crate::{
     handler::PLANNED,
-    play::{Failed, play, record},
+    play::{Failed, play, play_all, record},
     random,
     script::Script,
     shrink::shrink,
@@ -53,18 +53,32 @@ fn random_histories_keep_all_rules() {
     let began = Instant::now();
     let mut broken: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for number in first..first + count {
-        let script = random::script(number);
-        let Err(failed) = play(&script) else {
-            continue;
-        };
-        if !survey {
+        let mut script = random::script(number);
+        if env::var("WINDLASS_ONE_INFORMER").is_ok() {
+            script.informers.truncate(1);
+            script
+                .steps
+                .retain(|it| !matches!(it, crate::script::Step::AddInformer(_)));
+        }
+        if env::var("WINDLASS_PLAIN").is_ok() {
+            for it in &mut script.handlers {
+                it.wrapped = false;
+            }
+        }
+        if env::var("WINDLASS_ONE_HANDLER").is_ok() {
+            script.handlers.truncate(1);
+        }
+        if survey {
+            for failed in play_all(&script) {
+                let name = failed.name().to_owned();
+                let shown = broken.entry(name);
+                let shown =
+                    shown.or_insert_with(|| (0, failure(script.clone(), failed, Some(number))));
+                shown.0 += 1;
+            }
+        } else if let Err(failed) = play(&script) {
             panic!("{}", failure(script, failed, Some(number)));
         }
-        let name = failed.name().to_owned();
-        let shown = broken
-            .entry(name)
-            .or_insert_with(|| (0, failure(script, failed, Some(number))));
-        shown.0 += 1;
     }
     println!("{count} histories in {:.1?}", began.elapsed());
     for (name, (times, shown)) in &broken {

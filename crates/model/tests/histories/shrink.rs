@@ -1,7 +1,7 @@
 //! Makes a script smaller that breaks a rule, as long as it breaks the same one.
 
 use crate::{
-    play::{Failed, play},
+    play::{Failed, play_all},
     script::{Options, Script},
 };
 
@@ -10,8 +10,9 @@ pub(crate) fn shrink(script: Script, failed: Failed) -> (Script, Failed) {
     let mut best = (script, failed);
     loop {
         let smaller = smaller(&best.0).into_iter().find_map(|script| {
-            let failed = play(&script).err()?;
-            (failed.name() == best.1.name()).then_some((script, failed))
+            let all = play_all(&script);
+            let same = all.into_iter().find(|it| it.name() == best.1.name());
+            Some((script, same?))
         });
         match smaller {
             Some(smaller) => best = smaller,

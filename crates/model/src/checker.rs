@@ -69,14 +69,18 @@ impl Checker {
 
     /// Reads one entry. Returns the rules that it breaks, one violation for each.
     pub fn observe(&mut self, record: Record) -> Vec<Violation> {
+        let rules = || RULES.iter().flat_map(|it| it.iter());
+        let mut violations = Vec::new();
+        if record.at > self.facts.now && self.facts.open.is_empty() {
+            let broken = rules().filter_map(|it| Some((it, self.idle(it).err()?)));
+            violations.extend(broken.map(|(checked, broken)| self.violation(checked, broken)));
+        }
         self.facts.at = self.log.len();
         self.facts.now = record.at;
         self.log.push(record);
         let record = &self.log[self.facts.at];
-        let rules = RULES.iter().flat_map(|it| it.iter());
-        let broken = rules.filter_map(|it| Some((it, self.verdict(it, &record.entry).err()?)));
-        let violations = broken.map(|(checked, broken)| self.violation(checked, broken));
-        let violations = violations.collect();
+        let broken = rules().filter_map(|it| Some((it, self.verdict(it, &record.entry).err()?)));
+        violations.extend(broken.map(|(checked, broken)| self.violation(checked, broken)));
         self.facts.note(record);
         violations
     }
@@ -92,6 +96,13 @@ impl Checker {
                 check(facts, *by, None, &object.uid)
             }
             (Check::Settled(check), Entry::Settled) => check(facts),
+            _ => Ok(()),
+        }
+    }
+
+    fn idle(&self, checked: &Checked) -> Result<(), Broken> {
+        match &checked.check {
+            Check::Idle(check) => check(&self.facts),
             _ => Ok(()),
         }
     }

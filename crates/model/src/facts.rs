@@ -143,11 +143,11 @@ impl Facts {
             Entry::Shown { informer, shown } => self.shown(*informer, shown),
             Entry::Committed { by, object } => {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
-                on_server.commit(*by, object, self.at);
+                on_server.commit(*by, object);
             }
             Entry::Erased { by, object } => {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
-                on_server.erase(*by, object, self.at);
+                on_server.erase(*by, object);
             }
             Entry::PatchFailed(handler) => {
                 if let Some(handling) = self.handlers.get_mut(handler) {

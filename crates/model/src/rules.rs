@@ -10,6 +10,7 @@ use crate::{
 // What may never happen.
 mod lives;
 mod order;
+mod prompt;
 mod retries;
 mod versions;
 mod wrappers;
@@ -29,6 +30,8 @@ pub(crate) enum Check {
     Call(fn(&Facts, &Began) -> Verdict),
     /// At each write to the server; none for the state after it if it erases the object.
     Write(fn(&Facts, Writer, Option<&Arc<Snapshot>>, &Uid) -> Verdict),
+    /// When time passes and no call is open: everything that can be done has been done.
+    Idle(fn(&Facts) -> Verdict),
     /// When everything has settled.
     Settled(fn(&Facts) -> Verdict),
 }
@@ -50,6 +53,7 @@ pub(crate) const RULES: &[&[Checked]] = &[
     versions::RULES,
     wrappers::RULES,
     retries::RULES,
+    prompt::RULES,
     obligations::RULES,
 ];
 
@@ -88,6 +92,13 @@ const fn call(
     Checked {
         rule: Rule { name, source },
         check: Check::Call(check),
+    }
+}
+
+const fn idle(name: &'static str, source: &'static str, check: fn(&Facts) -> Verdict) -> Checked {
+    Checked {
+        rule: Rule { name, source },
+        check: Check::Idle(check),
     }
 }
 

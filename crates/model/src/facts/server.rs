@@ -9,7 +9,7 @@ use crate::{HandlerId, Snapshot, Writer};
 pub(crate) struct OnServer {
     pub(crate) current: Option<Arc<Snapshot>>,
     pub(crate) erased: bool,
-    /// Every change: who made it, of what, into what, and in which entry.
+    /// Every change: who made it, of what, and into what.
     pub(crate) changes: Vec<Change>,
 }
 
@@ -20,29 +20,26 @@ pub(crate) struct Change {
     pub(crate) before: Option<Arc<Snapshot>>,
     /// None if it erased the object.
     pub(crate) after: Option<Arc<Snapshot>>,
-    pub(crate) at: usize,
 }
 
 // === impl OnServer ===
 
 impl OnServer {
-    pub(super) fn commit(&mut self, by: Writer, object: &Arc<Snapshot>, at: usize) {
+    pub(super) fn commit(&mut self, by: Writer, object: &Arc<Snapshot>) {
         self.changes.push(Change {
             by,
             before: self.current.replace(Arc::clone(object)),
             after: Some(Arc::clone(object)),
-            at,
         });
     }
 
-    pub(super) fn erase(&mut self, by: Writer, last: &Arc<Snapshot>, at: usize) {
+    pub(super) fn erase(&mut self, by: Writer, last: &Arc<Snapshot>) {
         let before = self.current.take().or_else(|| Some(Arc::clone(last)));
         self.erased = true;
         self.changes.push(Change {
             by,
             before,
             after: None,
-            at,
         });
     }
 

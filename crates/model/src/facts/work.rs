@@ -47,6 +47,8 @@ pub(crate) struct Pending {
     pub(crate) state: Option<u64>,
     /// Not before this time.
     pub(crate) due: Duration,
+    /// Not after this time.
+    pub(crate) latest: Duration,
     /// Whether it may have been removed by a policy.
     pub(crate) uncertain: bool,
 }
@@ -210,7 +212,7 @@ impl Work {
                     self.deleted = false;
                 }
                 self.state = *state;
-                self.push(began, false, now + *after);
+                self.push(began, false, (now + *after, now + *after));
             }
             Outcome::Failed { retry_after, state } => {
                 self.state = state.or(self.state);
@@ -245,7 +247,7 @@ impl Work {
             *counted = Arc::clone(&began.object);
             self.failures = 0;
         }
-        let Some((shortest, _)) = settings.retry.delays(attempt) else {
+        let Some((shortest, longest)) = settings.retry.delays(attempt) else {
             self.failures = 0;
             self.counted = None;
             self.exhausted = self.exhausted.max(Some(began.object.version));
@@ -253,10 +255,12 @@ impl Work {
         };
         self.failures += 1;
         self.deletes += u32::from(began.action == Action::Deleted);
-        self.push(began, true, now + retry_after.unwrap_or(shortest));
+        let shortest = now + retry_after.unwrap_or(shortest);
+        let longest = now + retry_after.unwrap_or(longest);
+        self.push(began, true, (shortest, longest));
     }
 
-    fn push(&mut self, began: &Began, failed: bool, due: Duration) {
+    fn push(&mut self, began: &Began, failed: bool, (due, latest): (Duration, Duration)) {
         let same = |it: &Pending| it.failed == failed && (!failed || it.action == began.action);
         self.pending.retain(|it| !same(it));
         self.pending.push(Pending {
@@ -266,6 +270,7 @@ impl Work {
             old: began.old.clone(),
             state: self.state,
             due,
+            latest,
             uncertain: false,
         });
     }

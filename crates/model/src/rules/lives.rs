@@ -141,7 +141,10 @@ fn deleted_when_gone(facts: &Facts, began: &Began) -> Verdict {
     let gone = repeated || sighted.absence_after(closed.map(|it| it.from.at)).is_some();
     must(gone, uid, || {
         let holders: Vec<_> = sighted.holders.keys().map(ToString::to_string).collect();
-        format!("it was always there: {} has it", holders.join(", "))
+        format!(
+            "no informer lost it since; it is with [{}]",
+            holders.join(" ")
+        )
     })
 }
 

@@ -152,7 +152,7 @@ fn pending_made(facts: &Facts) -> Verdict {
         let waiting = pending
             .filter(|it| !it.uncertain && it.due < facts.now)
             .next();
-        must(waiting.is_none() || handling.is_wrapped(), uid, || {
+        must(waiting.is_none(), uid, || {
             let (action, due) = waiting.map_or(("", 0.0), |it| {
                 (
                     if it.failed { "a retry" } else { "a requeue" },

@@ -15,4 +15,5 @@ mod play;
 mod sight;
 mod stage;
 
+mod defects;
 mod replay;

@@ -1,6 +1,6 @@
 //! Plays histories, and prints those that fail so that one command replays them.
 
-use std::{collections::BTreeMap, env, panic, time::Instant};
+use std::{collections::BTreeMap, env, panic, sync::Once, time::Instant};
 
 use crate::{
     handler::PLANNED,
@@ -14,13 +14,16 @@ use crate::{
 const HISTORIES: u64 = 10_000;
 
 /// Planned panics are not printed.
-fn quiet_panics() {
-    let before = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        if info.payload().downcast_ref::<&str>() != Some(&PLANNED) {
-            before(info);
-        }
-    }));
+pub(crate) fn quiet_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if info.payload().downcast_ref::<&str>() != Some(&PLANNED) {
+                before(info);
+            }
+        }));
+    });
 }
 
 fn failure(script: Script, failed: Failed, number: Option<u64>) -> String {

@@ -14,7 +14,7 @@ mod work;
 pub(crate) use self::{
     server::OnServer,
     sight::{Absence, Moment, Sighted},
-    work::Work,
+    work::{Pending, Work},
 };
 
 /// A uid.
@@ -131,8 +131,11 @@ impl Facts {
             Entry::InformerRemoved(informer) => {
                 let now = self.moment();
                 self.informers.remove(informer);
-                for sighted in self.sighted.values_mut() {
-                    sighted.forget(*informer, now);
+                for (uid, sighted) in &mut self.sighted {
+                    if sighted.forget(*informer, now) {
+                        let works = self.work.iter_mut().filter(|((_, its), _)| its == uid);
+                        works.for_each(|(_, work)| work.forget());
+                    }
                 }
             }
             Entry::Synced(informer) => {

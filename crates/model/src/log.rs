@@ -59,7 +59,8 @@ pub enum Shown {
     Added {
         /// The object.
         object: Arc<Snapshot>,
-        /// Whether it comes from a list, so that it may have existed for long.
+        /// Whether it comes from the informer's first list, so that an earlier process may have
+        /// worked on it.
         listed: bool,
     },
     /// A newer state of an object that it had.

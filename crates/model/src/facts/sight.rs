@@ -19,6 +19,17 @@ pub(crate) struct Sighted {
     pub(crate) holders: BTreeMap<InformerId, Moment>,
     /// When no informer had it, or when it can have looked so.
     absences: Vec<Absence>,
+    /// The newest version of its deletes: what is older and comes later is from an informer that
+    /// lags.
+    buried: Option<Version>,
+    /// Whether two informers disagreed in one instant, so that the engine may have read either
+    /// first.
+    pub(crate) unsure: bool,
+    /// When each informer last showed it.
+    shown: BTreeMap<InformerId, Moment>,
+    /// Whether an informer was removed in the instant in which it showed something: that need
+    /// not have been read.
+    pub(crate) unread: bool,
     /// When it was last shown as a resync.
     pub(crate) resynced: Option<Moment>,
 }
@@ -65,21 +76,33 @@ impl Sighted {
             lives: Vec::new(),
             holders: BTreeMap::new(),
             absences: Vec::new(),
+            buried: None,
+            unsure: false,
+            shown: BTreeMap::new(),
+            unread: false,
             resynced: None,
         }
     }
 
     pub(super) fn show(&mut self, informer: InformerId, shown: &Shown, now: Moment) {
         let object = shown.object();
+        self.shown.insert(informer, now);
         match shown {
             Shown::Deleted(_) => {
-                self.holders.remove(&informer);
-                self.end(now, false);
-                self.advance(object);
+                self.buried = self.buried.max(Some(object.version));
+                if self.holders.remove(&informer).is_some() {
+                    self.end(now, false);
+                }
                 return;
             }
             Shown::Resynced(_) => self.resynced = Some(now),
             Shown::Added { .. } | Shown::Updated(_) => {}
+        }
+        let lags = self.buried.is_some_and(|buried| object.version < buried);
+        if lags && self.holders.is_empty() {
+            let ended = self.life().and_then(|it| it.until);
+            self.unsure |= ended.is_some_and(|it| it.time == now.time);
+            return;
         }
         let listed = matches!(shown, Shown::Added { listed: true, .. });
         if self.holders.is_empty() {
@@ -97,15 +120,21 @@ impl Sighted {
         self.advance(object);
     }
 
-    pub(super) fn forget(&mut self, informer: InformerId, now: Moment) {
-        if self.holders.remove(&informer).is_some() {
-            self.end(now, true);
+    /// An informer was removed. Returns whether no other has it.
+    pub(super) fn forget(&mut self, informer: InformerId, now: Moment) -> bool {
+        let shown = self.shown.remove(&informer);
+        self.unread |= shown.is_some_and(|it| it.time == now.time);
+        if self.holders.remove(&informer).is_none() {
+            return false;
         }
+        self.end(now, true);
+        self.holders.is_empty()
     }
 
     fn end(&mut self, now: Moment, forgotten: bool) {
         let apparent = !self.holders.is_empty();
         if self.holders.values().all(|since| since.time == now.time) {
+            self.unsure |= apparent;
             self.absences.push(Absence {
                 from: now,
                 apparent,
@@ -131,6 +160,17 @@ impl Sighted {
     /// The newest time in which an informer had it.
     pub(crate) fn life(&self) -> Option<&Life> {
         self.lives.last()
+    }
+
+    /// When it came, for a handler that has heard of all absences up to the entry `closed`.
+    pub(crate) fn came_after(&self, closed: Option<usize>) -> Option<Moment> {
+        let mut lives = self.lives.iter().map(|it| it.from);
+        lives.find(|from| closed.is_none_or(|closed| from.at > closed))
+    }
+
+    /// How often its last informer was removed.
+    pub(crate) fn times_forgotten(&self) -> usize {
+        self.lives.iter().filter(|it| it.forgotten).count()
     }
 
     /// The first absence after the entry `after`.

@@ -24,6 +24,8 @@ pub(crate) struct Work {
     pub(crate) succeeded: Option<Version>,
     /// The newest version for which the policy gave up.
     pub(crate) exhausted: Option<Version>,
+    /// How often it was called with `Created` for another reason than a retry.
+    pub(crate) creations: usize,
     /// The calls that are to be made again.
     pub(crate) pending: Vec<Pending>,
     /// How many calls failed since the count began, and the object as it was then.
@@ -73,7 +75,10 @@ impl Work {
     pub(crate) fn cause(&self, began: &Began, sighted: Option<&Sighted>, now: Duration) -> Cause {
         let Began { action, object, .. } = began;
         let event = match action {
-            Action::Created => self.since.is_none(),
+            Action::Created => {
+                let again = sighted.is_some_and(|it| it.times_forgotten() >= self.creations);
+                self.since.is_none() || again
+            }
             Action::Updated => self.event.is_none_or(|event| object.version > event),
             Action::Deleted => {
                 let closed = self.closed.map(|it| it.from.at);
@@ -95,6 +100,24 @@ impl Work {
             urgent: pending().any(|it| it.failed && object.is_urgent_after(&it.object)),
             resync: *action == Action::Resynced && sighted.is_some_and(|it| it.resynced.is_some()),
         }
+    }
+
+    /// The object was forgotten with its last informer: it is new when it is shown again.
+    pub(super) fn forget(&mut self) {
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        *self = Self {
+            pending: (pending.map(|it| Pending {
+                uncertain: true,
+                ..it
+            }))
+            .collect(),
+            creations: self.creations,
+            failures: self.failures,
+            deletes: self.deletes,
+            counted: self.counted.take(),
+            state: self.state,
+            ..Self::default()
+        };
     }
 
     pub(super) fn begin(
@@ -119,6 +142,11 @@ impl Work {
             self.pending
                 .retain(|it| it.action == Action::Deleted && !cause.due);
         } else {
+            if *action == Action::Created {
+                self.creations += usize::from(cause.event);
+                // It is back: it is not to be deleted any more.
+                self.pending.retain(|it| it.action != Action::Deleted);
+            }
             if self.since.is_none() {
                 self.since = Some(now.at);
                 self.succeeded = None;
@@ -234,12 +262,6 @@ impl Work {
         settings: &Settings,
         now: Duration,
     ) {
-        // A watcher is not given its attempt, and the count of a delete may begin anew.
-        let attempt = match (began.request, began.action) {
-            (Some(request), _) => request.attempt,
-            (None, Action::Deleted) => self.deletes,
-            (None, _) => self.failures,
-        };
         let counted = self
             .counted
             .get_or_insert_with(|| Arc::clone(&began.object));
@@ -247,6 +269,12 @@ impl Work {
             *counted = Arc::clone(&began.object);
             self.failures = 0;
         }
+        // A watcher is not given its attempt, and the count of a delete may begin anew.
+        let attempt = match (began.request, began.action) {
+            (Some(request), _) => request.attempt,
+            (None, Action::Deleted) => self.deletes,
+            (None, _) => self.failures,
+        };
         let Some((shortest, longest)) = settings.retry.delays(attempt) else {
             self.failures = 0;
             self.counted = None;

@@ -74,7 +74,9 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
         .is_some_and(super::super::facts::Handling::is_wrapped);
     let retried = work.pending.iter().any(|it| it.action == Action::Created);
     let succeeded = work.succeeded.is_some();
-    must(retried || (wrapped && !succeeded), uid, || {
+    // What was queued when its last informer was removed is still called.
+    let again = (facts.sighted.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
+    must(retried || again || (wrapped && !succeeded), uid, || {
         format!(
             "{} is called with created again, which was not to be repeated",
             began.handler
@@ -156,14 +158,15 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
     let Some(own) = facts.sighted.get(uid) else {
         return Ok(());
     };
-    let Some(came) = own.life().map(|it| it.from) else {
+    let closed = (facts.work(began.handler, uid)).and_then(|it| it.closed);
+    let Some(came) = own.came_after(closed.map(|it| it.from.at)) else {
         return Ok(());
     };
     if handling.is_wrapped() {
         return Ok(());
     }
     for (other, sighted) in &facts.sighted {
-        if other == uid || sighted.key != own.key || sighted.kind != own.kind {
+        if other == uid || sighted.unsure || sighted.key != own.key || sighted.kind != own.kind {
             continue;
         }
         let Some(work) = facts.work(began.handler, other) else {

@@ -28,7 +28,8 @@ fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Opti
     handlers.flat_map(move |handling| {
         let id = handling.handler.id;
         let sighted = facts.sighted.iter();
-        let sighted = sighted.filter(|(_, it)| it.kind == handling.handler.kind);
+        let sighted =
+            sighted.filter(|(_, it)| it.kind == handling.handler.kind && !it.unread && !it.unsure);
         let sighted =
             sighted.filter(|(_, it)| it.life().is_some_and(|it| it.from.at > handling.added));
         sighted.map(move |(uid, sighted)| (handling, uid, sighted, facts.work(id, uid)))
@@ -43,12 +44,18 @@ fn events(facts: &Facts) -> Verdict {
         let failed = work.and_then(|it| it.pending.iter().find(|it| it.failed));
         if let Some(failed) = failed {
             let urgent = sighted.is_held() && newest.is_urgent_after(&failed.object);
-            must(!urgent || failed.action == Action::Deleted, uid, || {
-                format!(
-                    "{newest} is urgent, and {id} is in backoff since {}",
-                    failed.object
-                )
-            })?;
+            let given = work.and_then(|it| it.last.as_ref());
+            let given = given.is_some_and(|it| it.version >= newest.version);
+            must(
+                !urgent || given || failed.action == Action::Deleted,
+                uid,
+                || {
+                    format!(
+                        "{newest} is urgent, and {id} is in backoff since {}",
+                        failed.object
+                    )
+                },
+            )?;
             continue;
         }
         if sighted.is_held() {

@@ -1,7 +1,10 @@
 //! When a call is made again, with which attempt and which state.
 
 use super::{Checked, Verdict, call, must};
-use crate::{Action, Began, facts::Facts};
+use crate::{
+    Action, Began, Dequeue,
+    facts::{Facts, Pending},
+};
 
 pub(super) const RULES: &[Checked] = &[
     call("a_call_has_a_cause", "D12, D19, GA-98", has_cause),
@@ -50,13 +53,14 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
-    if cause.due || cause.urgent || began.action == Action::Deleted {
+    // A kept call keeps its object, so a new event needs a call of its own.
+    let kept = facts.settings.retry_as_received && facts.settings.dequeue != Dequeue::Always;
+    if cause.due || cause.urgent || kept || began.action == Action::Deleted {
         return Ok(());
     }
-    let waiting = work
-        .pending
-        .iter()
-        .find(|it| it.failed && !it.uncertain && it.due > facts.now);
+    // An object that is back after its delete is called for at once.
+    let waits = |it: &&Pending| it.failed && !it.uncertain && it.due > facts.now;
+    let waiting = (work.pending.iter()).find(|it| waits(it) && it.action != Action::Deleted);
     must(waiting.is_none(), uid, || {
         let due = waiting.map_or(0.0, |it| it.due.as_secs_f64());
         format!("it is in backoff until {due:.3}s, and nothing urgent happened")
@@ -79,7 +83,7 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     let deleted = began.action == Action::Deleted;
     let fine = match request.attempt {
-        0 => work.failures == 0 || is_new || deleted,
+        0 => work.failures == 0 || is_new || deleted || work.since.is_none(),
         // A retry can have been given an object that is newer than its generation.
         attempt => attempt == work.failures && (!is_new || cause.due || deleted),
     };
@@ -108,7 +112,8 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
     };
     let pending = work.pending.iter().any(|it| it.state == request.state);
     let other = work.pending.len() > 1 || work.pending.iter().any(|it| it.action != began.action);
-    let ended = work.exhausted.is_some();
+    // A call that the policy kept keeps its state, and the event has none.
+    let ended = work.exhausted.is_some() || facts.settings.dequeue != Dequeue::Always;
     let fine =
         request.state == work.state || pending || ((other || ended) && request.state.is_none());
     must(fine, uid, || {

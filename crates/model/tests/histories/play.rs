@@ -121,6 +121,10 @@ impl Play {
         for (id, kind) in self.kinds.clone() {
             self.add_handler(id, kind);
         }
+        if self.selectors.is_empty() {
+            self.selectors.insert(self.next.1, Selector::All);
+            self.next.1 += 1;
+        }
         for (id, selector) in self.selectors.clone() {
             self.add_informer(id, selector);
         }
@@ -228,6 +232,8 @@ impl Play {
                 self.add_informer(next, selector);
             }
             Step::RemoveInformer(it) => {
+                // Not before it runs: a controller without an informer does not begin.
+                sleep(Duration::from_millis(1)).await;
                 if let Some((_, informer)) = self.informers.remove(&id(it)) {
                     self.engine.remove_informer(&informer);
                     self.stage.log(Entry::InformerRemoved(InformerId(id(it))));

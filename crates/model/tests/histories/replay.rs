@@ -67,6 +67,11 @@ fn random_histories_keep_all_rules() {
             for it in &mut script.handlers {
                 it.wrapped = false;
             }
+            for it in &mut script.steps {
+                if let crate::script::Step::AddHandler(it) = it {
+                    it.wrapped = false;
+                }
+            }
         }
         if env::var("WINDLASS_ONE_HANDLER").is_ok() {
             script.handlers.truncate(1);

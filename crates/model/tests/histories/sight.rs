@@ -105,7 +105,7 @@ impl Sight {
             .filter(|it| self.selects(it))
             .collect();
         for object in &listed {
-            self.apply(object, true);
+            self.apply(object, !self.synced);
         }
         let gone: Vec<_> = self
             .has

@@ -127,6 +127,14 @@ impl Stage {
         if let Some(mut lease) = lease {
             let before = lease.clone();
             change(&mut lease);
+            if lease
+                .metadata
+                .finalizers
+                .as_ref()
+                .is_some_and(Vec::is_empty)
+            {
+                lease.metadata.finalizers = None;
+            }
             if lease != before {
                 self.write(Writer::Other, lease);
             }

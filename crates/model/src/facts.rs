@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) sighted: BTreeMap<Uid, Sighted>,
     pub(crate) work: BTreeMap<(HandlerId, Uid), Work>,
     pub(crate) open: BTreeMap<CallId, Open>,
+    /// How many patches have no answer yet.
+    pub(crate) patches: usize,
 }
 
 /// An informer of the controller.
@@ -90,6 +92,7 @@ impl Facts {
             sighted: BTreeMap::new(),
             work: BTreeMap::new(),
             open: BTreeMap::new(),
+            patches: 0,
         }
     }
 
@@ -104,6 +107,7 @@ impl Facts {
                 self.sighted.clear();
                 self.work.clear();
                 self.open.clear();
+                self.patches = 0;
             }
             Entry::HandlerAdded(handler) => {
                 let handling = Handling {
@@ -152,6 +156,8 @@ impl Facts {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
                 on_server.erase(*by, object);
             }
+            Entry::PatchBegan(_) => self.patches += 1,
+            Entry::PatchEnded(_) => self.patches = self.patches.saturating_sub(1),
             Entry::PatchFailed(handler) => {
                 if let Some(handling) = self.handlers.get_mut(handler) {
                     handling.failed_patches += 1;
@@ -177,7 +183,9 @@ impl Facts {
     fn began(&mut self, began: &Began) {
         let key = (began.handler, Arc::clone(&began.object.uid));
         let sighted = self.sighted.get(&key.1);
+        let handling = self.handlers.get(&began.handler);
         let work = self.work.entry(key).or_default();
+        work.wrapped = handling.is_some_and(Handling::is_wrapped);
         let now = Moment {
             at: self.at,
             time: self.now,

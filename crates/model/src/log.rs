@@ -177,6 +177,10 @@ pub enum Entry {
         /// Its last state.
         object: Arc<Snapshot>,
     },
+    /// A wrapper waits for the answer to a patch.
+    PatchBegan(HandlerId),
+    /// It waits no more.
+    PatchEnded(HandlerId),
     /// A wrapper's patch was answered with an error, made or not.
     PatchFailed(HandlerId),
     /// A call begins.
@@ -341,6 +345,8 @@ impl fmt::Display for Entry {
             Self::Synced(informer) => write!(f, "{informer} synced"),
             Self::Committed { by, object } => write!(f, "server: {object} by {by}"),
             Self::Erased { by, object } => write!(f, "server: {} erased by {by}", object.uid),
+            Self::PatchBegan(handler) => write!(f, "the wrapper of {handler} waits for an answer"),
+            Self::PatchEnded(handler) => write!(f, "the wrapper of {handler} has an answer"),
             Self::PatchFailed(handler) => write!(f, "a patch of the wrapper of {handler} failed"),
             Self::Began(began) => write!(f, "begin {began}"),
             Self::Ended { call, outcome } => write!(f, "end   {call} {outcome}"),

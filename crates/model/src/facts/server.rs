@@ -1,8 +1,8 @@
 //! One object as the API server has it.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use crate::{HandlerId, Snapshot, Writer};
+use crate::{HandlerId, Snapshot, Version, Writer};
 
 /// One object as the API server has it, and had it.
 #[derive(Debug, Default)]
@@ -51,6 +51,17 @@ impl OnServer {
     /// Whether a wrapper ever wrote one of these finalizers.
     pub(crate) fn was_guarded(&self, by: HandlerId) -> bool {
         self.changes.iter().any(|it| it.by == Writer::Wrapper(by))
+    }
+
+    /// Whether another client took the last of these finalizers away after the first of these
+    /// versions and before the second.
+    pub(crate) fn was_stripped_in(&self, range: &Range<Version>, finalizers: &[String]) -> bool {
+        self.changes.iter().any(|it| {
+            let version = it.after.as_ref().map(|it| it.version);
+            it.by == Writer::Other
+                && version.is_some_and(|version| range.contains(&version))
+                && it.strips(finalizers)
+        })
     }
 
     /// The last change that took the last of these finalizers away, and who made it.

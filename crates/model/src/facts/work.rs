@@ -24,6 +24,10 @@ pub(crate) struct Work {
     pub(crate) succeeded: Option<Version>,
     /// The newest version for which the policy gave up.
     pub(crate) exhausted: Option<Version>,
+    /// What the informers had shown at the last call, for wrapped handlers.
+    pub(crate) shown: Option<Arc<Snapshot>>,
+    /// Whether a wrapper calls the handler.
+    pub(crate) wrapped: bool,
     /// How often it was called with `Created` for another reason than a retry.
     pub(crate) creations: usize,
     /// The calls that are to be made again.
@@ -45,6 +49,8 @@ pub(crate) struct Pending {
     pub(crate) action: Action,
     pub(crate) failed: bool,
     pub(crate) object: Arc<Snapshot>,
+    /// What the informers had shown of it by then, if a wrapper is ahead of them.
+    pub(crate) shown: Option<Arc<Snapshot>>,
     pub(crate) old: Option<Arc<Snapshot>>,
     pub(crate) state: Option<u64>,
     /// Not before this time.
@@ -66,6 +72,16 @@ pub(crate) struct Cause {
     pub(crate) urgent: bool,
     /// The object was shown again.
     pub(crate) resync: bool,
+}
+
+// === impl Pending ===
+
+impl Pending {
+    /// Whether something urgent was shown since, which the wrapper knew before.
+    pub(crate) fn is_overtaken(&self, sighted: Option<&Sighted>) -> bool {
+        let shown = self.shown.as_ref().zip(sighted);
+        shown.is_some_and(|(before, now)| now.newest.is_urgent_after(before))
+    }
 }
 
 // === impl Work ===
@@ -97,7 +113,9 @@ impl Work {
         Cause {
             event,
             due: pending().any(|it| it.due <= now),
-            urgent: pending().any(|it| it.failed && object.is_urgent_after(&it.object)),
+            urgent: pending().any(|it| {
+                it.failed && (object.is_urgent_after(&it.object) || it.is_overtaken(sighted))
+            }),
             resync: *action == Action::Resynced && sighted.is_some_and(|it| it.resynced.is_some()),
         }
     }
@@ -112,6 +130,8 @@ impl Work {
             }))
             .collect(),
             creations: self.creations,
+            wrapped: self.wrapped,
+            shown: self.shown.clone(),
             failures: self.failures,
             deletes: self.deletes,
             counted: self.counted.take(),
@@ -128,6 +148,9 @@ impl Work {
         now: Moment,
     ) {
         let cause = self.cause(began, sighted, now.time);
+        self.shown = sighted
+            .map(|it| Arc::clone(&it.newest))
+            .filter(|_| self.wrapped);
         let Began { action, object, .. } = began;
         if *action == Action::Deleted {
             if self.since.take().is_some() || self.closed.is_none() {
@@ -140,7 +163,7 @@ impl Work {
             }
             self.deleted = false;
             self.pending
-                .retain(|it| it.action == Action::Deleted && !cause.due);
+                .retain(|it| it.action == Action::Deleted && !cause.due && !self.wrapped);
         } else {
             if *action == Action::Created {
                 self.creations += usize::from(cause.event);
@@ -154,6 +177,12 @@ impl Work {
             }
             if cause.event {
                 self.dequeue(began, settings);
+                // Those that are kept get the newest object.
+                let kept = self
+                    .pending
+                    .iter_mut()
+                    .filter(|_| !settings.retry_as_received);
+                kept.for_each(|it| it.object = Arc::clone(object));
             }
             if !cause.event {
                 self.take_due(began, now.time);
@@ -289,12 +318,23 @@ impl Work {
     }
 
     fn push(&mut self, began: &Began, failed: bool, (due, latest): (Duration, Duration)) {
+        let (mut due, mut latest) = (due, latest);
         let same = |it: &Pending| it.failed == failed && (!failed || it.action == began.action);
+        // There is one slot for a requeue, and one for a failure of each action.
+        for known in self.pending.iter().filter(|it| same(it)) {
+            due = due.min(known.due);
+            latest = if failed {
+                latest.max(known.latest)
+            } else {
+                latest.min(known.latest)
+            };
+        }
         self.pending.retain(|it| !same(it));
         self.pending.push(Pending {
             action: began.action,
             failed,
             object: Arc::clone(&began.object),
+            shown: self.shown.clone(),
             old: began.old.clone(),
             state: self.state,
             due,

@@ -147,7 +147,11 @@ fn delete_handled(facts: &Facts) -> Verdict {
 }
 
 fn pending_made(facts: &Facts) -> Verdict {
-    for (handling, uid, _, work) in pairs(facts) {
+    for (handling, uid, sighted, work) in pairs(facts) {
+        if handling.is_wrapped() && !sighted.is_held() {
+            // It was let go when it left the selector.
+            continue;
+        }
         let pending = work.into_iter().flat_map(|it| &it.pending);
         let waiting = pending
             .filter(|it| !it.uncertain && it.due < facts.now)
@@ -224,9 +228,16 @@ fn cleaned_up(facts: &Facts) -> Verdict {
             if work.is_some_and(|it| it.exhausted.is_some()) {
                 continue;
             }
-            let stripped = on_server.stripped(&handling.handler.finalizers);
-            let by_other = stripped.is_some_and(|it| it.by == Writer::Other);
-            let seen = facts.sighted.contains_key(uid) && work.is_some();
+            let stripped = on_server
+                .stripped(&handling.handler.finalizers)
+                .map(|it| it.by);
+            // It let the object go when that left the selector.
+            if stripped == Some(Writer::Wrapper(id)) {
+                continue;
+            }
+            let by_other = stripped == Some(Writer::Other);
+            let life = facts.sighted.get(uid).and_then(Sighted::life);
+            let seen = life.is_some_and(|it| !it.forgotten) && work.is_some();
             must(by_other && !seen, uid, || {
                 format!("{id} held it, it is gone, and no clean-up has succeeded")
             })?;

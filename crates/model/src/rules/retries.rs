@@ -79,11 +79,13 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
         // They are failures of the wrapped call.
         return Ok(());
     }
+    let sighted = facts.sighted.get(uid);
+    let overtaken = work.pending.iter().any(|it| it.is_overtaken(sighted));
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     let deleted = began.action == Action::Deleted;
     let fine = match request.attempt {
-        0 => work.failures == 0 || is_new || deleted || work.since.is_none(),
+        0 => overtaken || work.failures == 0 || is_new || deleted || work.since.is_none(),
         // A retry can have been given an object that is newer than its generation.
         attempt => attempt == work.failures && (!is_new || cause.due || deleted),
     };

@@ -94,7 +94,13 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
         Role::Watcher => new.is_urgent_after(last),
         Role::Reconciler => new.content != last.content || new.dying != last.dying,
     };
-    must(changed || others, uid, || {
+    // What puts our finalizer back is passed on once (GA-70).
+    let range = last.version..new.version;
+    let put_back = facts
+        .server
+        .get(uid)
+        .is_some_and(|it| it.was_stripped_in(&range, ours));
+    must(changed || others || put_back, uid, || {
         format!("{} was given {last}, and now {new}", began.handler)
     })
 }

@@ -118,15 +118,15 @@ impl Play {
     fn start(&mut self) {
         self.handlers.clear();
         self.informers.clear();
-        for (id, kind) in self.kinds.clone() {
-            self.add_handler(id, kind);
-        }
         if self.selectors.is_empty() {
             self.selectors.insert(self.next.1, Selector::All);
             self.next.1 += 1;
         }
         for (id, selector) in self.selectors.clone() {
             self.add_informer(id, selector);
+        }
+        for (id, kind) in self.kinds.clone() {
+            self.add_handler(id, kind);
         }
         self.engine.start();
         self.stage.log(Entry::Started);
@@ -214,6 +214,8 @@ impl Play {
             Step::Patch(fault) => stage.with(|state| state.faults.push_back(fault)),
             Step::Wait(0) => sleep(Duration::from_millis(1)).await,
             Step::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
+            // A handler needs an informer of its kind.
+            Step::AddHandler(_) if self.informers.is_empty() => {}
             Step::AddHandler(kind) => {
                 let next = self.next.0;
                 self.next.0 += 1;

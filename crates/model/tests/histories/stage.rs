@@ -337,7 +337,10 @@ impl PatchClient<Lease> for Client {
                 stage.log(Entry::PatchFailed(handler));
                 return Err(api(500, "InternalError"));
             }
-            Some(PatchFault::Slow) => tokio::time::sleep(std::time::Duration::from_secs(2)).await,
+            Some(PatchFault::Slow) => {
+                let _waits = Waits::new(stage, handler);
+                tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            }
             _ => {}
         }
         written
@@ -367,6 +370,24 @@ impl Client {
         Ok(self
             .stage
             .write(Writer::Wrapper(HandlerId(self.handler)), lease))
+    }
+}
+
+/// A patch without an answer, that can be dropped.
+struct Waits<'a>(&'a Stage, HandlerId);
+
+// === impl Waits ===
+
+impl<'a> Waits<'a> {
+    fn new(stage: &'a Stage, handler: HandlerId) -> Self {
+        stage.log(Entry::PatchBegan(handler));
+        Self(stage, handler)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.log(Entry::PatchEnded(self.1));
     }
 }
 

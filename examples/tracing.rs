@@ -154,7 +154,7 @@ async fn live() -> Result<(), Error> {
 
     let stop = CancellationToken::new();
     let story = async {
-        informer.synced().await;
+        informer.synced().await?;
         let web = ConfigMap {
             metadata: ObjectMeta {
                 name: Some("web".to_owned()),

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt as _;
 use windlass::{
-    Action, Delivery, HandlerError, Informer, InformerController, ListWatch, Outcome, Request,
+    Action, Coalescing, HandlerError, Informer, InformerController, ListWatch, Outcome, Request,
     Scripted, get_tracer, opentelemetry_layer, set_tracer,
 };
 use windlass_apiserver::ApiServer;
@@ -211,7 +211,7 @@ async fn an_event_that_another_one_stands_for_says_so() {
     let _listening = listen();
     let (script, source) = Scripted::new();
     let controller = InformerController::builder()
-        .delivery(Delivery::Latest)
+        .coalescing(Coalescing::Always)
         .build()
         .expect("good settings");
     controller
@@ -351,7 +351,7 @@ where
         let (controller, stop) = (controller.clone(), stop.clone());
         async move { controller.run(stop).await }
     });
-    informer.synced().await;
+    informer.synced().await.expect("it runs");
 
     let created = api.create(&PostParams::default(), &config(name)).await;
     let created = created.expect("it is new");

@@ -171,7 +171,7 @@ on_both_servers! {
             })
             .expect("a name");
         let running = Running::start(&controller);
-        informer.synced().await;
+        informer.synced().await.expect("it runs");
         for i in 1..=50 {
             set(&configs, "a", &i.to_string()).await;
         }

@@ -1,19 +1,22 @@
 //! The whole picture: streamed, in pages, or with a hole in it.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::num::NonZeroU32;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, PartialObjectMeta, Patch, PatchParams, PostParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, PartialObjectMeta, Patch, PatchParams, PostParams,
+    },
 };
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use windlass::{HealthState, Informer, ObjectKey};
 
 use crate::{
     kinds::{Gizmo, config, loose_gizmo},
-    watched::{Watched, quick},
+    watched::{Watched, quick, say},
 };
 
 on_both_servers! {
@@ -246,19 +249,50 @@ on_both_servers! {
         watched.stop().await;
     }
 
+    /// A second call of `run` shares the list and watch of the first, and goes on with it; when
+    /// the last one has left, the next one lists again.
+    ///
     /// Rows: CK-11
-    async fn an_informer_runs_once(cluster: Cluster) {
-        let informer: Informer<ConfigMap> = Informer::new(quick(cluster.api::<ConfigMap>().await));
-        let stop = tokio_util::sync::CancellationToken::new();
-        let first = Arc::new(informer.clone());
-        let running = tokio::spawn({
-            let stop = stop.clone();
-            async move { first.run(stop).await }
-        });
-        informer.synced().await;
-        let error = informer.run(stop.clone()).await.expect_err("it runs");
-        assert!(error.to_string().contains("runs already"), "{error}");
+    async fn an_informer_is_run_by_several_callers_and_again(cluster: Cluster) {
+        let _history = cluster.remember_history().await;
+        let others = cluster.api_aside::<ConfigMap>();
+        for name in ["a", "b"] {
+            others.create(&PostParams::default(), &config(name, "1")).await.expect("new");
+        }
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
+        assert_eq!(watched.first_list().await, ["added a", "added b"]);
+        let informer = watched.informer.clone();
+        let stop = CancellationToken::new();
+        let second = tokio::spawn(informer.run(stop.clone()));
+        let mut events = informer.subscribe();
+        watched.stop().await;
+        let mut list = Vec::new();
+        while !events.has_synced() {
+            list.push(say(&events.next().await.expect("it is run")));
+        }
+        list.sort();
+        assert_eq!(list, ["added a", "added b", "synced"]);
+        others.create(&PostParams::default(), &config("c", "1")).await.expect("new");
+        assert_eq!(say(&events.next().await.expect("it is run")), "added c");
+        assert_eq!(cluster.line().heard().len(), 1, "one list and watch for both");
         stop.cancel();
-        running.await.expect("no panic").expect("stopped");
+        second.await.expect("no panic").expect("stopped");
+        assert!(events.next().await.is_none());
+
+        others.delete("b", &DeleteParams::default()).await.expect("there");
+        others.create(&PostParams::default(), &config("d", "1")).await.expect("new");
+        let stop = CancellationToken::new();
+        let third = tokio::spawn(informer.run(stop.clone()));
+        let mut events = informer.subscribe();
+        let mut list = Vec::new();
+        while !events.has_synced() {
+            list.push(say(&events.next().await.expect("it is run")));
+        }
+        list.sort();
+        assert_eq!(list, ["added a", "added c", "added d", "synced"]);
+        assert_eq!(informer.store().len(), 3);
+        assert_eq!(cluster.line().heard().len(), 2, "it lists once more");
+        stop.cancel();
+        third.await.expect("no panic").expect("stopped");
     }
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Arrival, Delivery, Event, Informer, Outcome, PendingRetry, Request, listmap::ListMap,
+    Arrival, Coalescing, Event, Informer, Outcome, PendingRetry, Request, listmap::ListMap,
 };
 use windlass_apiserver::ApiServer;
 
@@ -33,7 +33,7 @@ use crate::rig::{Refused, Rig, ask, config, pass, quiet, secs, settle};
 /// enough, and makes the watch wait where each is wanted. Nothing that waits is dropped.
 #[tokio::test(start_paused = true)]
 async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {
-    let mut rig = Rig::new(quiet().delivery(Delivery::Latest));
+    let mut rig = Rig::new(quiet().coalescing(Coalescing::Always));
     slow(&rig);
     rig.start().await;
     for version in 1..=5_000 {
@@ -225,7 +225,7 @@ async fn w34_an_object_is_decoded_once_and_never_copied() {
         let (informer, stop) = (informer.clone(), stop.clone());
         tokio::spawn(async move { informer.run(stop).await })
     };
-    informer.synced().await;
+    informer.synced().await.expect("it runs");
     assert_eq!(DECODED.load(Ordering::SeqCst), 5, "the list");
 
     let patch = Patch::Merge(json!({ "spec": { "size": 100 } }));

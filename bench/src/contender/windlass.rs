@@ -19,13 +19,13 @@ pub(crate) async fn store<K: Object>(
     seen: Option<Arc<Seen>>,
 ) -> Result<Following> {
     let source = source::<K>(client, lists);
-    Ok(match keeps {
+    match keeps {
         Keeps::Typed => whole(informer(source), seen, typed).await,
         // Smaller than their JSON.
         Keeps::Own => whole(informer(source.decoded()), seen, typed).await,
         Keeps::Packed | Keeps::Metadata => whole(informer(source.packed()), seen, untouched).await,
         Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
-    })
+    }
 }
 
 /// A controller with a reconciler that does nothing, once it was called for every object.
@@ -70,7 +70,7 @@ async fn whole<S: Stored>(
     informer: Informer<S>,
     seen: Option<Arc<Seen>>,
     look: fn(&Seen, &S),
-) -> Following {
+) -> Result<Following> {
     if let Some(seen) = seen {
         let mut events = informer.subscribe();
         tokio::spawn(async move {
@@ -85,7 +85,7 @@ async fn whole<S: Stored>(
         let informer = informer.clone();
         async move { informer.run(CancellationToken::new()).await }
     });
-    informer.synced().await;
+    informer.synced().await?;
     informer
         .until(|state| matches!(state, HealthState::Watching))
         .await;

@@ -25,7 +25,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
         async move { informer.run(CancellationToken::new()).await }
     });
     script.list((0..count).map(object)).await?;
-    informer.synced().await;
+    informer.synced().await?;
     // The source ends, and the informer goes on with what it has.
     drop(script);
 

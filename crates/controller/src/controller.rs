@@ -1,4 +1,4 @@
-//! `InformerController`: informers on one side, watchers and reconcilers on the other.
+//! `InformerController`: runs watchers and reconcilers over the events of informers.
 
 use std::{
     fmt,
@@ -9,25 +9,27 @@ use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Health, Informer, Stored};
 
-// What it is to be like.
+// Configuration.
 mod builder;
 
-// From the informer into the queue.
+// From the informers into the queue.
 mod feed;
 mod mapping;
-mod notice;
-mod room;
+mod merge;
+mod permit;
+mod queued;
 
 // Out of the queue, and to the handlers.
 mod clock;
 mod engine;
-mod known;
+mod snapshot;
+mod superseded;
 mod sync;
 mod turn;
 
-// What is told and kept of failures.
+// What is reported and kept of failures.
+mod dead_letters;
 mod report;
-mod shelf;
 
 // The tasks, and what they share.
 mod run;
@@ -36,19 +38,16 @@ mod shared;
 #[cfg(test)]
 mod model;
 
-pub(crate) use self::notice::Owed;
 pub use self::{
-    builder::InformerControllerBuilder, notice::Delivery, report::ErrorReport, shelf::GivenUp,
+    builder::InformerControllerBuilder, dead_letters::GivenUp, queued::Coalescing,
+    report::ErrorReport,
 };
-use self::{
-    builder::Settings,
-    feed::{Feed, Typed},
-    shared::{Fed, Shared},
-};
+use self::{builder::Settings, feed::InformerFeed, shared::Shared};
+pub(crate) use self::{merge::Merge, queued::PendingCall, snapshot::KindSnapshot};
 use crate::{
     AddError, BuildError, HandlerId, Mapper, Reconciler, RunError, Watcher,
     metrics::Labelled,
-    route::{By, Role},
+    route::Role,
     work::{Mapping, Reconciling, Watching},
 };
 
@@ -59,17 +58,27 @@ use crate::{
 ///
 /// # Contract
 ///
-/// *Promised.* The events of one object are told in order, each once to each handler; two
-/// calls for one object never overlap, whatever they are for. Objects are worked on side by
-/// side, as many as [`concurrency`](InformerControllerBuilder::concurrency) says. A handler
-/// that fails, panics or takes too long stops none of the others: it alone is called again, as
-/// the retry policy says. Memory is bounded: while too many events wait to be told, the
-/// watches wait.
+/// *Guaranteed.*
+/// - **In order.** The events of one object are dispatched in order, each to all watchers and then
+///   to all reconcilers, in the order in which they were added. The versions that a handler gets
+///   of one uid never decrease, also with several informers of a kind.
+/// - **Serialized per object.** No two calls for one namespace and name overlap: events, retries,
+///   requeues and resyncs. Calls for different objects run concurrently, as many as
+///   [`concurrency`](InformerControllerBuilder::concurrency) says.
+/// - **After sync.** No handler is called before all informers that the controller started with
+///   have synced.
+/// - **No delete is lost.** `Deleted` is dispatched when no informer of the kind holds the uid
+///   any more, and is repeated until it succeeds. It cancels all other pending calls of the uid.
+/// - **Isolated.** A handler that fails, panics or exceeds the time limit is repeated by itself,
+///   as the retry policy says, and affects no other handler. By default retries never end.
+/// - **Bounded.** A slow handler never stops a watch; [`Coalescing`] says how the queue is
+///   bounded.
 ///
-/// *Asked.* That it is run once.
+/// *Required.* It is run once. A handler does not block its thread.
 ///
-/// *Not promised.* Any order between objects; nothing about what happened before a handler was
-/// added, if it was added while the controller runs.
+/// *Not guaranteed.* Any order between objects. That every state is seen: states between two
+/// looks of an informer, and those that were folded, are not. A handler that is added while the
+/// controller runs gets no events of before.
 ///
 /// Clones are the same controller.
 ///
@@ -116,15 +125,15 @@ pub struct InformerController {
     shared: Arc<Shared>,
 }
 
-/// How one informer of a controller is.
+/// The state of one informer of a controller.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerHealth {
     /// The name of the kind.
     pub kind: Arc<str>,
-    /// How its watch is.
+    /// The state of its watch.
     pub watch: Health,
-    /// Whether everything that was there at the start has been queued for the handlers.
+    /// Whether its first list has been queued for the handlers.
     pub has_synced: bool,
 }
 
@@ -154,11 +163,14 @@ impl InformerController {
         &self.shared.settings.name
     }
 
-    /// Feeds the kind called `kind` with what `informer` tells. A kind can have several: one
-    /// for each of some namespaces, or for each of some labels.
+    /// Adds `informer` to the kind called `kind`. A kind can have several informers, one for each
+    /// of some namespaces or labels; they may overlap, and each version of an object is dispatched
+    /// once.
     ///
-    /// The controller runs the informer, unless somebody else does. While the controller runs,
-    /// an informer that is added begins at once.
+    /// The informer runs while the controller does, and longer if another controller or caller
+    /// runs it too. An informer that is added while the controller runs starts at once; the
+    /// handlers of its kind wait until it has synced. One that was removed can be added again:
+    /// all its objects are dispatched as `Added`.
     ///
     /// # Errors
     ///
@@ -168,31 +180,18 @@ impl InformerController {
     where
         K: Stored,
     {
-        let id = self.shared.kind::<K>(kind, By::Informer)?;
-        let mut feeds = self.shared.feeds.write();
-        if let Some(fed) = (feeds.iter()).find(|fed| fed.feed.informer() == informer.id()) {
-            let kind = self.shared.route.read().name(fed.kind).to_string();
-            return Err(AddError::InformerAlreadyAdded { kind });
-        }
-        let feed = Typed::new(informer.clone());
-        feed.instrument(&self.shared.informer_metrics, kind);
-        feeds.push(Fed {
-            kind: id,
-            feed: Arc::new(feed),
-            stop: CancellationToken::new(),
-            started: false,
-        });
-        drop(feeds);
-        self.shared.fed.notify_one();
-        Ok(())
+        let feed = InformerFeed::new(informer.clone());
+        self.shared.add_feed::<K>(kind, Arc::new(feed))
     }
 
-    /// Has `watcher` told of the objects of the kind called `kind`, after the watchers that
-    /// were added before.
+    /// Registers `watcher` for the kind called `kind`. Watchers run in the order in which they
+    /// were added, before the reconcilers.
     ///
     /// # Errors
     ///
-    /// [`AddError`] if `kind` is empty or the name of a kind of another type.
+    /// [`AddError`] if `kind` is empty or the name of a kind of another type; if the controller
+    /// runs and the kind has no informer; or if a handler of this type of objects has the same
+    /// finalizer already.
     pub fn add_watcher<K>(
         &self,
         kind: &str,
@@ -205,12 +204,12 @@ impl InformerController {
         self.shared.add::<K>(kind, Role::Watcher, code)
     }
 
-    /// Has `reconciler` reconcile the objects of the kind called `kind`, after all watchers
-    /// and after the reconcilers that were added before.
+    /// Registers `reconciler` for the kind called `kind`. Reconcilers run in the order in which
+    /// they were added, after the watchers.
     ///
     /// # Errors
     ///
-    /// [`AddError`] if `kind` is empty or the name of a kind of another type.
+    /// [`AddError`] as [`add_watcher`](Self::add_watcher) has it.
     pub fn add_reconciler<K>(
         &self,
         kind: &str,
@@ -223,9 +222,9 @@ impl InformerController {
         self.shared.add::<K>(kind, Role::Reconciler, code)
     }
 
-    /// Has the objects of the kind called `to` told again to their handlers, as
-    /// [`Resynced`](crate::Action::Resynced), that `mapper` names when an object of the kind
-    /// called `kind` changes. [`Mapper`] says what is promised.
+    /// Registers `mapper`: when an object of the kind called `kind` changes, the objects of the
+    /// kind called `to` that it names are dispatched to their handlers as
+    /// [`Resynced`](crate::Action::Resynced). [`Mapper`] says what is guaranteed.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -242,8 +241,8 @@ impl InformerController {
     ///
     /// # Errors
     ///
-    /// [`AddError`] if there is no kind called `to`, or `kind` is empty or the name of a kind of
-    /// another type.
+    /// [`AddError`] if there is no kind called `to`, `kind` is empty or the name of a kind of
+    /// another type, or the controller runs and `kind` has no informer.
     pub fn add_mapper<K>(
         &self,
         kind: &str,
@@ -257,15 +256,18 @@ impl InformerController {
         self.shared.add_mapper::<K>(kind, to, code)
     }
 
-    /// Runs all informers, and tells their events to the handlers, until `stop` is cancelled.
+    /// Runs the informers, and dispatches their events to the handlers, until `stop` is
+    /// cancelled.
     ///
-    /// Then the informers are stopped, calls in progress end, no other begins, and all tasks
-    /// are joined. What was not told by then is told again after a restart, as an add.
+    /// Then the informers are stopped, calls in progress end, no other call begins, and all tasks
+    /// are joined. What was not dispatched by then is dispatched after a restart, as an `Added`.
     ///
     /// # Errors
     ///
-    /// [`RunError::AlreadyRan`] on a second call, and [`RunError::Informer`] if an informer
-    /// meets what no waiting mends; then everything else is stopped and joined first.
+    /// [`RunError::AlreadyRan`] on a second call; [`RunError::NoInformer`] if a kind has handlers
+    /// and no informer; [`RunError::NotSynced`] if an informer does not sync in time;
+    /// [`RunError::Informer`] if an informer fails permanently. The other tasks are stopped and
+    /// joined before this returns.
     ///
     /// # Cancel safety
     ///
@@ -277,13 +279,13 @@ impl InformerController {
         run::run(&self.shared, stop).await
     }
 
-    /// Whether everything that was there at the start has been queued for the handlers.
+    /// Whether the first lists of all informers have been queued for the handlers.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         (self.shared.feeds.read().iter()).all(|fed| fed.feed.has_synced())
     }
 
-    /// How each informer is, in the order in which they were added.
+    /// The state of each informer, in the order in which they were added.
     #[must_use]
     pub fn health(&self) -> Vec<InformerHealth> {
         let feeds = self.shared.feeds.read();
@@ -295,20 +297,21 @@ impl InformerController {
         health.collect()
     }
 
-    /// How many calls are to be made again at a later time.
+    /// How many failed calls and requeues wait for their time.
     #[must_use]
     pub fn pending_retries(&self) -> usize {
         self.shared.engine.pending()
     }
 
-    /// The calls that were given up, oldest first: the last thousand of them.
+    /// The dead letters: calls that failed and are not repeated any more, oldest first, the last
+    /// thousand of them.
     #[must_use]
     pub fn given_up(&self) -> Vec<GivenUp> {
-        self.shared.shelf.lock().all()
+        self.shared.dead_letters.lock().all()
     }
 
-    /// Makes a call again that was given up, as if for the first time. Returns whether it was
-    /// still there.
+    /// Repeats a call that was given up, as if for the first time. Returns whether it was still a
+    /// dead letter.
     #[expect(clippy::must_use_candidate, reason = "one does it for the effect")]
     pub fn redrive(&self, call: &GivenUp) -> bool {
         self.shared.redrive(call.number)
@@ -331,7 +334,11 @@ impl InformerController {
                 if let Some(shared) = shared.upgrade() {
                     let engine = &shared.engine;
                     shared.metrics.queue(engine.depth(), engine.pending());
-                    shared.kinds.read().iter().for_each(|kind| kind.show());
+                    shared
+                        .route
+                        .read()
+                        .all_metrics()
+                        .for_each(|kind| kind.show());
                 }
             };
             let labelled = Labelled::new(collector, "controller", self.name(), refresh);
@@ -343,31 +350,30 @@ impl InformerController {
 
 #[expect(clippy::must_use_candidate, reason = "one removes for the effect")]
 impl InformerController {
-    /// Stops `informer`, and is fed by it no more. Returns whether it was there. What it told
-    /// before is still told to the handlers.
+    /// Removes `informer`, which stops unless another controller or caller runs it. Returns
+    /// whether it was there. Events that are queued are still dispatched, and nothing is
+    /// dispatched about the objects that it held.
     pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
     where
         K: Stored,
     {
-        let mut feeds = self.shared.feeds.write();
-        let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer.id());
-        at.map(|at| feeds.remove(at).stop.cancel()).is_some()
+        self.shared.remove_feed(informer.id())
     }
 
-    /// Removes a watcher of the kind called `kind`, with whatever it is owed. Returns whether
+    /// Removes a watcher of the kind called `kind`, with its pending calls. Returns whether
     /// it was there. A call in progress ends; none begins.
     pub fn remove_watcher(&self, kind: &str, watcher: HandlerId) -> bool {
         self.shared.remove(kind, Role::Watcher, Some(watcher)) > 0
     }
 
-    /// Removes a reconciler of the kind called `kind`, with whatever it is owed. Returns
+    /// Removes a reconciler of the kind called `kind`, with its pending calls. Returns
     /// whether it was there. A call in progress ends; none begins.
     pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
         self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
     }
 
-    /// Removes a mapper of the kind called `kind`. Returns whether it was there. Whom it has
-    /// named is still told.
+    /// Removes a mapper of the kind called `kind`. Returns whether it was there. Resyncs that it
+    /// has caused are still dispatched.
     pub fn remove_mapper(&self, kind: &str, mapper: HandlerId) -> bool {
         self.shared.remove_mappers(kind, Some(mapper)) > 0
     }

@@ -30,6 +30,10 @@ pub enum HandlerError {
         /// What it was given.
         limit: Duration,
     },
+
+    /// A pending `Deleted` was dropped because its kind had too many.
+    #[error("too many failed deletes of this kind are pending")]
+    TooManyDeletes,
 }
 
 /// Why an informer, a watcher, a reconciler or a mapper could not be added.
@@ -52,6 +56,31 @@ pub enum AddError {
     UnknownKind {
         /// The name of the kind.
         kind: String,
+    },
+
+    /// A handler or a mapper was added to a kind without an informer while the controller runs.
+    #[error(
+        "the kind {kind:?} has no informer{}; add the informer first",
+        did_you_mean(closest)
+    )]
+    NoInformer {
+        /// The name of the kind.
+        kind: String,
+        /// The kind with an informer whose name is most like it.
+        closest: Option<String>,
+    },
+
+    /// Another handler of this type of objects has the same finalizer: the two would take each
+    /// other's objects for their own.
+    #[error(
+        "a handler of {kind:?} has the finalizer {finalizer} already; \
+         give each wrapped handler a finalizer of its own"
+    )]
+    FinalizerTaken {
+        /// The name of the kind.
+        kind: String,
+        /// The finalizer.
+        finalizer: String,
     },
 
     /// The kind of that name is of another type.
@@ -84,12 +113,35 @@ pub enum BuildError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It runs already, or has run: as its informers, it runs once.
+    /// It runs already, or has run: a controller runs once.
     #[error("the controller runs already, or has run; a controller runs once")]
     AlreadyRan,
 
-    /// An informer gave up, for a reason that does not heal by itself.
-    #[error("the informer of {kind:?} gave up")]
+    /// A kind has handlers or mappers and no informer, so that they would never be called.
+    #[error(
+        "the kind {kind:?} has handlers and no informer{}",
+        did_you_mean(closest)
+    )]
+    NoInformer {
+        /// The name of the kind.
+        kind: String,
+        /// The kind with an informer whose name is most like it.
+        closest: Option<String>,
+    },
+
+    /// The lists of some informers made no progress for the time limit.
+    #[error(
+        "timed out after {timeout:?} without progress waiting for informers to sync: {informers}"
+    )]
+    NotSynced {
+        /// Their kinds, and the state of each.
+        informers: String,
+        /// The limit.
+        timeout: Duration,
+    },
+
+    /// An informer failed permanently.
+    #[error("the informer of {kind:?} failed permanently")]
     Informer {
         /// The name of the kind.
         kind: String,
@@ -121,6 +173,14 @@ pub(crate) struct Undecodable {
     pub(crate) source: windlass_informer::DecodeError,
 }
 
+/// The end of a message about a name that is not known.
+fn did_you_mean(closest: &Option<String>) -> String {
+    let closest = closest.as_ref();
+    closest.map_or_else(String::new, |closest| {
+        format!(" (did you mean {closest:?}?)")
+    })
+}
+
 // === impl HandlerError ===
 
 impl HandlerError {
@@ -131,6 +191,7 @@ impl HandlerError {
             Self::Failed { .. } => "failed",
             Self::Panicked { .. } => "panicked",
             Self::TimedOut { .. } => "timed_out",
+            Self::TooManyDeletes => "too_many_deletes",
         }
     }
 
@@ -152,6 +213,8 @@ impl AddError {
             Self::InformerAlreadyAdded { .. } => "informer_already_added",
             Self::EmptyKind => "empty_kind",
             Self::UnknownKind { .. } => "unknown_kind",
+            Self::NoInformer { .. } => "no_informer",
+            Self::FinalizerTaken { .. } => "finalizer_taken",
             Self::OtherType { .. } => "other_type",
         }
     }

@@ -38,6 +38,7 @@
 
 // What is carried.
 mod action;
+mod content;
 mod event;
 
 // 6. Whom it concerns.
@@ -78,7 +79,7 @@ pub use windlass_informer::AnyObject;
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Delivery, ErrorReport, GivenUp, InformerController, InformerControllerBuilder,
+        Coalescing, ErrorReport, GivenUp, InformerController, InformerControllerBuilder,
         InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
@@ -87,14 +88,14 @@ pub use crate::{
         Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier,
     },
     mapper::{Mapper, Owners, SameName},
-    opinionated::{DeleteOrder, Leaving, OpinionatedReconciler, OpinionatedWatcher},
+    opinionated::{DeleteOrder, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher},
     predicate::{
         And, AnnotationsChanged, Filtered, GenerationChanged, LabelsChanged, Not, Or, Predicate,
         ResourceVersionChanged,
     },
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     retry::{
-        AlwaysDequeue, Arrival, ExponentialBackoff, NeverDequeue, NeverRetry,
+        AlwaysDequeue, Arrival, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry,
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
     route::{HandlerId, Role},

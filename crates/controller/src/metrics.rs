@@ -15,6 +15,7 @@ mod kind;
 mod labelled;
 
 pub(crate) use self::{kind::KindMetrics, labelled::Labelled};
+use crate::Action;
 
 /// All collectors of one controller.
 #[derive(Clone)]
@@ -62,6 +63,9 @@ struct Queue {
     retries: IntCounter,
 }
 
+/// The results that controller-runtime counts.
+const RESULTS: [&str; 3] = ["success", "requeue_after", "error"];
+
 /// From a tenth of a millisecond, which is what the engine adds, to the half minute of a slow
 /// call.
 const SECONDS: [f64; 14] = [
@@ -79,6 +83,32 @@ impl Metrics {
             results: Results::new()?,
             queue: Queue::new(name)?,
         })
+    }
+
+    /// Removes the series of `kind`, which is not there any more.
+    pub(crate) fn remove(&self, kind: &str) {
+        let Self { told, results, .. } = self;
+        for action in Action::ALL {
+            let labels = [action.as_str(), kind];
+            // A series that was never made cannot be removed, which is no error here.
+            _ = told.events.remove_label_values(&labels);
+            _ = told.reconcile_duration.remove_label_values(&labels);
+            _ = told.reconciler_duration.remove_label_values(&labels);
+            _ = told.watcher_duration.remove_label_values(&labels);
+            _ = told.ongoing_processes.remove_label_values(&labels);
+            _ = told.ongoing_events.remove_label_values(&labels);
+            _ = told.reconciler_errors.remove_label_values(&labels);
+            _ = told.watcher_errors.remove_label_values(&labels);
+        }
+        for result in RESULTS {
+            _ = results.total.remove_label_values(&[kind, result]);
+        }
+        _ = told.latency.remove_label_values(&[kind]);
+        _ = told.exhausted.remove_label_values(&[kind]);
+        _ = told.mapped.remove_label_values(&[kind]);
+        _ = results.errors.remove_label_values(&[kind]);
+        _ = results.time.remove_label_values(&[kind]);
+        _ = results.panics.remove_label_values(&[kind]);
     }
 
     /// How many workers there are.

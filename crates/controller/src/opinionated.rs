@@ -1,24 +1,20 @@
-//! Opinionated handlers: a watcher and a reconciler around others, that add a finalizer to each
-//! object so that no delete is missed, whenever the operator was down.
+//! Wrappers that hold each object with a finalizer until its clean-up has succeeded.
 //!
-//! `rule` says what is to be done about an object, from what it shows and what the `ledger`
-//! remembers; the two wrappers do it. Both write finalizers through
-//! [`Finalizers`](crate::Finalizers).
+//! What is to be done is decided by a pure core (`next_step`) from what an object shows and what
+//! this process did for it (`memory`); `finalizer_state` writes finalizers and remembers. The
+//! wrappers call the inner handler.
 
-// What is to be done.
 mod carried;
 mod change;
-mod ledger;
-mod rule;
-
-// Who does it.
-mod custody;
-mod leaving;
+mod finalizer_state;
+mod memory;
+mod next_step;
 mod reconciler;
+mod selector_exit;
 mod watcher;
 
 pub use self::{
-    leaving::Leaving,
     reconciler::{DeleteOrder, OpinionatedReconciler},
+    selector_exit::OnSelectorExit,
     watcher::OpinionatedWatcher,
 };

@@ -20,13 +20,13 @@ pub use self::{
 ///
 /// # Contract
 ///
-/// *Promised.* It is asked when an event is about to be told, outside of any lock, with the old
-/// and the new object of an update; of several updates that became one
-/// ([`Delivery::Latest`](crate::Delivery::Latest)) with the oldest and the newest. What it does
-/// not let pass is, for that handler, as if it had not happened: above all, the handler's pending
-/// calls stay, and what was given up stays known. The other handlers are told. Where an update
-/// and a resync became one, and the update does not pass, the resync is asked about. A predicate
-/// that panics has let the event pass, and the log is told.
+/// *Guaranteed.* It is asked when an event is about to be dispatched, outside of any lock, with
+/// the old and the new object of an update; of several updates that were folded
+/// ([`Coalescing`](crate::Coalescing)) with the oldest and the newest. For its handler, an event
+/// that it does not let pass has not happened: pending calls stay, with the newest object, and so
+/// do dead letters. Only a `Deleted` cancels them. The other handlers are called. Where a resync
+/// was folded into an update that does not pass, it is asked about the resync. A predicate that
+/// panics has let the event pass, and the panic is logged.
 ///
 /// *Asked.* That it looks at nothing but the event, and answers at once.
 ///

@@ -80,6 +80,12 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The finalizer that it writes, if it is a wrapper that writes one.
+    #[doc(hidden)]
+    fn finalizer(&self) -> Option<&str> {
+        None
+    }
+
     /// This reconciler, told of nothing but what passes `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where

@@ -1,8 +1,9 @@
-//! Whom an event concerns: the chain of a kind.
+//! The kinds of a controller, and the handlers of each.
 //!
 //! A kind is a name that the user chose. Its chain is its watchers and then its reconcilers,
-//! each in the order in which they were added. Handlers have numbers that are never used
-//! again, so that to remove one changes nothing about the others.
+//! each in the order in which they were added. The number of a handler is never used again, so
+//! that removing one changes nothing about the others. A kind that has neither an informer nor
+//! a handler nor a mapper is removed.
 
 use std::{
     any::TypeId,
@@ -14,8 +15,12 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
+
 use crate::{
     AddError,
+    controller::{KindSnapshot, Merge},
+    metrics::KindMetrics,
     work::{Handle, Map},
 };
 
@@ -44,24 +49,26 @@ pub enum Role {
 /// All kinds of a controller, and their chains.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    kinds: Vec<Kind>,
+    kinds: HashMap<KindId, Kind>,
     names: HashMap<Arc<str>, KindId>,
     handlers: u64,
+    next_kind: u32,
 }
 
-/// A kind: a name, the type of its objects, and who is told about them.
-#[derive(Debug)]
+/// A kind: a name, the type of its objects, and its handlers.
 struct Kind {
     name: Arc<str>,
     of: ObjectType,
-    /// The forms in which its informers keep them.
-    kept: Vec<ObjectType>,
-    /// The form that a handler is for, if one is for another than the objects themselves.
-    asked: Option<ObjectType>,
-    /// Copied when it changes: whoever is under way keeps the chain with which they began.
+    /// The form in which each of its informers keeps the objects.
+    informers: Vec<ObjectType>,
+    /// The form that a handler is for, if it is for another one than the objects themselves.
+    handler_form: Option<ObjectType>,
+    /// Copied when it changes: a turn in progress keeps the chain with which it began.
     chain: Chain,
     /// Copied when it changes.
     mappers: Mappers,
+    metrics: Arc<KindMetrics>,
+    merge: Arc<Mutex<Merge>>,
 }
 
 /// Who is told, in order.
@@ -137,47 +144,63 @@ impl ObjectType {
 // === impl Route ===
 
 impl Route {
-    /// The kind called `name`, whose objects are of type `of`; made if it is new.
-    pub(crate) fn kind(&mut self, name: &str, of: ObjectType) -> Result<KindId, AddError> {
+    /// The kind called `name`, whose objects are of type `of`; made with `metrics` if it is new.
+    pub(crate) fn kind(
+        &mut self,
+        name: &str,
+        of: ObjectType,
+        metrics: impl FnOnce(&Arc<str>) -> KindMetrics,
+    ) -> Result<KindId, AddError> {
         if name.is_empty() {
             return Err(AddError::EmptyKind);
         }
-        if let Some(&id) = self.names.get(name) {
-            let known = self.kinds[id.0 as usize].of;
-            return if known.id == of.id {
+        if let Some((id, kind)) = self
+            .find(name)
+            .and_then(|id| Some((id, self.kinds.get(&id)?)))
+        {
+            return if kind.of.id == of.id {
                 Ok(id)
             } else {
                 Err(AddError::OtherType {
                     kind: name.to_owned(),
-                    known: known.name,
+                    known: kind.of.name,
                     given: of.name,
                 })
             };
         }
-        let id = KindId(u32::try_from(self.kinds.len()).expect("kinds are added by hand"));
+        let id = KindId(self.next_kind);
+        self.next_kind += 1;
         let name: Arc<str> = Arc::from(name);
         self.names.insert(Arc::clone(&name), id);
-        self.kinds.push(Kind {
-            name,
-            of,
-            kept: Vec::new(),
-            asked: None,
-            chain: Chain::from([]),
-            mappers: Mappers::from([]),
-        });
+        let metrics = Arc::new(metrics(&name));
+        self.kinds.insert(
+            id,
+            Kind {
+                name,
+                of,
+                informers: Vec::new(),
+                handler_form: None,
+                chain: Chain::from([]),
+                mappers: Mappers::from([]),
+                metrics,
+                merge: Arc::default(),
+            },
+        );
         Ok(id)
     }
 
     /// Notes in which form an informer of `kind` keeps its objects, or that a handler is for
-    /// that form. A handler of decoded objects is given all of them; one of another form, only
-    /// what is kept so.
+    /// that form. A handler of decoded objects gets all of them; one of another form, only
+    /// those that are kept so.
     pub(crate) fn form(&mut self, kind: KindId, form: ObjectType, by: By) -> Result<(), AddError> {
-        let kind = &mut self.kinds[kind.0 as usize];
+        let Some(kind) = self.kinds.get_mut(&kind) else {
+            return Ok(());
+        };
         let unlike = |it: &&ObjectType| it.id != form.id;
         let known = match by {
-            By::Informer => kind.asked.iter().find(unlike),
+            By::Informer => kind.handler_form.iter().find(unlike),
             By::Handler if form.id == kind.of.id => return Ok(()),
-            By::Handler => kind.kept.iter().find(unlike),
+            By::Handler => kind.informers.iter().find(unlike),
         };
         if let Some(known) = known {
             return Err(AddError::OtherType {
@@ -187,10 +210,101 @@ impl Route {
             });
         }
         match by {
-            By::Informer => kind.kept.push(form),
-            By::Handler => kind.asked = Some(form),
+            By::Informer => kind.informers.push(form),
+            By::Handler => kind.handler_form = Some(form),
         }
         Ok(())
+    }
+
+    /// Notes that an informer of `kind` was removed.
+    pub(crate) fn remove_informer(&mut self, kind: KindId) {
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            kind.informers.pop();
+        }
+    }
+
+    /// Removes `kind` if nothing refers to it any more. Returns its name.
+    pub(crate) fn remove_unused(&mut self, kind: KindId) -> Option<Arc<str>> {
+        let known = self.kinds.get(&kind)?;
+        let mapped = |other: &Kind| other.mappers.iter().any(|mapper| mapper.to == kind);
+        if !known.informers.is_empty()
+            || !known.chain.is_empty()
+            || !known.mappers.is_empty()
+            || self.kinds.values().any(mapped)
+        {
+            return None;
+        }
+        let removed = self.kinds.remove(&kind)?;
+        self.names.remove(&removed.name);
+        Some(removed.name)
+    }
+
+    /// A kind with a handler or a mapper but without an informer, and the kind with an informer
+    /// whose name is most like it.
+    pub(crate) fn without_informer(&self) -> Option<(String, Option<String>)> {
+        let needs = |id: KindId, kind: &Kind| {
+            let mapped = (self.kinds.values()).any(|it| it.mappers.iter().any(|it| it.to == id));
+            !kind.chain.is_empty() || !kind.mappers.is_empty() || mapped
+        };
+        let mut kinds: Vec<_> = (self.kinds.iter())
+            .filter(|(id, kind)| kind.informers.is_empty() && needs(**id, kind))
+            .collect();
+        kinds.sort_unstable_by_key(|(id, _)| **id);
+        let (_, kind) = kinds.first()?;
+        Some((kind.name.to_string(), self.closest(&kind.name)))
+    }
+
+    /// Of the kinds with an informer the one whose name is most like `name`.
+    pub(crate) fn closest(&self, name: &str) -> Option<String> {
+        let named = self
+            .kinds
+            .values()
+            .filter(|kind| !kind.informers.is_empty());
+        let like = named.map(|kind| (strsim::jaro_winkler(name, &kind.name), &kind.name));
+        let (_, closest) = like.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        Some(closest.to_string())
+    }
+
+    /// Whether a handler of `kind`, or of a kind of the same type, writes `finalizer`.
+    pub(crate) fn has_finalizer(&self, kind: KindId, finalizer: &str) -> bool {
+        let Some(of) = self.kinds.get(&kind).map(|kind| kind.of.id) else {
+            return false;
+        };
+        let same = self.kinds.values().filter(|kind| kind.of.id == of);
+        let mut handlers = same.flat_map(|kind| kind.chain.iter());
+        handlers.any(|handler| handler.code.finalizer() == Some(finalizer))
+    }
+
+    /// Whether `kind` has an informer.
+    pub(crate) fn has_informer(&self, kind: KindId) -> bool {
+        (self.kinds.get(&kind)).is_some_and(|kind| !kind.informers.is_empty())
+    }
+
+    /// What merges the events of the informers of `kind`.
+    pub(crate) fn merge(&self, kind: KindId) -> Option<Arc<Mutex<Merge>>> {
+        Some(Arc::clone(&self.kinds.get(&kind)?.merge))
+    }
+
+    /// What is counted about `kind`.
+    pub(crate) fn metrics(&self, kind: KindId) -> Option<Arc<KindMetrics>> {
+        Some(Arc::clone(&self.kinds.get(&kind)?.metrics))
+    }
+
+    /// What is counted about each kind.
+    pub(crate) fn all_metrics(&self) -> impl Iterator<Item = &Arc<KindMetrics>> {
+        self.kinds.values().map(|kind| &kind.metrics)
+    }
+
+    /// The handlers and metrics of each kind.
+    pub(crate) fn snapshot(&self) -> HashMap<KindId, KindSnapshot> {
+        let kinds = self.kinds.iter().map(|(id, kind)| {
+            let snapshot = KindSnapshot {
+                chain: Arc::clone(&kind.chain),
+                metrics: Arc::clone(&kind.metrics),
+            };
+            (*id, snapshot)
+        });
+        kinds.collect()
     }
 
     /// The kind called `name`, if there is one.
@@ -200,17 +314,19 @@ impl Route {
 
     /// What `kind` is called.
     pub(crate) fn name(&self, kind: KindId) -> Arc<str> {
-        Arc::clone(&self.kinds[kind.0 as usize].name)
+        let kind = self.kinds.get(&kind);
+        kind.map_or_else(|| Arc::from(""), |kind| Arc::clone(&kind.name))
     }
 
-    /// Who is told about the objects of `kind`.
+    /// The handlers of `kind`.
+    #[cfg(test)]
     pub(crate) fn chain(&self, kind: KindId) -> Chain {
-        Arc::clone(&self.kinds[kind.0 as usize].chain)
+        Arc::clone(&self.kinds[&kind].chain)
     }
 
     /// The handler of this name, if it is still there.
     pub(crate) fn handler(&self, kind: KindId, id: HandlerId) -> Option<Arc<Handler>> {
-        let chain = &self.kinds[kind.0 as usize].chain;
+        let chain = &self.kinds.get(&kind)?.chain;
         chain.iter().find(|handler| handler.id == id).cloned()
     }
 
@@ -223,11 +339,12 @@ impl Route {
             code,
             removed: AtomicBool::new(false),
         });
-        let kind = &mut self.kinds[kind.0 as usize];
-        let mut chain = kind.chain.to_vec();
-        let at = chain.partition_point(|it| it.place() < handler.place());
-        chain.insert(at, handler);
-        kind.chain = chain.into();
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            let mut chain = kind.chain.to_vec();
+            let at = chain.partition_point(|it| it.place() < handler.place());
+            chain.insert(at, handler);
+            kind.chain = chain.into();
+        }
         id
     }
 
@@ -237,12 +354,17 @@ impl Route {
         kind: KindId,
         matches: impl Fn(&Handler) -> bool,
     ) -> Vec<HandlerId> {
-        let kind = &mut self.kinds[kind.0 as usize];
+        let Some(kind) = self.kinds.get_mut(&kind) else {
+            return Vec::new();
+        };
         let (gone, kept): (Vec<_>, Vec<_>) = kind.chain.iter().cloned().partition(|it| matches(it));
         if gone.is_empty() {
             return Vec::new();
         }
         kind.chain = kept.into();
+        if kind.chain.is_empty() {
+            kind.handler_form = None;
+        }
         for handler in &gone {
             handler.removed.store(true, Ordering::Release);
         }
@@ -251,21 +373,25 @@ impl Route {
 
     /// Who is asked whom a change of an object of `kind` concerns.
     pub(crate) fn mappers(&self, kind: KindId) -> Mappers {
-        Arc::clone(&self.kinds[kind.0 as usize].mappers)
+        let kind = self.kinds.get(&kind);
+        kind.map_or_else(|| Mappers::from([]), |kind| Arc::clone(&kind.mappers))
     }
 
     /// Adds a mapper from `kind` to the kind `to`.
     pub(crate) fn add_mapper(&mut self, kind: KindId, to: KindId, code: Box<dyn Map>) -> HandlerId {
         let id = self.next();
-        let kind = &mut self.kinds[kind.0 as usize];
-        let mapper = Arc::new(Mapping { id, to, code });
-        kind.mappers = kind.mappers.iter().cloned().chain([mapper]).collect();
+        if let Some(kind) = self.kinds.get_mut(&kind) {
+            let mapper = Arc::new(Mapping { id, to, code });
+            kind.mappers = kind.mappers.iter().cloned().chain([mapper]).collect();
+        }
         id
     }
 
     /// Removes the mapper of this name from `kind`, or all. Returns how many those were.
     pub(crate) fn remove_mappers(&mut self, kind: KindId, id: Option<HandlerId>) -> usize {
-        let kind = &mut self.kinds[kind.0 as usize];
+        let Some(kind) = self.kinds.get_mut(&kind) else {
+            return 0;
+        };
         let before = kind.mappers.len();
         let kept = kind
             .mappers
@@ -293,6 +419,15 @@ impl Handler {
     /// Whether it has been removed, since the chain was read.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind")
+            .field("name", &self.name)
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
     }
 }
 
@@ -335,12 +470,12 @@ mod tests {
     #[test]
     fn a_kind_has_one_type() {
         let mut route = Route::default();
-        let kind = route.kind("numbers", ObjectType::of::<u8>());
+        let kind = new_kind(&mut route, "numbers", ObjectType::of::<u8>());
         assert_eq!(
-            route.kind("numbers", ObjectType::of::<u8>()).ok(),
+            new_kind(&mut route, "numbers", ObjectType::of::<u8>()).ok(),
             kind.ok()
         );
-        let other = route.kind("numbers", ObjectType::of::<String>());
+        let other = new_kind(&mut route, "numbers", ObjectType::of::<String>());
         assert_eq!(
             other.expect_err("another type").to_string(),
             "\"numbers\" is a kind of u8 objects, and this is for alloc::string::String"
@@ -351,7 +486,7 @@ mod tests {
     fn a_handler_of_one_form_takes_no_other() {
         let mut route = Route::default();
         let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
-        let kind = route.kind("texts", text).expect("a new kind");
+        let kind = new_kind(&mut route, "texts", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by).map_err(|it| it.to_string());
         assert_eq!(form(packed, By::Informer), Ok(()));
         assert_eq!(form(text, By::Handler), Ok(()));
@@ -362,7 +497,7 @@ mod tests {
             "{other}"
         );
 
-        let kind = route.kind("others", text).expect("a new kind");
+        let kind = self::tests::new_kind(&mut route, "others", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by);
         assert!(form(text, By::Informer).is_ok());
         assert!(form(packed, By::Handler).is_err());
@@ -370,15 +505,15 @@ mod tests {
 
     #[test]
     fn a_kind_has_a_name() {
-        let nameless = Route::default().kind("", ObjectType::of::<u8>());
+        let nameless = new_kind(&mut Route::default(), "", ObjectType::of::<u8>());
         assert!(matches!(nameless, Err(AddError::EmptyKind)));
     }
 
     #[test]
     fn mappers_are_added_and_removed_and_are_in_no_chain() {
         let mut route = Route::default();
-        let from = route.kind("from", ObjectType::of::<u8>()).expect("new");
-        let to = route.kind("to", ObjectType::of::<u16>()).expect("new");
+        let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
+        let to = new_kind(&mut route, "to", ObjectType::of::<u16>()).expect("new");
         let first = route.add_mapper(from, to, Box::new(Nobody));
         let second = route.add_mapper(from, to, Box::new(Nobody));
         let handler = route.add(from, Role::Watcher, Box::new(Nobody));
@@ -397,7 +532,7 @@ mod tests {
     #[track_caller]
     fn check(script: &str, chain: &str) {
         let mut route = Route::default();
-        let kind = route.kind("k", ObjectType::of::<u8>()).expect("a new kind");
+        let kind = new_kind(&mut route, "k", ObjectType::of::<u8>()).expect("a new kind");
         for step in script.split(' ') {
             match step {
                 "w" => _ = route.add(kind, Role::Watcher, Box::new(Nobody)),
@@ -412,6 +547,45 @@ mod tests {
             .map(|it| format!("{}{}", &it.role.as_str()[..1], it.id))
             .collect();
         assert_eq!(left.join(" "), chain, "{script}");
+    }
+
+    fn new_kind(route: &mut Route, name: &str, of: ObjectType) -> Result<KindId, AddError> {
+        let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
+        route.kind(name, of, |name| KindMetrics::new(&metrics, name))
+    }
+
+    #[test]
+    fn a_kind_that_nothing_refers_to_is_removed() {
+        let mut route = Route::default();
+        let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
+        let to = new_kind(&mut route, "to", ObjectType::of::<u8>()).expect("new");
+        let mapper = route.add_mapper(from, to, Box::new(Nobody));
+        route.add(from, Role::Watcher, Box::new(Nobody));
+        assert!(route.remove_unused(from).is_none(), "it has a handler");
+        assert!(route.remove_unused(to).is_none(), "a mapper names it");
+        route.remove_mappers(from, Some(mapper));
+        assert_eq!(route.remove_unused(to).as_deref(), Some("to"));
+        assert_eq!(route.find("to"), None);
+        let again =
+            new_kind(&mut route, "to", ObjectType::of::<u16>()).expect("of another type now");
+        assert_ne!(again, to, "a number is never used again");
+    }
+
+    #[test]
+    fn the_kind_that_was_meant_is_named() {
+        let mut route = Route::default();
+        let sites = new_kind(&mut route, "websites", ObjectType::of::<u8>()).expect("new");
+        let pods = new_kind(&mut route, "pods", ObjectType::of::<u8>()).expect("new");
+        for kind in [sites, pods] {
+            route
+                .form(kind, ObjectType::of::<u8>(), By::Informer)
+                .expect("its form");
+        }
+        let typo = new_kind(&mut route, "webistes", ObjectType::of::<u8>()).expect("new");
+        assert_eq!(route.without_informer(), None, "nothing was added to it");
+        route.add(typo, Role::Watcher, Box::new(Nobody));
+        let named = Some(("webistes".to_owned(), Some("websites".to_owned())));
+        assert_eq!(route.without_informer(), named);
     }
 
     struct Nobody;

@@ -20,7 +20,7 @@ use std::{hash::BuildHasher, hint::black_box, sync::Arc};
 
 use hashbrown::DefaultHashBuilder;
 
-use crate::{Action, HandlerId};
+use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
 // Where what is owed is kept.
 mod few;
@@ -33,6 +33,8 @@ mod index;
 
 // Whose turn it is, and when.
 mod agenda;
+mod deletes;
+mod gates;
 mod ready;
 
 #[cfg(test)]
@@ -40,10 +42,12 @@ mod script;
 
 pub(crate) use self::{
     agenda::Moment,
-    lane::{About, LaneKey, Offer, Pending, Reason},
-    ready::{Class, LaneId},
+    lane::{About, Fold, LaneKey, Offer, Pending, Reason},
+    ready::{LaneId, Priority},
 };
 use self::{
+    deletes::Deletes,
+    gates::Gates,
     groups::Groups,
     index::Index,
     lane::{Lane, Later, Phase},
@@ -72,8 +76,23 @@ pub(crate) struct Schedule<E, P> {
     /// For how many turns what they will change has been read.
     ahead: usize,
 
-    /// What nobody wants any more, to be dropped where no lock is held.
+    /// Cancelled calls, to be dropped where no lock is held.
     discarded: Vec<Pending<P>>,
+
+    /// Events that cancelled each other, to be dropped where no lock is held.
+    dropped: Vec<E>,
+
+    /// Which kinds are worked on.
+    gates: Gates,
+
+    /// The pending deletes of each kind, which outlive their objects and so have a bound.
+    deletes: Deletes,
+
+    /// Deletes that were dropped because their kind had too many.
+    evicted: Vec<(LaneKey, Pending<P>)>,
+
+    /// What ends a pending delete.
+    delete_retry: DeleteRetry,
 
     /// What is being offered, for as long as that takes.
     coming: Vec<Coming<E>>,
@@ -142,6 +161,11 @@ impl<E, P> Default for Schedule<E, P> {
             pending: 0,
             ahead: 0,
             discarded: Vec::new(),
+            dropped: Vec::new(),
+            gates: Gates::default(),
+            deletes: Deletes::default(),
+            evicted: Vec::new(),
+            delete_retry: DeleteRetry::default(),
             coming: Vec::new(),
             spare: Vec::new(),
         }
@@ -157,7 +181,7 @@ impl<E: About, P: About> Schedule<E, P> {
     pub(crate) fn offer(
         &mut self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
-        mut fold: impl FnMut(&mut E, E) -> Option<E>,
+        mut fold: impl FnMut(&mut E, E) -> Fold<E>,
     ) -> Vec<usize> {
         let mut coming = std::mem::take(&mut self.coming);
         coming.extend(offers.into_iter().map(|(key, offer)| {
@@ -174,7 +198,6 @@ impl<E: About, P: About> Schedule<E, P> {
         self.look_for(&mut coming);
         let mut folded = Vec::new();
         for (at, it) in coming.drain(..).enumerate() {
-            // No lane leaves while others come, so what was found is there until its turn.
             let id = self.lane(it.name, it.group, it.hash, it.lane);
             if self.put(id, it.offer, &mut fold) == Offered::Folded {
                 folded.push(at);
@@ -189,10 +212,10 @@ impl<E: About, P: About> Schedule<E, P> {
         &mut self,
         id: LaneId,
         offer: Offer<E>,
-        fold: impl FnOnce(&mut E, E) -> Option<E>,
+        fold: impl FnOnce(&mut E, E) -> Fold<E>,
     ) -> Offered {
         let lane = &mut self.lanes[id];
-        let offered = match lane.fold(offer, fold) {
+        let offered = match lane.fold(offer, fold, &mut self.dropped) {
             Some(offer) => {
                 lane.push(offer);
                 Offered::Queued
@@ -217,19 +240,36 @@ impl<E: About, P: About> Schedule<E, P> {
 
         let work = if let Some(pending) = lane.take_due(&mut self.later, true) {
             self.pending -= 1;
+            if pending.action == Action::Deleted {
+                self.deletes
+                    .remove(lane.kind(&self.groups), id, pending.handler);
+            }
             Work::Retry(pending)
         } else if let Some(offer) = lane.pop() {
             let mut pendings = Vec::new();
             if lane.has_pendings() && !offer.asked {
                 pendings = std::mem::take(&mut self.spare);
-                for mut pending in lane.take_pendings(&mut self.later) {
+                let same = |pending: &Pending<P>| pending.call.is_about(&offer.event);
+                while let Some(mut pending) = lane.take_pending(&mut self.later, same) {
                     self.pending -= 1;
-                    // What an earlier object of this name was owed goes with it, but for the news
-                    // of its end: whoever could not take that must be asked.
-                    if pending.action == Action::Deleted || pending.call.is_about(&offer.event) {
-                        pending.overtaken = pending.due <= now;
-                        pendings.push(pending);
-                    } else {
+                    if pending.action == Action::Deleted {
+                        self.deletes
+                            .remove(lane.kind(&self.groups), id, pending.handler);
+                    }
+                    pending.overtaken = pending.due <= now;
+                    pendings.push(pending);
+                }
+                // Calls about another uid of this name are not this event's business; but a
+                // handler that is keyed by name has nothing left to delete once its successor
+                // is there.
+                if self.delete_retry == DeleteRetry::UntilSuccessor
+                    && offer.event.action() == Some(Action::Created)
+                {
+                    let delete = |pending: &Pending<P>| pending.action == Action::Deleted;
+                    while let Some(pending) = lane.take_pending(&mut self.later, delete) {
+                        self.pending -= 1;
+                        self.deletes
+                            .remove(lane.kind(&self.groups), id, pending.handler);
                         self.discarded.push(pending);
                     }
                 }
@@ -240,6 +280,10 @@ impl<E: About, P: About> Schedule<E, P> {
                 .take_due(&mut self.later, false)
                 .expect("a ready lane is owed something");
             self.pending -= 1;
+            if pending.action == Action::Deleted {
+                self.deletes
+                    .remove(lane.kind(&self.groups), id, pending.handler);
+            }
             Work::Retry(pending)
         };
         Some(Turn {
@@ -277,8 +321,8 @@ impl<E: About, P: About> Schedule<E, P> {
         self.finish(lane, owed);
     }
 
-    /// Has a call made later, though no turn asked for it.
-    pub(crate) fn owe(&mut self, key: LaneKey, pending: Pending<P>) {
+    /// Adds a pending call that no turn asked for.
+    pub(crate) fn add_pending(&mut self, key: LaneKey, pending: Pending<P>) {
         let (namespace, name) = key.object.into_parts();
         let group = self.groups.of(key.kind, namespace);
         let hash = self.hash(group, &name);
@@ -313,7 +357,9 @@ impl<E: About, P: About> Schedule<E, P> {
         let mut gone = 0;
         for id in ids {
             let before = self.discarded.len();
+            let kind = self.lanes[id].kind(&self.groups);
             (self.lanes[id]).cancel(handler, &mut self.later, &mut self.discarded);
+            self.deletes.remove_all(kind, id, handler);
             gone += self.discarded.len() - before;
             self.settle(id);
         }
@@ -326,6 +372,11 @@ impl<E: About, P: About> Schedule<E, P> {
         if room.is_empty() && room.capacity() > self.spare.capacity() {
             self.spare = room;
         }
+    }
+
+    /// The events that cancelled each other since this was last asked.
+    pub(crate) fn take_dropped(&mut self) -> Vec<E> {
+        std::mem::take(&mut self.dropped)
     }
 
     /// What was replaced or forgotten since this was last asked.
@@ -384,10 +435,10 @@ impl<E: About, P: About> Schedule<E, P> {
         likely: Option<LaneId>,
     ) -> LaneId {
         let its = |id: LaneId| {
-            let lane = &self.lanes[id];
-            lane.group == group && lane.name == name
+            let lane = self.lanes.get(id);
+            lane.is_some_and(|lane| lane.group == group && lane.name == name)
         };
-        // Others of the same batch may have made it since.
+        // An event of the same batch may have made the lane since, or removed it.
         let known = (likely.filter(|id| its(*id))).or_else(|| self.index.find(hash, its));
         known.unwrap_or_else(|| {
             self.groups.enter(group);
@@ -403,10 +454,78 @@ impl<E: About, P: About> Schedule<E, P> {
             self.discarded.push(pending);
             return;
         }
-        match self.lanes[lane].set(pending, &mut self.later, lane) {
-            Some(replaced) => self.discarded.push(replaced),
-            None => self.pending += 1,
+        let delete = (pending.action == Action::Deleted).then_some(pending.handler);
+        if let Some(replaced) = self.lanes[lane].set(pending, &mut self.later, lane) {
+            self.discarded.push(replaced);
+            return;
         }
+        self.pending += 1;
+        if let Some(handler) = delete {
+            let kind = self.lanes[lane].kind(&self.groups);
+            let oldest = self.deletes.insert(kind, lane, handler);
+            if let Some((lane, handler)) = oldest {
+                self.evict(lane, handler);
+            }
+        }
+    }
+
+    /// Drops the pending delete of `handler` in lane `id`, which has waited longest of its kind.
+    fn evict(&mut self, id: LaneId, handler: HandlerId) {
+        let lane = &mut self.lanes[id];
+        let its =
+            |pending: &Pending<P>| pending.handler == handler && pending.action == Action::Deleted;
+        if let Some(pending) = lane.take_pending(&mut self.later, its) {
+            self.pending -= 1;
+            let key = lane.key(&self.groups[lane.group]);
+            self.evicted.push((key, pending));
+            self.settle(id);
+        }
+    }
+
+    /// Whether deletes were dropped because their kind had too many.
+    pub(crate) const fn has_evicted(&self) -> bool {
+        !self.evicted.is_empty()
+    }
+
+    /// The deletes that were dropped since this was last asked, because their kind had too many.
+    pub(crate) fn take_evicted(&mut self) -> Vec<(LaneKey, Pending<P>)> {
+        std::mem::take(&mut self.evicted)
+    }
+
+    /// Sets what ends a pending delete.
+    pub(crate) fn set_delete_retry(&mut self, delete_retry: DeleteRetry) {
+        self.delete_retry = delete_retry;
+    }
+
+    /// Starts or stops work on `kind`, or on all kinds that were not closed by themselves. Looks
+    /// at every lane.
+    pub(crate) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
+        if self.gates.set(kind, open) {
+            let ids: Vec<_> = self.lanes.iter().map(|(id, _)| id).collect();
+            for id in ids {
+                self.settle(id);
+            }
+        }
+    }
+
+    /// Takes out whatever is queued for `kind`, and drops its pending calls. Looks at every lane.
+    pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
+        let ids: Vec<_> = (self.lanes.iter())
+            .filter(|(_, lane)| lane.kind(&self.groups) == kind)
+            .map(|(id, _)| id)
+            .collect();
+        let mut events = Vec::new();
+        for id in ids {
+            let lane = &mut self.lanes[id];
+            events.extend(std::iter::from_fn(|| lane.pop()));
+            while let Some(pending) = lane.take_pending(&mut self.later, |_| true) {
+                self.pending -= 1;
+                self.discarded.push(pending);
+            }
+            self.settle(id);
+        }
+        self.deletes.forget(kind);
+        events
     }
 
     fn release(&mut self, id: LaneId) {
@@ -443,10 +562,11 @@ impl<E: About, P: About> Schedule<E, P> {
     /// Puts a lane where it belongs, after what is owed to it changed.
     fn settle(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
+        let open = self.gates.all_open() || self.gates.is_open(lane.kind(&self.groups));
         let phase = match (lane.phase, lane.urgency()) {
             (Phase::Held, _) => Phase::Held,
-            (_, Some(class)) => Phase::Ready(class),
-            (_, None) => Phase::Idle,
+            (_, Some(class)) if open => Phase::Ready(class),
+            _ => Phase::Idle,
         };
         if phase != lane.phase {
             if let Phase::Ready(class) = lane.phase {

@@ -16,7 +16,7 @@ pub(crate) use self::untraced::Origin;
 pub(crate) use crate::tracer::Origin;
 use crate::{
     Action, HandlerError, HandlerId, Outcome,
-    controller::Owed,
+    controller::PendingCall,
     event::AnyEvent,
     route::Role,
     schedule::{About as _, Pending, Reason},
@@ -75,7 +75,7 @@ pub(crate) fn event(
 
 /// One call being made again: of one that failed, in the trace of its event; of one that asked
 /// for it, in a trace of its own.
-pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<Owed>) -> Span {
+pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<PendingCall>) -> Span {
     if is_unseen() {
         return Span::none();
     }

@@ -98,6 +98,12 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The finalizer that it writes, if it is a wrapper that writes one.
+    #[doc(hidden)]
+    fn finalizer(&self) -> Option<&str> {
+        None
+    }
+
     /// This watcher, told of nothing but what passes `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where

@@ -27,8 +27,13 @@ pub(crate) trait Handle: Send + Sync {
     /// before its first `await` is caught too.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
 
-    /// Whether it is to be told of `event`.
+    /// Whether its predicates let `event` pass.
     fn wants(&self, event: &AnyEvent) -> bool;
+
+    /// The finalizer that it writes, if it writes one.
+    fn finalizer(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A mapper, whatever the type of its objects.
@@ -70,12 +75,16 @@ pub(crate) async fn call(
     call: Call,
     limit: Option<Duration>,
 ) -> Result<Outcome, Failed> {
-    let called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
+    let mut called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
     let ended = match limit {
         None => called.await,
-        Some(limit) => match tokio::time::timeout(limit, called).await {
+        Some(limit) => match tokio::time::timeout(limit, &mut called).await {
             Ok(ended) => ended,
-            Err(_) => return Err(HandlerError::TimedOut { limit }.into()),
+            Err(_) => {
+                // What the handler has on its stack may panic when it is dropped.
+                ask("drop of a call that timed out", || drop(called));
+                return Err(HandlerError::TimedOut { limit }.into());
+            }
         },
     };
     match ended {
@@ -89,7 +98,7 @@ pub(crate) async fn call(
             })
         }
         Err(panic) => {
-            let message = message(&*panic);
+            let message = caught(panic);
             Err(HandlerError::Panicked { message }.into())
         }
     }
@@ -142,7 +151,7 @@ pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option
                 failed = Some(HandlerError::Failed { source });
             }
             Err(panic) => {
-                let message = message(&*panic);
+                let message = caught(panic);
                 failed = Some(HandlerError::Panicked { message });
             }
         }
@@ -155,7 +164,7 @@ pub(crate) fn ask<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> 
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(said) => Some(said),
         Err(panic) => {
-            let panic = message(&*panic);
+            let panic = caught(panic);
             tracing::error!(
                 component = "InformerController",
                 what,
@@ -165,6 +174,17 @@ pub(crate) fn ask<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> 
             None
         }
     }
+}
+
+/// The beginning of the message of a panic that was caught. What the panic carried is dropped,
+/// which may panic again.
+pub(crate) fn caught(panic: Box<dyn Any + Send>) -> String {
+    let message = message(&*panic);
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // Leaked: a payload that panics twice would go on doing so.
+        std::mem::forget(again);
+    }
+    message
 }
 
 /// The beginning of a panic's message.
@@ -226,6 +246,10 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     fn wants(&self, event: &AnyEvent) -> bool {
         passes(&self.0.predicates(), event)
     }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.0.finalizer()
+    }
 }
 
 // === impl Reconciling ===
@@ -247,6 +271,10 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
 
     fn wants(&self, event: &AnyEvent) -> bool {
         passes(&self.0.predicates(), event)
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.0.finalizer()
     }
 }
 
@@ -343,7 +371,11 @@ mod tests {
         let code = Reconciling::<ConfigMap, _>::new(handler.filter(wants));
         let mut route = Route::default();
         let of = crate::route::ObjectType::of::<ConfigMap>();
-        let kind = route.kind("configs", of).expect("a new kind");
+        let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
+        let kind = route.kind("configs", of, |name| {
+            crate::metrics::KindMetrics::new(&metrics, name)
+        });
+        let kind = kind.expect("a new kind");
         assert_eq!(
             route.add(kind, Role::Reconciler, Box::new(code)),
             HandlerId(0)

@@ -187,7 +187,7 @@ impl Told {
         let names = (0..count).map(|at| format!("map-{at}"));
         let objects = names.map(|name| object(&name, 1));
         script.list(objects).await.expect("the informer runs");
-        informer.synced().await;
+        informer.synced().await.expect("runs");
         Self {
             script,
             informer,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use crate::{ObjectKey, WatchError};
+use crate::{InformerError, ObjectKey, WatchError};
 
 /// How one informer's watch is.
 #[derive(Clone, Debug)]
@@ -14,7 +14,8 @@ pub struct Health {
     /// What the watch is doing.
     pub state: HealthState,
 
-    /// Whether the store has held the whole picture at least once.
+    /// Whether the store has held a complete list since the informer was started: false again
+    /// once it has stopped.
     pub synced: bool,
 
     /// The objects that do not decode and are set aside.
@@ -40,11 +41,20 @@ pub enum HealthState {
     Stopped,
 }
 
-/// What an informer knows of itself from moment to moment.
+/// The state of one informer, as it publishes it.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct InformerStatus {
     pub(crate) state: HealthState,
+
+    /// Whether a list was complete since the informer was started.
     pub(crate) synced: bool,
+
+    /// Whether a caller of `run` polls it.
+    pub(crate) is_driven: bool,
+
+    /// Why it stopped, if it failed.
+    pub(crate) failure: Option<InformerError>,
+
     pub(crate) resource_version: Option<String>,
     pub(crate) undecodable: BTreeSet<ObjectKey>,
 }
@@ -76,16 +86,32 @@ impl fmt::Display for Health {
     }
 }
 
-// === impl Pulse ===
+// === impl InformerStatus ===
 
-impl Pulse {
+impl InformerStatus {
     pub(crate) fn new() -> Self {
         Self {
             state: HealthState::NotStarted,
             synced: false,
+            is_driven: false,
+            failure: None,
             resource_version: None,
             undecodable: BTreeSet::new(),
         }
+    }
+
+    /// The informer lists, after it was started.
+    pub(crate) fn start(&mut self) {
+        self.state = HealthState::Listing;
+        self.failure = None;
+    }
+
+    /// The informer has stopped: its last caller has left, or it failed.
+    pub(crate) fn end(&mut self, failure: Option<InformerError>) {
+        self.state = HealthState::Stopped;
+        self.synced = false;
+        self.is_driven = false;
+        self.failure = failure;
     }
 
     /// Nothing up to `version` was missed. The objects of a first list come in any order, so

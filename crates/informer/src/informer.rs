@@ -1,39 +1,52 @@
-//! An informer: one source, one store, and everybody who is told.
+//! An informer: one source, one store, and its subscriptions.
 
 mod builder;
+mod error;
 mod resync;
 mod run;
+mod seat;
+mod sync;
 
 use std::{
     fmt,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use self::builder::InformerBuilder;
-use self::{builder::Settings, run::ErasedSource};
+pub use self::{
+    builder::InformerBuilder,
+    error::{InformerError, SyncError},
+};
+use self::{
+    builder::Settings,
+    run::Ingest,
+    seat::{Caller, Seat},
+};
 use crate::{
-    Health, InformerMetrics, Source, Store, Stored, Subscription, WatchError,
-    health::{HealthState, Pulse},
+    Health, InformerMetrics, Source, Store, Stored, Subscription,
+    health::{HealthState, InformerStatus},
     metrics::Instruments,
-    subscription::Subscribers,
+    subscription::NewSubscribers,
 };
 
-/// Keeps a live copy of the objects of a kind, and tells what happens to them.
+/// Keeps a live copy of the objects of a kind, and delivers what happens to them.
 ///
 /// # Contract
 ///
 /// *Promised.* What [`Event`](crate::Event) and [`Store`] promise. A watch that breaks is
-/// reported, shown by [`health`](Self::health), and taken up again with a backoff of its
-/// own.
+/// reported, shown by [`health`](Self::health), and resumed with a backoff.
 ///
-/// *Asked.* Each [`Subscription`] is taken from: they are bounded, and while one is full
+/// An informer can be shared. It runs while at least one call of [`run`](Self::run) is under
+/// way, and it can be run again after it has stopped.
+///
+/// *Asked.* Take the events of each [`Subscription`]: they are bounded, and while one is full
 /// the watch waits, for all of them.
 ///
 /// *Not promised.* That anything happens before [`run`](Self::run).
@@ -67,119 +80,159 @@ pub struct Informer<K: Stored> {
     shared: Arc<Shared<K>>,
 }
 
-/// Which informer: equal for clones, and for nothing else in this process.
+/// Identifies an informer: equal for its clones, different for any other in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InformerId(u64);
-
-/// Why an informer ended, or did not begin.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InformerError {
-    /// It runs already, or has run: an informer runs once.
-    #[error("the informer of {resource} runs already, or has run; an informer runs once")]
-    AlreadyRan {
-        /// What it is an informer of.
-        resource: Arc<str>,
-    },
-
-    /// The source met what no waiting mends.
-    #[error("the informer of {resource} cannot go on")]
-    Source {
-        /// What it is an informer of.
-        resource: Arc<str>,
-        /// What the source met.
-        source: WatchError,
-    },
-}
 
 struct Shared<K: Stored> {
     id: InformerId,
     resource: Arc<str>,
     store: Store<K>,
-    subscribers: Subscribers<K>,
-    pulse: watch::Sender<Pulse>,
+    new_subscribers: NewSubscribers<K>,
+    status: watch::Sender<InformerStatus>,
     instruments: Instruments,
     settings: Settings,
+    seat: Seat,
 
-    /// Taken by the one call of `run`.
-    source: Mutex<Option<Box<dyn ErasedSource<K>>>>,
+    /// Locked by the run that is under way.
+    ingest: Mutex<Ingest<K>>,
 }
 
 // === impl Informer ===
 
 impl<K: Stored> Informer<K> {
-    /// Creates an informer with its defaults; [`builder`](Self::builder) sets more.
+    /// Creates an informer with default settings; [`builder`](Self::builder) takes others.
     pub fn new(source: impl Source<K>) -> Self {
         Self::builder(source).build()
     }
 
-    /// Begins an informer of what `source` tells.
+    /// Starts to build an informer of the objects that `source` lists and watches.
     pub fn builder(source: impl Source<K>) -> InformerBuilder<K> {
         InformerBuilder::new(source)
     }
 
-    /// The store that this informer writes; it can be had, and is empty, before the
-    /// informer runs.
+    /// The store that this informer writes. It is empty before the informer runs for the first
+    /// time, and keeps its objects when the informer stops.
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.shared.store.clone()
     }
 
-    /// Every event from now on, after an [`Added`](crate::Event::Added) for each object
-    /// that is there already.
+    /// Subscribes to every event from now on, after an [`Added`](crate::Event::Added) for each
+    /// object that is in the store already.
+    ///
+    /// The subscription belongs to the run that is under way, or to the next one if the informer
+    /// does not run. The store of a stopped informer is out of date, so when the informer is run
+    /// again its new subscriptions receive their `Added`s when the first list is complete;
+    /// objects that were deleted in between are not reported to them.
     #[must_use]
     pub fn subscribe(&self) -> Subscription<K> {
-        self.shared.subscribers.add(self.shared.settings.buffer)
+        self.shared.new_subscribers.add(self.shared.settings.buffer)
     }
 
-    /// Runs until `stop` is cancelled, or the source meets what no waiting mends.
+    /// Keeps the informer running until `stop` is cancelled, or the source fails permanently.
+    ///
+    /// Several calls may be under way at once, from any tasks of one tokio runtime. The informer
+    /// lists and watches once for all of them: one call drives it, and when that call ends,
+    /// another one takes over where it was, without a list. Each call counts from the call on,
+    /// not from its first poll. When the last call has ended the informer stops: its source is
+    /// dropped, its subscriptions end after what they hold, and its
+    /// [`health`](Self::health) says [`Stopped`](HealthState::Stopped). The store keeps its
+    /// objects.
+    ///
+    /// An informer that has stopped, by itself or not, starts again with the next call: with a
+    /// list, which is compared with the store.
     ///
     /// # Errors
     ///
-    /// [`InformerError::AlreadyRan`] on a second call, [`InformerError::Source`] if the
-    /// source gave up.
+    /// [`InformerError::Source`] if the source failed permanently, [`InformerError::Panicked`]
+    /// if it panicked. Every call that is under way returns the error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the informer as `stop` does.
-    pub async fn run(&self, stop: CancellationToken) -> Result<(), InformerError> {
-        let source = self.shared.source.lock().take();
-        let Some(source) = source else {
-            return Err(InformerError::AlreadyRan {
-                resource: Arc::clone(&self.shared.resource),
-            });
-        };
-        run::run(&self.shared, source, stop).await
+    /// Dropping the future ends the call as `stop` does.
+    ///
+    /// # Example
+    ///
+    /// Two users of one informer; one stops, and the other goes on.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use tokio_util::sync::CancellationToken;
+    /// use windlass_informer::{Event, HealthState, Informer, Scripted};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (script, source) = Scripted::<ConfigMap>::new();
+    /// let configs = Informer::new(source);
+    /// let (first, second) = (CancellationToken::new(), CancellationToken::new());
+    /// let one = tokio::spawn(configs.run(first.clone()));
+    /// let other = tokio::spawn(configs.run(second.clone()));
+    /// let mut events = configs.subscribe();
+    ///
+    /// script.list([]).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Synced)));
+    /// first.cancel();
+    /// one.await??;
+    ///
+    /// let mut web = ConfigMap::default();
+    /// web.metadata.name = Some("web".into());
+    /// script.apply(web).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Added(_))));
+    ///
+    /// second.cancel();
+    /// other.await??;
+    /// assert!(matches!(configs.health().state, HealthState::Stopped));
+    /// assert!(events.next().await.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(
+        &self,
+        stop: CancellationToken,
+    ) -> impl Future<Output = Result<(), InformerError>> + Send + use<K> {
+        Caller::enter(&self.shared).wait(stop)
     }
 
-    /// Whether the store has held the whole picture at least once.
+    /// Whether the informer runs, and the store has held a complete list since it was started.
     #[must_use]
     pub fn has_synced(&self) -> bool {
-        self.shared.pulse.borrow().synced
+        self.shared.status.borrow().synced
     }
 
-    /// Waits until the store has held the whole picture once. Never ready if the informer
-    /// ends before.
+    /// Waits until [`has_synced`](Self::has_synced).
+    ///
+    /// It never waits for an informer that does not run, except that a task which was spawned to
+    /// call [`run`](Self::run) has 10 s of tokio time to do so ([`RUN_GRACE`](Self::RUN_GRACE)).
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError::Stopped`] or [`SyncError::Failed`] as soon as the informer has stopped before
+    /// it synced. Those two or [`SyncError::NotRun`] if no caller of [`run`](Self::run) drives
+    /// the informer for 10 s.
     ///
     /// # Cancel safety
     ///
     /// It can be dropped and called again at any time.
-    pub async fn synced(&self) {
-        let mut pulse = self.shared.pulse.subscribe();
-        // The sender lives as long as we do, so waiting cannot fail.
-        _ = pulse.wait_for(|pulse| pulse.synced).await;
+    pub async fn synced(&self) -> Result<(), SyncError> {
+        sync::synced(&self.shared).await
     }
 
-    /// The newest version up to which nothing was missed; none before the first list.
+    /// How long [`synced`](Self::synced) waits for a caller of [`run`](Self::run): longer than it
+    /// takes a busy process to start a task that it has spawned, and short enough that a call
+    /// that was forgotten is noticed at the first start.
+    pub const RUN_GRACE: Duration = Duration::from_secs(10);
+
+    /// The newest version up to which nothing was missed; none before the first list. It stays
+    /// when the informer stops.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
-        self.shared.pulse.borrow().resource_version.clone()
+        self.shared.status.borrow().resource_version.clone()
     }
 
-    /// How the watch is.
+    /// The state of the watch.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.shared.pulse.borrow().health(&self.shared.resource)
+        self.shared.status.borrow().health(&self.shared.resource)
     }
 
     /// Waits until the watch is in a state that `is` accepts, and returns it.
@@ -188,25 +241,26 @@ impl<K: Stored> Informer<K> {
     ///
     /// It can be dropped and called again at any time.
     pub async fn until(&self, is: impl Fn(&HealthState) -> bool + Send) -> Health {
-        let mut pulse = self.shared.pulse.subscribe();
-        _ = pulse.wait_for(|pulse| is(&pulse.state)).await;
+        let mut status = self.shared.status.subscribe();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        _ = status.wait_for(|status| is(&status.state)).await;
         self.health()
     }
 
-    /// What it is an informer of, for people: `websites.example.io`.
+    /// The kind of its objects, for logs and errors: `websites.example.io`.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.shared.resource
     }
 
-    /// Which informer this is.
+    /// The identity of this informer.
     #[must_use]
     pub fn id(&self) -> InformerId {
         self.shared.id
     }
 
-    /// Counts in `metrics` from now on, under the label `kind`. The first call decides;
-    /// whoever runs the informer makes it.
+    /// Counts in `metrics` from now on, under the label `kind`. Only the first call has an
+    /// effect.
     pub fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
         self.shared.instruments.set(metrics, kind);
     }

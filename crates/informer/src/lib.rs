@@ -38,6 +38,7 @@ mod informer;
 // 10. What one sees.
 mod health;
 mod metrics;
+mod panics;
 mod problem;
 mod trace;
 
@@ -47,7 +48,7 @@ pub use crate::{
     decode::{DecodeError, Decoder, Form, Identity, Trim},
     event::Event,
     health::{Health, HealthState},
-    informer::{Informer, InformerBuilder, InformerError, InformerId},
+    informer::{Informer, InformerBuilder, InformerError, InformerId, SyncError},
     kept::{Fresh, Kept},
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,
@@ -57,6 +58,6 @@ pub use crate::{
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
     stored::{Named, Stored},
-    subscription::{AnyTold, Recall, Subscription, Told},
+    subscription::{AnyTold, ResyncHandle, Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };

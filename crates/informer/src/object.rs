@@ -39,6 +39,10 @@ pub trait AnyObject: Any + Named + Send + Sync {
     /// [`DecodeError`] if it is kept in another form, and does not decode.
     fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError>;
 
+    /// The JSON of the object, if it is kept as JSON.
+    #[doc(hidden)]
+    fn json(&self) -> Option<&str>;
+
     /// What is held of it decoded, if it is kept in another form.
     #[doc(hidden)]
     fn held(&self) -> Option<&dyn Hold>;
@@ -53,6 +57,10 @@ impl<K: Stored> AnyObject for K {
 
     fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError> {
         Ok(Stored::object(self)?)
+    }
+
+    fn json(&self) -> Option<&str> {
+        Stored::kept_json(self)
     }
 
     fn held(&self) -> Option<&dyn Hold> {

@@ -148,6 +148,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
         self.get()
     }
 
+    fn kept_json(&self) -> Option<&str> {
+        Some(self.json())
+    }
+
     fn held(&self) -> Option<&dyn Hold> {
         Some(&self.held)
     }

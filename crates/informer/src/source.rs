@@ -24,29 +24,35 @@ pub use self::{
     scripted::{Script, Scripted},
 };
 use crate::{
-    DecodeError, Fresh, Identity, Kept, Named, Store, Stored, WatchError, subscription::Heard,
+    DecodeError, Fresh, Identity, Kept, Named, Store, Stored, WatchError,
+    subscription::SubscriberCount,
 };
 
-/// Tells what happens to the objects of a kind.
+/// Lists and watches the objects of a kind, and sends what it sees to an informer.
 ///
 /// # Contract
 ///
-/// - A whole picture is told as [`ListStarted`](Change::ListStarted), each object, and
-///   [`ListEnded`](Change::ListEnded). A picture that breaks off is begun again.
-/// - Between pictures, changes of one object are told in order.
-/// - What heals by itself is told as [`Interrupted`](Change::Interrupted) and retried by the
-///   source, after a wait. Only what no waiting mends is returned as an error.
-/// - It may be dropped at any `await`.
+/// - A list is sent as [`ListStarted`](Change::ListStarted), each object, and
+///   [`ListEnded`](Change::ListEnded). A list that breaks off is started again.
+/// - Between lists, the changes of one object are sent in order.
+/// - A failure that may pass is sent as [`Interrupted`](Change::Interrupted), and the source
+///   retries after a wait. Only a permanent failure is returned as an error.
+/// - The future of [`run`](Self::run) may be dropped at any `await`. Each call of `run` sends
+///   a complete list before anything else, because changes that an earlier call had read may
+///   not have reached the informer.
 pub trait Source<K: Stored>: Send + 'static {
-    /// What it is a source of, for people: `websites.example.io`.
+    /// The kind, for logs and errors: `websites.example.io`.
     fn resource(&self) -> String;
 
-    /// Tells `changes` what happens, until it has nothing more to tell.
+    /// Sends what it sees to `changes`, until it has nothing more to send.
+    ///
+    /// An informer calls this each time it starts, never twice at the same time.
     ///
     /// # Errors
     ///
-    /// What no waiting mends; it ends the informer.
-    fn run(self, changes: Changes<K>) -> impl Future<Output = Result<(), WatchError>> + Send;
+    /// A permanent failure; it ends the informer, for all callers of
+    /// [`Informer::run`](crate::Informer::run).
+    fn run(&mut self, changes: Changes<K>) -> impl Future<Output = Result<(), WatchError>> + Send;
 }
 
 /// One thing that a [`Source`] saw.
@@ -111,10 +117,10 @@ pub enum Change<K> {
 pub struct Changes<K> {
     sender: mpsc::Sender<Change<K>>,
     store: Store<K>,
-    heard: Heard,
+    subscribers: SubscriberCount,
 }
 
-/// The informer has stopped, and nobody hears the source any more.
+/// The informer has stopped and takes no more changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer has stopped")]
 pub struct Stopped;
@@ -122,20 +128,24 @@ pub struct Stopped;
 // === impl Changes ===
 
 impl<K: Stored> Changes<K> {
-    pub(crate) fn new(sender: mpsc::Sender<Change<K>>, store: Store<K>, heard: Heard) -> Self {
+    pub(crate) fn new(
+        sender: mpsc::Sender<Change<K>>,
+        store: Store<K>,
+        subscribers: SubscriberCount,
+    ) -> Self {
         Self {
             sender,
             store,
-            heard,
+            subscribers,
         }
     }
 
-    /// Whether anybody is told.
-    pub(crate) const fn heard(&self) -> &Heard {
-        &self.heard
+    /// How many subscriptions the informer has.
+    pub(crate) const fn heard(&self) -> &SubscriberCount {
+        &self.subscribers
     }
 
-    /// Tells `change`.
+    /// Sends `change` to the informer.
     ///
     /// # Errors
     ///
@@ -143,7 +153,7 @@ impl<K: Stored> Changes<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before it is ready tells nothing.
+    /// Dropping the future before it is ready sends nothing.
     pub async fn send(&self, change: Change<K>) -> Result<(), Stopped> {
         self.sender.send(change).await.map_err(|_| Stopped)
     }

@@ -103,6 +103,12 @@ impl<K> Store<K> {
         objects.filter_map(|entry| Some(entry.key.clone()))
     }
 
+    /// The keys that `wanted` accepts, in no order. `wanted` is called under a lock.
+    pub(crate) fn keys_where(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
+        let objects = &self.stock.objects;
+        objects.filter_map(|entry| wanted(&entry.key).then(|| entry.key.clone()))
+    }
+
     /// All objects with their names, in no order.
     pub(crate) fn entries(&self) -> Vec<(ObjectKey, Kept<K>)> {
         let objects = &self.stock.objects;

@@ -67,6 +67,12 @@ pub trait Stored: Named + Send + Sync + 'static {
     /// [`DecodeError`] if it does not decode.
     fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
 
+    /// The JSON of the object, if it is kept as JSON.
+    #[doc(hidden)]
+    fn kept_json(&self) -> Option<&str> {
+        None
+    }
+
     /// What is held of it decoded, if it is kept in another form.
     #[doc(hidden)]
     fn held(&self) -> Option<&dyn Hold> {

@@ -12,7 +12,7 @@ use windlass_informer::{Event, Informer, WatcherStream};
 /// Rows: GA-48
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
-    let changes = stream::iter([
+    let events = [
         RuntimeEvent::Init,
         RuntimeEvent::InitApply(config("a", "1")),
         RuntimeEvent::InitApply(config("b", "1")),
@@ -22,8 +22,8 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
         RuntimeEvent::InitApply(config("a", "2")),
         RuntimeEvent::InitDone,
         RuntimeEvent::Delete(config("a", "3")),
-    ]);
-    let source = WatcherStream::new("configmaps", changes.map(Ok));
+    ];
+    let source = WatcherStream::new("configmaps", move || stream::iter(events.clone()).map(Ok));
     let informer = Informer::new(source);
     let mut events = informer.subscribe();
     let stop = CancellationToken::new();

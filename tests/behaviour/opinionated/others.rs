@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::json;
 use windlass::{
-    FinalizerName, FinalizerPatch, Finalizers, Leaving, ObjectKey, OpinionatedWatcher, PatchClient,
+    FinalizerName, FinalizerPatch, Finalizers, OnSelectorExit, ObjectKey, OpinionatedWatcher, PatchClient,
 };
 
 use super::{
@@ -94,11 +94,11 @@ on_both_servers! {
     async fn what_leaves_the_selector_can_be_deleted(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         for (leaving, calls) in [
-            (Leaving::Release, &["add"][..]),
-            (Leaving::CleanUp, &["add", "delete"]),
+            (OnSelectorExit::Release, &["add"][..]),
+            (OnSelectorExit::CleanUp, &["add", "delete"]),
         ] {
             let log = Log::new();
-            let watcher = log.opinionated_watcher(cluster.aside(), OWN).on_leave(leaving);
+            let watcher = log.opinionated_watcher(cluster.aside(), OWN).on_selector_exit(leaving);
             let source = source(&cluster).await.labels("app=web").expect("a selector");
             let running = Running::watch(source, watcher);
             create(&configs, &labelled(config("a", "1"), "app", "web")).await;

@@ -1,17 +1,23 @@
-//! How a controller is to be.
+//! The configuration of a controller.
 
-use std::{fmt, num::NonZeroUsize, time::Duration};
+use std::{
+    fmt,
+    num::NonZeroUsize,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use super::{
     InformerController,
-    notice::Delivery,
+    queued::Coalescing,
     report::{self, ErrorReport, Hook},
 };
 use crate::{
-    AlwaysDequeue, BuildError, ExponentialBackoff, RetryDequeuePolicy, RetryObject, RetryPolicy,
+    AlwaysDequeue, BuildError, DeleteRetry, ExponentialBackoff, RetryDequeuePolicy, RetryObject,
+    RetryPolicy,
 };
 
-/// What a controller is to be like, before it is one.
+/// Configures and builds an [`InformerController`].
 ///
 /// # Example
 ///
@@ -32,14 +38,17 @@ pub struct InformerControllerBuilder {
     settings: Settings,
 }
 
-/// How a controller is.
+/// The configuration of a controller.
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) metrics_namespace: String,
     pub(crate) retry: Box<dyn RetryPolicy>,
     pub(crate) dequeue: Box<dyn RetryDequeuePolicy>,
     pub(crate) retry_object: RetryObject,
-    pub(crate) delivery: Delivery,
+    pub(crate) delete_retry: DeleteRetry,
+    pub(crate) coalescing: Coalescing,
+    pub(crate) start_before_sync: bool,
+    pub(crate) cache_sync_timeout: Option<Duration>,
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) queue: NonZeroUsize,
     pub(crate) limit: Option<Duration>,
@@ -51,26 +60,34 @@ pub(crate) struct Settings {
 // === impl InformerControllerBuilder ===
 
 impl InformerControllerBuilder {
-    /// What a controller is called that nobody gave a name.
+    /// The name of a controller that was given none; a second one in the process is called
+    /// `informer-controller-2`, and so on.
     pub const DEFAULT_NAME: &str = "informer-controller";
 
     /// Enough for handlers that mostly wait for an API server, and few enough not to be what
     /// overloads it.
     pub const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
 
-    /// Enough to keep all workers busy while the next events are on their way, and few enough
-    /// to be held in memory whatever the objects are.
+    /// Enough to keep all workers busy while the next events are decoded, and few enough to be
+    /// held in memory whatever the size of the objects.
     pub const DEFAULT_QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+    /// How long the list of an informer may make no progress before the controller gives up:
+    /// as long as controller-runtime waits.
+    pub const DEFAULT_CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
     pub(super) fn new() -> Self {
         Self {
             settings: Settings {
-                name: Self::DEFAULT_NAME.to_owned(),
+                name: String::new(),
                 metrics_namespace: String::new(),
-                retry: Box::new(ExponentialBackoff::GRAFANA),
+                retry: Box::new(ExponentialBackoff::DEFAULT),
                 dequeue: Box::new(AlwaysDequeue),
                 retry_object: RetryObject::default(),
-                delivery: Delivery::default(),
+                delete_retry: DeleteRetry::default(),
+                coalescing: Coalescing::default(),
+                start_before_sync: false,
+                cache_sync_timeout: Some(Self::DEFAULT_CACHE_SYNC_TIMEOUT),
                 concurrency: Self::DEFAULT_CONCURRENCY,
                 queue: Self::DEFAULT_QUEUE,
                 limit: None,
@@ -86,19 +103,28 @@ impl InformerControllerBuilder {
     /// # Errors
     ///
     /// [`BuildError::MetricsNamespace`] if the namespace of the metrics cannot begin a name.
-    pub fn build(self) -> Result<InformerController, BuildError> {
+    pub fn build(mut self) -> Result<InformerController, BuildError> {
+        static UNNAMED: AtomicUsize = AtomicUsize::new(0);
+        if self.settings.name.is_empty() {
+            let name = Self::DEFAULT_NAME;
+            self.settings.name = match UNNAMED.fetch_add(1, Ordering::Relaxed) {
+                0 => name.to_owned(),
+                others => format!("{name}-{}", others.saturating_add(1)),
+            };
+        }
         InformerController::from_settings(self.settings)
     }
 
-    /// What it is called: the label `controller` of its metrics, by which several controllers
-    /// can be in one registry.
+    /// The controller's name: the label `controller` of its metrics. Controllers of one
+    /// [registry](prometheus::Registry) or operator need different names. By default
+    /// [`DEFAULT_NAME`](Self::DEFAULT_NAME) with a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// Whether and when a call that failed is made again. By default
-    /// [`ExponentialBackoff::GRAFANA`].
+    /// Whether and when a failed call is repeated. The default is
+    /// [`ExponentialBackoff::DEFAULT`], which never gives up.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.settings.retry = Box::new(policy);
         self
@@ -111,16 +137,40 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// With which object a call is made again. By default the newest.
+    /// Which object a repeated call gets. The default is the newest.
     pub fn retry_object(mut self, object: RetryObject) -> Self {
         self.settings.retry_object = object;
         self
     }
 
-    /// What is done with several events of one object that could not be told yet. By default
-    /// each is told.
-    pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.settings.delivery = delivery;
+    /// What ends the retries of a failed `Deleted`. By default nothing but its success.
+    pub fn delete_retry(mut self, until: DeleteRetry) -> Self {
+        self.settings.delete_retry = until;
+        self
+    }
+
+    /// When undispatched events of one object are folded. The default is
+    /// [`Coalescing::WhenFull`].
+    pub fn coalescing(mut self, coalescing: Coalescing) -> Self {
+        self.settings.coalescing = coalescing;
+        self
+    }
+
+    /// Whether handlers are called before all informers of the controller have synced. The
+    /// default is false: a handler that reads a store sees every object that was there at the
+    /// start. The handlers of a kind to which an informer is added later wait for that one.
+    pub fn start_before_sync(mut self, early: bool) -> Self {
+        self.settings.start_before_sync = early;
+        self
+    }
+
+    /// How long an informer may be unsynced without progress of its list; then
+    /// [`run`](InformerController::run) ends with
+    /// [`RunError::NotSynced`](crate::RunError::NotSynced). The default is
+    /// [2 minutes](Self::DEFAULT_CACHE_SYNC_TIMEOUT); None waits for ever. It does not apply
+    /// with [`start_before_sync`](Self::start_before_sync).
+    pub fn cache_sync_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.settings.cache_sync_timeout = timeout;
         self
     }
 
@@ -131,28 +181,30 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// How many events of one informer may wait to be told; when there are more, its watch
-    /// waits. By default [1024](Self::DEFAULT_QUEUE).
+    /// How many events of one informer are queued each by itself; [`Coalescing`] says what
+    /// happens beyond that. The first list does not count. The default is
+    /// [1024](Self::DEFAULT_QUEUE).
     pub fn queue(mut self, events: NonZeroUsize) -> Self {
         self.settings.queue = events;
         self
     }
 
-    /// How long one call of a handler may take; then it is dropped, and has failed. By default
-    /// as long as it likes.
+    /// How long one call of a handler may take. A call that takes longer is dropped, and has
+    /// failed. By default there is no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.settings.limit = Some(limit);
         self
     }
 
-    /// Is told of each call that failed. It decides nothing: that is the retry policy's. By
-    /// default the log is told.
+    /// Calls `hook` for each failed call, instead of logging it. It does not decide about retries:
+    /// the retry policy does.
     pub fn on_error(mut self, hook: impl Fn(&ErrorReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Box::new(hook);
         self
     }
 
-    /// Is told of each call that was given up, after [`on_error`](Self::on_error).
+    /// Calls `hook` for each call that is not repeated any more, after
+    /// [`on_error`](Self::on_error).
     pub fn on_exhausted(mut self, hook: impl Fn(&ErrorReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_exhausted = Box::new(hook);
         self
@@ -184,7 +236,7 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerControllerBuilder")
             .field("name", &self.name)
-            .field("delivery", &self.delivery)
+            .field("coalescing", &self.coalescing)
             .field("concurrency", &self.concurrency)
             .finish_non_exhaustive()
     }

@@ -3,7 +3,10 @@
 //! Nobody's code is called under the lock. Workers wait to be told that something is ready;
 //! one task waits for the next due time, exactly, and nothing ticks.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::sync::Notify;
 
@@ -11,10 +14,12 @@ use tokio::sync::Notify;
 use super::{clock::Clock, sync::Mutex};
 use crate::{
     HandlerId,
-    schedule::{About, LaneKey, Moment, Offer, Pending, Schedule, Turn, Work},
+    retry::DeleteRetry,
+    route::KindId,
+    schedule::{About, Fold, LaneKey, Moment, Offer, Pending, Schedule, Turn, Work},
 };
 
-/// What is owed to every object, for any number of workers.
+/// The schedule, shared by any number of workers.
 #[derive(Debug)]
 pub(crate) struct Engine<E, P> {
     schedule: Mutex<Schedule<E, P>>,
@@ -26,21 +31,24 @@ pub(crate) struct Engine<E, P> {
     /// Told when the next due time may be sooner than it was.
     sooner: Notify,
 
+    /// Whether pending deletes were dropped that nobody has taken yet.
+    evicted: AtomicBool,
+
     pub(super) clock: Clock,
 }
 
 /// One object in this worker's hands, and in no other's.
 ///
-/// Dropping it gives the work back, as it is: what was not done is owed again.
+/// Dropping it gives the work back, as it is: what was not done is later again.
 #[derive(Debug)]
 #[must_use = "dropping this gives the work back at once"]
-pub(crate) struct Held<E: About, P: About> {
+pub(crate) struct LaneGuard<E: About, P: About> {
     engine: Arc<Engine<E, P>>,
     /// When it was taken.
     since: Moment,
     /// None once it was given back.
     turn: Option<Turn<E, P>>,
-    owed: Vec<Pending<P>>,
+    later: Vec<Pending<P>>,
 }
 
 // === impl Engine ===
@@ -51,12 +59,13 @@ impl<E: About, P: About> Engine<E, P> {
     pub(crate) fn offer(
         &self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
-        fold: impl FnMut(&mut E, E) -> Option<E>,
+        fold: impl FnMut(&mut E, E) -> Fold<E>,
     ) -> Vec<usize> {
-        let (folded, ready) = {
+        // Dropped where no lock is held: it may be the last of an object.
+        let (folded, ready, _dropped) = {
             let mut schedule = self.schedule.lock();
             let folded = schedule.offer(offers, fold);
-            (folded, schedule.ready() > 0)
+            (folded, schedule.ready() > 0, schedule.take_dropped())
         };
         if ready {
             self.ready.notify_one();
@@ -64,9 +73,9 @@ impl<E: About, P: About> Engine<E, P> {
         folded
     }
 
-    /// Has a call made later, for an object that may be in nobody's hands.
-    pub(crate) fn owe(&self, key: LaneKey, pending: Pending<P>) {
-        self.change(|schedule| schedule.owe(key, pending));
+    /// Adds a call that is to be made later, for an object that no worker may have.
+    pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) {
+        self.change(|schedule| schedule.add_pending(key, pending));
     }
 
     /// Waits for something to do.
@@ -75,7 +84,7 @@ impl<E: About, P: About> Engine<E, P> {
     ///
     /// Dropping the future before it is ready takes nothing, and wakes another worker if it
     /// was woken itself.
-    pub(crate) async fn take(self: &Arc<Self>) -> Held<E, P> {
+    pub(crate) async fn take(self: &Arc<Self>) -> LaneGuard<E, P> {
         loop {
             if let Some(held) = self.try_take() {
                 return held;
@@ -85,14 +94,14 @@ impl<E: About, P: About> Engine<E, P> {
     }
 
     /// Takes something to do, if there is.
-    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Held<E, P>> {
+    pub(crate) fn try_take(self: &Arc<Self>) -> Option<LaneGuard<E, P>> {
         let since = self.now();
         let turn = self.change(|schedule| schedule.take(since))?;
-        Some(Held {
+        Some(LaneGuard {
             engine: Arc::clone(self),
             since,
             turn: Some(turn),
-            owed: Vec::new(),
+            later: Vec::new(),
         })
     }
 
@@ -122,18 +131,50 @@ impl<E: About, P: About> Engine<E, P> {
         }
     }
 
-    /// Lets `handler` be owed calls.
+    /// Lets `handler` be later calls.
     pub(crate) fn admit(&self, handler: HandlerId) {
         self.schedule.lock().admit(handler);
     }
 
-    /// Forgets whatever `handler` is owed. Returns how many pending calls that was.
+    /// Forgets whatever `handler` is later. Returns how many pending calls that was.
     pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
         let (gone, _discarded) = {
             let mut schedule = self.schedule.lock();
             (schedule.cancel(handler), schedule.take_discarded())
         };
         gone
+    }
+
+    /// Starts or stops work on `kind`, or on all kinds.
+    pub(crate) fn set_gate(&self, kind: Option<KindId>, open: bool) {
+        self.change(|schedule| schedule.set_gate(kind, open));
+    }
+
+    /// Drops whatever is queued or pending for `kind`, which was removed.
+    pub(crate) fn purge(&self, kind: KindId) {
+        // Dropped where no lock is held.
+        let _dropped = self.change(|schedule| schedule.purge(kind));
+    }
+
+    /// Sets what ends a pending delete.
+    pub(crate) fn set_delete_retry(&self, delete_retry: DeleteRetry) {
+        self.schedule.lock().set_delete_retry(delete_retry);
+    }
+
+    /// The pending deletes that were dropped because their kind had too many.
+    pub(crate) fn take_evicted(&self) -> Vec<(LaneKey, Pending<P>)> {
+        self.evicted.store(false, Ordering::Relaxed);
+        self.schedule.lock().take_evicted()
+    }
+
+    /// Whether there are any: asked after each turn, without the lock.
+    pub(crate) fn has_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `due`.
+    pub(crate) async fn until(&self, due: Moment) {
+        self.clock.until(due).await;
     }
 
     /// How many objects wait for a worker.
@@ -159,6 +200,9 @@ impl<E: About, P: About> Engine<E, P> {
         let changed = change(&mut schedule);
         let after = schedule.next_due().unwrap_or(Moment::NEVER);
         let (sooner, ready) = (after < before, schedule.ready() > 0);
+        if schedule.has_evicted() {
+            self.evicted.store(true, Ordering::Relaxed);
+        }
         // What is discarded is dropped outside of the lock: it may be the last of an object.
         let _discarded = schedule.take_discarded();
         drop(schedule);
@@ -178,14 +222,15 @@ impl<E: About, P: About> Default for Engine<E, P> {
             schedule: Mutex::default(),
             ready: Notify::new(),
             sooner: Notify::new(),
+            evicted: AtomicBool::new(false),
             clock: Clock::default(),
         }
     }
 }
 
-// === impl Held ===
+// === impl LaneGuard ===
 
-impl<E: About, P: About> Held<E, P> {
+impl<E: About, P: About> LaneGuard<E, P> {
     /// Whose turn it is.
     pub(crate) fn key(&self) -> &LaneKey {
         &self.turn().key
@@ -206,20 +251,20 @@ impl<E: About, P: About> Held<E, P> {
     pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
         let turn = self.turn.as_mut();
         let turn = turn.expect("a turn is there until it is given back");
-        (&turn.key, &mut turn.work, &mut self.owed)
+        (&turn.key, &mut turn.work, &mut self.later)
     }
 
-    /// Notes a call that is to be made later.
-    pub(crate) fn owe(&mut self, pending: Pending<P>) {
-        self.owed.push(pending);
+    /// Adds a call that is to be made later.
+    pub(crate) fn add_pending(&mut self, pending: Pending<P>) {
+        self.later.push(pending);
     }
 
-    /// Gives the object back: everything has been done, but for what is owed.
+    /// Gives the object back: everything has been done, but for what is later.
     pub(crate) fn finish(mut self) {
         if let Some(turn) = self.turn.take() {
-            let owed = std::mem::take(&mut self.owed);
+            let later = std::mem::take(&mut self.later);
             self.engine
-                .change(|schedule| schedule.finish(turn.lane, owed));
+                .change(|schedule| schedule.finish(turn.lane, later));
         }
     }
 
@@ -230,7 +275,7 @@ impl<E: About, P: About> Held<E, P> {
             engine,
             since,
             turn,
-            owed,
+            later,
         } = self;
         // What was done is dropped where no lock is held.
         let Some(mut done) = turn.take() else {
@@ -242,7 +287,7 @@ impl<E: About, P: About> Held<E, P> {
         };
         *since = now;
         engine.change(|schedule| {
-            schedule.finish(done.lane, owed.drain(..));
+            schedule.finish(done.lane, later.drain(..));
             schedule.reuse(room);
             *turn = schedule.take(now);
         });
@@ -255,12 +300,12 @@ impl<E: About, P: About> Held<E, P> {
     }
 }
 
-impl<E: About, P: About> Drop for Held<E, P> {
+impl<E: About, P: About> Drop for LaneGuard<E, P> {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.take() {
-            let owed = std::mem::take(&mut self.owed);
+            let later = std::mem::take(&mut self.later);
             self.engine
-                .change(|schedule| schedule.give_back(turn, owed));
+                .change(|schedule| schedule.give_back(turn, later));
         }
     }
 }

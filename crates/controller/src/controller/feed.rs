@@ -1,4 +1,4 @@
-//! Where events come from: an informer, whatever the type of its objects.
+//! The events of one informer on their way into the queue, whatever the type of its objects.
 
 use std::{
     collections::HashSet,
@@ -6,29 +6,32 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use futures::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    AnyTold, Event, Health, HealthState, Informer, InformerError, InformerId, InformerMetrics,
-    ObjectKey, Stored, Told,
+    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, Named, ObjectKey,
+    Stored, Told,
 };
 
 use super::{
     Shared,
-    mapping::{self, Woken},
-    notice::Notice,
-    room::{Rooms, Space},
+    mapping::{self, TriggeredKeys},
+    merge::Merge,
+    permit::{EventBudget, Permits},
+    queued::{Coalescing, QueuedEvent},
 };
 use crate::{
     Action, AnyObject,
+    event::AnyEvent,
     metrics::KindMetrics,
     route::{KindId, Mappers},
-    schedule::{Class, LaneKey, Moment, Offer},
+    schedule::{LaneKey, Moment, Offer, Priority},
     trace::{self, Origin},
 };
 
@@ -37,28 +40,31 @@ pub(crate) trait Feed: Send + Sync {
     /// Which informer it is.
     fn informer(&self) -> InformerId;
 
-    /// How its watch is.
+    /// The state of its watch.
     fn health(&self) -> Health;
 
     /// Whether its first list has been queued.
     fn has_synced(&self) -> bool;
 
-    /// The newest state of an object.
-    fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>>;
+    /// When its last event was queued; the start of time, if none was.
+    fn last_progress(&self) -> Moment;
 
-    /// Has those of `keys` told again that are there. Returns how many those are.
-    fn wake(&self, keys: &HashSet<ObjectKey>, class: Class) -> usize;
+    /// The object of this key in its store, if it has this uid.
+    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn AnyObject>>;
 
-    /// Has the informer count in `metrics`.
+    /// Requests a resync of those of `keys` that are in its store. Returns how many they are.
+    fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
+
+    /// Counts the informer's work in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
 
-    /// Runs the informer.
+    /// Runs the informer until `stop`.
     fn run(
         self: Arc<Self>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), InformerError>>;
 
-    /// Queues what the informer tells, until `stop` or its end.
+    /// Queues the events of the informer, until `stop` or the informer's end.
     fn pump(
         self: Arc<Self>,
         into: Arc<Shared>,
@@ -67,47 +73,50 @@ pub(crate) trait Feed: Send + Sync {
     ) -> BoxFuture<'static, ()>;
 }
 
-/// An informer of `K`s, as a feed.
-pub(crate) struct Typed<K: Stored> {
+/// An informer of `K`s as a feed.
+pub(crate) struct InformerFeed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
-    woken: Woken,
+    progress: AtomicU64,
+    triggered: TriggeredKeys,
 }
 
-/// The way from an informer of `K`s into the queue, for those events that are taken at once.
-struct Way<'a, K: Stored> {
-    feed: &'a Typed<K>,
+/// Puts the events that were taken at once into the queue.
+struct Enqueuer<'a, K: Stored> {
+    feed: &'a InformerFeed<K>,
     into: &'a Shared,
     kind: KindId,
     metrics: &'a KindMetrics,
+    merge: &'a Mutex<Merge>,
     mappers: Mappers,
     received: Moment,
 }
 
-/// An event on that way, and the span in which it was told.
-struct Coming {
+/// An event that is about to be queued, and its span.
+struct Enqueued {
     key: LaneKey,
-    offer: Offer<Notice>,
+    offer: Offer<QueuedEvent>,
     span: Span,
 }
 
-/// How many events are taken and queued at once, at most: so many that what they have in common
-/// costs next to nothing, and so few that nobody waits for the lock for long.
+/// How many events are queued under one lock: enough that the lock costs nothing per event, few
+/// enough that no worker waits long for it.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
-// === impl Typed ===
+// === impl InformerFeed ===
 
-impl<K: Stored> Typed<K> {
+impl<K: Stored> InformerFeed<K> {
     pub(crate) fn new(informer: Informer<K>) -> Self {
         Self {
             informer,
             synced: AtomicBool::new(false),
-            woken: Woken::default(),
+            progress: AtomicU64::new(0),
+            triggered: TriggeredKeys::default(),
         }
     }
 }
 
-impl<K: Stored> Feed for Typed<K> {
+impl<K: Stored> Feed for InformerFeed<K> {
     fn informer(&self) -> InformerId {
         self.informer.id()
     }
@@ -120,13 +129,18 @@ impl<K: Stored> Feed for Typed<K> {
         self.synced.load(Ordering::Acquire)
     }
 
-    fn latest(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
-        Some(self.informer.store().kept(key)?.into_any())
+    fn last_progress(&self) -> Moment {
+        Moment::from_bits(self.progress.load(Ordering::Relaxed))
     }
 
-    fn wake(&self, keys: &HashSet<ObjectKey>, class: Class) -> usize {
+    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn AnyObject>> {
+        let object = self.informer.store().kept(key)?.into_any();
+        (Named::uid(&*object) == Some(uid)).then_some(object)
+    }
+
+    fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {
         let store = self.informer.store();
-        self.woken.wake(keys, class, |key| store.contains(key))
+        (self.triggered).trigger(keys, priority, |key| store.contains(key))
     }
 
     fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
@@ -137,19 +151,7 @@ impl<K: Stored> Feed for Typed<K> {
         self: Arc<Self>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), InformerError>> {
-        async move {
-            match self.informer.run(stop).await {
-                // Somebody else runs it, and we are told all the same; unless it has ended, and
-                // nobody is told anything any more.
-                Err(InformerError::AlreadyRan { .. })
-                    if !matches!(self.informer.health().state, HealthState::Stopped) =>
-                {
-                    Ok(())
-                }
-                ended => ended,
-            }
-        }
-        .boxed()
+        async move { self.informer.run(stop).await }.boxed()
     }
 
     fn pump(
@@ -158,32 +160,59 @@ impl<K: Stored> Feed for Typed<K> {
         kind: KindId,
         stop: CancellationToken,
     ) -> BoxFuture<'static, ()> {
-        // Before the informer runs, so that its first list is told once.
+        // Before the informer runs, so that its first list comes once.
         let mut events = self.informer.subscribe();
-        self.woken.listen(events.recall());
-        let space = Space::new(into.settings.queue);
+        self.triggered.listen(events.recall());
+        let queue = EventBudget::new(into.settings.queue);
+        // The first list does not count towards the bound of the queue; how many of its objects
+        // stay decoded until they are dispatched has the same bound.
+        let first_list = EventBudget::new(into.settings.queue);
+        self.progress
+            .store(into.engine.now().to_bits(), Ordering::Relaxed);
         async move {
-            let metrics = into.kind_metrics(kind);
-            let (mut told, mut coming) = (Vec::new(), Vec::new());
+            let (metrics, merge) = {
+                let route = into.route.read();
+                let Some(known) = route.metrics(kind).zip(route.merge(kind)) else {
+                    return;
+                };
+                known
+            };
+            let waits = into.settings.coalescing == Coalescing::Never;
+            let (mut told, mut enqueued) = (Vec::new(), Vec::new());
             let pump = async {
                 loop {
-                    // The room first: nothing is ever in our hands that has no place in the queue.
-                    let mut rooms = space.take(AT_ONCE).await;
-                    if events.told_many(&mut told, rooms.left()).await == 0 {
+                    let synced = self.synced.load(Ordering::Relaxed);
+                    let mut permits = if waits && synced {
+                        // The permits first: then nothing is taken that cannot be queued.
+                        queue.take(AT_ONCE).await
+                    } else {
+                        queue.try_take(0)
+                    };
+                    let most = if waits && synced {
+                        permits.left()
+                    } else {
+                        AT_ONCE.get()
+                    };
+                    let taken = events.told_many(&mut told, most).await;
+                    if taken == 0 {
                         break;
                     }
-                    // What they have in common is asked once, and after they were told.
-                    let way = Way {
+                    if !synced {
+                        permits = first_list.try_take(taken);
+                    } else if !waits {
+                        permits = queue.try_take(taken);
+                    }
+                    // What the events have in common is looked up once, after they came.
+                    let enqueuer = Enqueuer {
                         feed: &self,
                         into: &into,
                         kind,
                         metrics: &metrics,
+                        merge: &merge,
                         mappers: into.route.read().mappers(kind),
                         received: into.engine.now(),
                     };
-                    let told = told.drain(..);
-                    coming.extend(told.filter_map(|told| way.begin(told, &mut rooms)));
-                    way.end(&mut coming);
+                    enqueuer.enqueue(&mut told, &mut enqueued, &mut permits);
                 }
             };
             stop.run_until_cancelled(pump).await;
@@ -192,47 +221,105 @@ impl<K: Stored> Feed for Typed<K> {
     }
 }
 
-// === impl Way ===
+// === impl Enqueuer ===
 
-impl<K: Stored> Way<'_, K> {
-    /// What is told, as it is queued; none if it is about no object.
-    fn begin(&self, told: Told<K>, rooms: &mut Rooms) -> Option<Coming> {
-        let Self { feed, .. } = self;
+impl<K: Stored> Enqueuer<'_, K> {
+    /// Queues the events that were `told`.
+    fn enqueue(
+        &self,
+        told: &mut Vec<Told<K>>,
+        enqueued: &mut Vec<Enqueued>,
+        permits: &mut Permits,
+    ) {
+        let Self { feed, into, .. } = self;
+        let has_mappers = !self.mappers.is_empty();
+        let mut to_map = Vec::new();
+        let mut synced = feed.synced.load(Ordering::Relaxed);
+        {
+            // Held until the events are queued, so that they are in the order of the merge.
+            let mut merge = self.merge.lock();
+            for told in told.drain(..) {
+                let told = told.into_any();
+                synced |= matches!(told.event, Event::Synced);
+                let Some(it) = self.prepare(told, synced, &mut merge, permits) else {
+                    continue;
+                };
+                if has_mappers && !it.offer.event.woken {
+                    to_map.push((
+                        it.offer.event.event.clone(),
+                        it.offer.class,
+                        it.span.clone(),
+                    ));
+                }
+                enqueued.push(it);
+            }
+            self.offer(enqueued);
+        }
+        feed.progress
+            .store(self.received.to_bits(), Ordering::Relaxed);
+        // Not before its objects are queued: then the handlers may start.
+        if synced && !feed.synced.swap(true, Ordering::AcqRel) {
+            into.synced.notify_one();
+        }
+        for (event, priority, span) in to_map {
+            mapping::map(into, &self.mappers, self.kind, &event, priority, &span);
+        }
+    }
+
+    /// The event as it is queued; none if it is about no object, or means nothing for handlers.
+    fn prepare(
+        &self,
+        told: AnyTold,
+        synced: bool,
+        merge: &mut Merge,
+        permits: &mut Permits,
+    ) -> Option<Enqueued> {
+        let feed = self.feed;
         let AnyTold {
             key,
             event,
             span,
             recalled,
+            from_list,
             ..
-        } = told.into_any();
-        if let Event::Synced = event {
-            feed.synced.store(true, Ordering::Release);
-        }
+        } = told;
+        let epoch = 0;
         // Without a key it is about no object.
         let key = key?;
         let action = Action::of(&event)?;
-        let class = match action {
-            Action::Resynced if recalled => feed.woken.take(&key).unwrap_or(Class::Live),
-            Action::Resynced => Class::Resync,
-            Action::Created if !feed.synced.load(Ordering::Relaxed) => Class::FirstList,
-            Action::Deleted => {
-                feed.woken.take(&key);
-                Class::Live
-            }
-            _ => Class::Live,
+        let event = if merge.is_idle() {
+            event
+        } else {
+            self.merge(merge, event, epoch, !from_list)?
         };
-        if !recalled {
-            mapping::map(self.into, &self.mappers, self.kind, &event, class, &span);
+        let priority = match action {
+            Action::Resynced if recalled => feed.triggered.take(&key).unwrap_or(Priority::Live),
+            Action::Resynced => Priority::Resync,
+            Action::Created if !synced => Priority::FirstList,
+            Action::Deleted => {
+                feed.triggered.take(&key);
+                Priority::Live
+            }
+            _ => Priority::Live,
+        };
+        let permit = permits.one();
+        if permit.is_none()
+            && let Some(object) = event.object()
+        {
+            // It may wait for long: it is decoded again when it is dispatched.
+            object.rest();
         }
         let offer = Offer {
-            class,
+            class: priority,
             asked: false,
-            event: Notice {
+            event: QueuedEvent {
                 received: self.received,
                 told: None,
-                room: rooms.one(),
+                permit,
                 origin: Origin::of(&span),
                 resynced: false,
+                woken: recalled,
+                listed: from_list,
                 event,
             },
         };
@@ -240,19 +327,34 @@ impl<K: Stored> Way<'_, K> {
             kind: self.kind,
             object: key,
         };
-        Some(Coming { key, offer, span })
+        Some(Enqueued { key, offer, span })
     }
 
-    /// Queues what is `coming`.
-    fn end(&self, coming: &mut Vec<Coming>) {
-        // Where there are many names they are out of all caches again: read side by side, they are
-        // waited for once, and not under the lock.
-        let names = coming.iter().map(|it| it.key.object.name());
+    fn merge(
+        &self,
+        merge: &mut Merge,
+        event: AnyEvent,
+        epoch: u32,
+        live: bool,
+    ) -> Option<AnyEvent> {
+        let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
+            let feeds = self.into.feeds.read();
+            let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
+            feed?.feed.holds(key, uid)
+        };
+        merge.apply(self.feed.informer.id(), event, epoch, live, &lookup)
+    }
+
+    /// Offers the events to the engine, under one lock.
+    fn offer(&self, enqueued: &mut Vec<Enqueued>) {
+        // Where there are many names they have left the caches again: read side by side, they
+        // are waited for once, and not under the lock.
+        let names = enqueued.iter().map(|it| it.key.object.name());
         black_box(names.filter_map(|name| name.bytes().next()).max());
-        let delivery = self.into.settings.delivery;
+        let coalescing = self.into.settings.coalescing;
         let (mut came, mut spans, mut rest) = ([0; Action::ALL.len()], Vec::new(), Vec::new());
         let mut at = 0;
-        let offers = coming.drain(..).map(|Coming { key, offer, span }| {
+        let offers = enqueued.drain(..).map(|Enqueued { key, offer, span }| {
             if let Some(action) = Action::of(&offer.event.event) {
                 came[action as usize] += 1;
             }
@@ -263,7 +365,7 @@ impl<K: Stored> Way<'_, K> {
             (key, offer)
         });
         let folded = (self.into.engine).offer(offers, |older, newer| {
-            delivery.fold(older, newer, &mut rest)
+            coalescing.fold(older, newer, &mut rest)
         });
         for (_, span) in spans.iter().filter(|(at, _)| folded.contains(at)) {
             trace::folded(span);

@@ -1,8 +1,8 @@
-//! From an object of one kind to those of another that it concerns.
+//! From a change of one object to resyncs of the objects that mappers name.
 //!
-//! Mappers name; the informer of whoever is named tells them again, in their turn; and here is
-//! kept how urgent that is until they come. So what is named is bounded by what is there, and
-//! comes after everything that has happened to it, however far behind the handlers are.
+//! A mapper names keys, and the informer of those objects emits a resync of each, after
+//! everything that has happened to it. The priority of a resync is kept here until it comes. So
+//! the resyncs are bounded by the objects that exist, however far behind the handlers are.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,34 +11,34 @@ use std::{
 
 use parking_lot::Mutex;
 use tracing::Span;
-use windlass_informer::{ObjectKey, Recall};
+use windlass_informer::{ObjectKey, ResyncHandle};
 
 use super::{Shared, report::ErrorReport};
 use crate::{
     Action, HandlerError,
     event::AnyEvent,
     route::{KindId, Mapping, Role},
-    schedule::Class,
+    schedule::Priority,
     trace, work,
 };
 
-/// Who of one informer's objects is to be told again.
+/// The keys of one informer for which a resync was requested.
 #[derive(Default)]
-pub(super) struct Woken {
-    /// None until the informer is listened to: then everything will be told.
-    recall: OnceLock<Recall>,
-    /// How urgent each is. Keys of objects that are there, until they are told.
-    classes: Mutex<HashMap<ObjectKey, Class>>,
+pub(super) struct TriggeredKeys {
+    /// None until the controller is subscribed, which shows it every object anyway.
+    recall: OnceLock<ResyncHandle>,
+    /// The priority of each resync, until it comes. Only of objects that are in the store.
+    priorities: Mutex<HashMap<ObjectKey, Priority>>,
 }
 
-/// Asks `mappers` about `event` of `kind`, which is as urgent as `class`, and wakes whom they
-/// name.
+/// Asks `mappers` about `event` of `kind`, and requests resyncs of the objects that they name, of
+/// the priority of the event.
 pub(super) fn map(
     shared: &Shared,
     mappers: &[Arc<Mapping>],
     kind: KindId,
     event: &AnyEvent,
-    class: Class,
+    priority: Priority,
     told: &Span,
 ) {
     if mappers.is_empty() {
@@ -50,17 +50,19 @@ pub(super) fn map(
         let keys = ask(shared, kind, mapper, event);
         named.entry(mapper.to).or_default().extend(keys);
     }
-    // Who has changed is told of that.
+    // The object that has changed is dispatched for that already.
     if let Some((named, object)) = named.get_mut(&kind).zip(event.object()) {
         named.remove(&object.key());
     }
     for (kind, keys) in named {
-        let woken = shared.wake(kind, &keys, class);
-        shared.kind_metrics(kind).mapped(woken);
+        let triggered = shared.trigger(kind, &keys, priority);
+        if let Some(metrics) = shared.route.read().metrics(kind) {
+            metrics.mapped(triggered);
+        }
     }
 }
 
-/// Whom one mapper names. Why it does not say is told as of a call that failed.
+/// The keys that one mapper names. A mapper that fails is reported as a failed call.
 fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec<ObjectKey> {
     let Some((action, object)) = Action::of(event).zip(event.object()) else {
         return Vec::new();
@@ -69,10 +71,13 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
     let (keys, failed) = span.in_scope(|| work::map(&*mapper.code, event));
     trace::mapped(&span, failed.as_ref());
     if let Some(error) = failed {
-        if let HandlerError::Panicked { .. } = error {
-            shared.kind_metrics(kind).mapper_panicked();
+        let (name, metrics) = {
+            let route = shared.route.read();
+            (route.name(kind), route.metrics(kind))
+        };
+        if let (HandlerError::Panicked { .. }, Some(metrics)) = (&error, metrics) {
+            metrics.mapper_panicked();
         }
-        let name = shared.route.read().name(kind);
         let report = ErrorReport {
             kind: &name,
             key: &object.key(),
@@ -88,44 +93,44 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
     keys
 }
 
-// === impl Woken ===
+// === impl TriggeredKeys ===
 
-impl Woken {
-    /// From now on `recall` is asked.
-    pub(super) fn listen(&self, recall: Recall) {
+impl TriggeredKeys {
+    /// Requests resyncs from `recall` from now on.
+    pub(super) fn listen(&self, recall: ResyncHandle) {
         // A feed is pumped once.
         _ = self.recall.set(recall);
     }
 
-    /// Has those of `keys` told again that are there. Returns how many those are.
-    pub(super) fn wake(
+    /// Requests a resync of those of `keys` that are in the store. Returns how many they are.
+    pub(super) fn trigger(
         &self,
         keys: &HashSet<ObjectKey>,
-        class: Class,
-        is_there: impl Fn(&ObjectKey) -> bool,
+        priority: Priority,
+        is_stored: impl Fn(&ObjectKey) -> bool,
     ) -> usize {
         let Some(recall) = self.recall.get() else {
             return 0;
         };
-        let there: Vec<_> = {
-            // Looked up under the lock: whoever goes after that finds what was noted of them.
-            let mut classes = self.classes.lock();
-            let there = keys.iter().filter(|key| is_there(key));
-            let there = there.inspect(|key| {
-                let noted = classes.entry((*key).clone()).or_insert(class);
-                *noted = class.min(*noted);
+        let stored: Vec<_> = {
+            // Looked up under the lock: an object that goes after that finds its entry.
+            let mut priorities = self.priorities.lock();
+            let stored = keys.iter().filter(|key| is_stored(key));
+            let stored = stored.inspect(|key| {
+                let known = priorities.entry((*key).clone()).or_insert(priority);
+                *known = priority.min(*known);
             });
-            there.cloned().collect()
+            stored.cloned().collect()
         };
-        let woken = there.len();
-        if woken > 0 {
-            recall.ask(there);
+        let triggered = stored.len();
+        if triggered > 0 {
+            recall.ask(stored);
         }
-        woken
+        triggered
     }
 
-    /// How urgent it is that the object of `key` is told, now that it has come or is gone.
-    pub(super) fn take(&self, key: &ObjectKey) -> Option<Class> {
-        self.classes.lock().remove(key)
+    /// The priority of the resync of `key`, which has come, or whose object is gone.
+    pub(super) fn take(&self, key: &ObjectKey) -> Option<Priority> {
+        self.priorities.lock().remove(key)
     }
 }

@@ -7,8 +7,8 @@
 #[expect(dead_code, reason = "not every call of it is in a program here")]
 #[path = "engine.rs"]
 mod engine;
-#[path = "room.rs"]
-mod room;
+#[path = "permit.rs"]
+mod permit;
 
 use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -17,11 +17,11 @@ use tokio::sync::{Barrier, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::ObjectKey;
 
-use self::{clock::Clock, engine::Engine, room::Space};
+use self::{clock::Clock, engine::Engine, permit::EventBudget};
 use crate::{
     Action, HandlerId,
     route::KindId,
-    schedule::{About, Class, LaneKey, Moment, Offer, Pending, Reason, Work},
+    schedule::{About, Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, Work},
 };
 
 /// The lock of `shuttle` with the face of `parking_lot`'s.
@@ -205,7 +205,7 @@ fn two_objects_are_in_two_hands_at_once() {
 #[test]
 fn room_that_is_given_back_is_taken_again() {
     check(|| async {
-        let space = Space::new(of(2));
+        let space = EventBudget::new(of(2));
         let mut events = Vec::new();
         while events.len() < 6 {
             let mut rooms = space.take(of(2)).await;
@@ -249,7 +249,7 @@ fn work(
                     Work::Retry(pending) => 100 + pending.call.0,
                 };
                 if let Some(delay) = fails(&name, number) {
-                    held.owe(Pending {
+                    held.add_pending(Pending {
                         handler: HandlerId(0),
                         action: Action::Created,
                         reason: Reason::Failed,
@@ -298,11 +298,11 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
         object: ObjectKey::new(name),
     };
     let offer = Offer {
-        class: Class::Live,
+        class: Priority::Live,
         asked: false,
         event: Number(number),
     };
-    engine.offer([(key, offer)], |_, newer| Some(newer));
+    engine.offer([(key, offer)], |_, newer| Fold::Separate(newer));
 }
 
 /// Tries `program` in many orders; the seed of the random half is printed by shuttle when

@@ -1,4 +1,4 @@
-//! What is told of a call that failed.
+//! The report of a failed call.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -6,7 +6,8 @@ use windlass_informer::ObjectKey;
 
 use crate::{Action, HandlerError, HandlerId, route::Role};
 
-/// A call that failed: whose, on what, why, and what comes next. For a mapper nothing comes.
+/// A failed call: of which handler, for which object, why, and what comes next. A mapper is not
+/// called again.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ErrorReport<'a> {
@@ -14,7 +15,7 @@ pub struct ErrorReport<'a> {
     pub kind: &'a str,
     /// The object's namespace and name.
     pub key: &'a ObjectKey,
-    /// Who was called.
+    /// The handler that was called.
     pub handler: HandlerId,
     /// Whether that is a watcher, a reconciler or a mapper.
     pub role: Role,
@@ -28,14 +29,20 @@ pub struct ErrorReport<'a> {
     pub retry_in: Option<Duration>,
 }
 
-/// What is told of failed calls: by default, the log.
+/// What is done with reports: by default they are logged.
 pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
 
 /// An error and its sources, as one line.
 struct Causes<'a>(&'a dyn Error);
 
-/// Logs what failed, as an error of the component `InformerController`.
+/// Logs a failed call, as an error of the component `InformerController`.
 pub(crate) fn log(report: &ErrorReport<'_>) {
+    let error = Causes(report.error);
+    let next = match (report.retry_in, report.role) {
+        (Some(_), _) => "call failed, retrying",
+        (None, Role::Mapper) => "mapper failed",
+        (None, _) => "call failed, retries exhausted",
+    };
     tracing::error!(
         component = "InformerController",
         kind = report.kind,
@@ -44,9 +51,9 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
         role = report.role.as_str(),
         action = report.action.as_str(),
         attempt = report.attempt,
-        retry_in = ?report.retry_in,
-        error = %Causes(report.error),
-        "{report}"
+        retry_in = report.retry_in.map(tracing::field::debug),
+        error = %error,
+        "{next}"
     );
 }
 

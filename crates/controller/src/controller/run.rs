@@ -1,4 +1,4 @@
-//! The life of a controller: its tasks, and how they end.
+//! The tasks of a running controller: when they start, and how they end.
 
 use std::sync::Arc;
 
@@ -6,20 +6,36 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::InformerError;
 
-use super::{Shared, known::Known, turn};
-use crate::{RunError, work::message};
+use super::{Shared, snapshot::RouteSnapshot, turn};
+use crate::{RunError, route::KindId, schedule::Moment, work::message};
 
-/// After so many turns a worker lets others go first: handlers that never wait would keep everybody
-/// else waiting. As many as tokio would let it have, and not asked of tokio at each.
-const AT_A_STRETCH: u32 = 128;
+/// After how many turns a worker yields: handlers that never wait would keep all other tasks
+/// waiting. The budget that tokio gives a task, which is not asked for at each turn.
+const TURNS_BEFORE_YIELD: u32 = 128;
 
 /// How a task ended.
 type Ended = Result<(), RunError>;
 
+/// Which kinds wait for their informers.
+struct Gates {
+    /// The informers that the controller started with have not all synced.
+    all: bool,
+    /// Kinds to which an informer was added later that has not synced.
+    kinds: Vec<KindId>,
+}
+
 pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result<(), RunError> {
+    if let Some((kind, closest)) = shared.route.read().without_informer() {
+        return Err(RunError::NoInformer { kind, closest });
+    }
     let stop = stop.child_token();
-    // Whoever drops this future stops the informers too; the tasks go with the set.
+    // Dropping this future stops the informers too; the tasks end with the set.
     let _stop = stop.clone().drop_guard();
+    let mut gates = Gates {
+        all: !shared.settings.start_before_sync,
+        kinds: Vec::new(),
+    };
+    shared.engine.set_gate(None, !gates.all);
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_time(Arc::clone(shared), stop.clone()));
     for _ in 0..shared.settings.concurrency.get() {
@@ -28,12 +44,16 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
 
     let mut outcome = Ok(());
     while outcome.is_ok() && !stop.is_cancelled() {
-        start(shared, &mut tasks, &stop);
+        start(shared, &mut tasks, &stop, &mut gates);
+        gates.open(shared);
+        let deadline = gates.deadline(shared);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             () = shared.fed.notified() => {}
+            () = shared.synced.notified() => {}
             Some(ended) = tasks.join_next() => outcome = flatten(ended),
+            () = until(shared, deadline) => outcome = gates.check(shared),
         }
     }
 
@@ -46,12 +66,19 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
 }
 
 /// Starts the informers that have not been started.
-fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<Ended>, stop: &CancellationToken) {
+fn start(
+    shared: &Arc<Shared>,
+    tasks: &mut JoinSet<Ended>,
+    stop: &CancellationToken,
+    gates: &mut Gates,
+) {
+    let mut later = Vec::new();
     let mut feeds = shared.feeds.write();
     for fed in feeds.iter_mut().filter(|fed| !fed.started) {
         fed.started = true;
         let kind = fed.kind;
-        // Stopped with the controller, or when it is removed.
+        later.push(kind);
+        // Stopped with the controller, or when the informer is removed.
         let own = fed.stop.clone();
         let whole = stop.child_token();
         let either = whole.clone();
@@ -74,18 +101,98 @@ fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<Ended>, stop: &CancellationTo
             })
         });
     }
+    drop(feeds);
+    if gates.all || shared.settings.start_before_sync {
+        return;
+    }
+    for kind in later {
+        shared.engine.set_gate(Some(kind), false);
+        gates.kinds.push(kind);
+    }
 }
 
-/// Takes what there is to do, one turn after the other. A turn that has begun ends.
+// === impl Gates ===
+
+impl Gates {
+    /// Opens the gates whose informers have synced.
+    fn open(&mut self, shared: &Shared) {
+        let synced = |kind: Option<KindId>| {
+            let feeds = shared.feeds.read();
+            let mut feeds = feeds
+                .iter()
+                .filter(|fed| kind.is_none_or(|it| it == fed.kind));
+            feeds.all(|fed| fed.feed.has_synced())
+        };
+        if self.all && synced(None) {
+            self.all = false;
+            shared.engine.set_gate(None, true);
+        }
+        self.kinds.retain(|kind| {
+            let open = synced(Some(*kind));
+            if open {
+                shared.engine.set_gate(Some(*kind), true);
+            }
+            !open
+        });
+    }
+
+    fn are_open(&self) -> bool {
+        !self.all && self.kinds.is_empty()
+    }
+
+    /// When to look for an informer whose list makes no progress.
+    fn deadline(&self, shared: &Shared) -> Option<Moment> {
+        let timeout = shared.settings.cache_sync_timeout?;
+        if self.are_open() {
+            return None;
+        }
+        let feeds = shared.feeds.read();
+        let unsynced = feeds.iter().filter(|fed| !fed.feed.has_synced());
+        unsynced.map(|fed| fed.feed.last_progress() + timeout).min()
+    }
+
+    /// Ends the run if an informer has made no progress for the timeout.
+    fn check(&self, shared: &Shared) -> Result<(), RunError> {
+        let Some(timeout) = shared.settings.cache_sync_timeout else {
+            return Ok(());
+        };
+        let now = shared.engine.now();
+        let feeds = shared.feeds.read();
+        let late: Vec<_> = (feeds.iter())
+            .filter(|fed| !fed.feed.has_synced() && fed.feed.last_progress() + timeout <= now)
+            .map(|fed| {
+                let kind = shared.route.read().name(fed.kind);
+                format!("{kind} ({})", fed.feed.health())
+            })
+            .collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        Err(RunError::NotSynced {
+            informers: late.join(", "),
+            timeout,
+        })
+    }
+}
+
+/// Waits until `due`, or for ever.
+async fn until(shared: &Shared, due: Option<Moment>) {
+    match due {
+        Some(due) => shared.engine.until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Does what there is to do, one turn after the other. A turn that has begun ends.
 async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     let engine = &shared.engine;
-    let mut known = Known::default();
+    let mut routes = RouteSnapshot::default();
     let mut turns = 0;
     while let Some(mut held) = stop.run_until_cancelled(engine.take()).await {
         loop {
-            let now = turn::play(&shared, &mut known, &mut held).await;
+            let now = turn::run(&shared, &mut routes, &mut held).await;
             turns += 1;
-            if turns == AT_A_STRETCH {
+            if turns == TURNS_BEFORE_YIELD {
                 turns = 0;
                 yield_now().await;
             }
@@ -93,7 +200,11 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
                 held.finish();
                 break;
             }
-            if !held.next(now) {
+            let more = held.next(now);
+            if engine.has_evicted() {
+                shared.bury_evicted();
+            }
+            if !more {
                 break;
             }
         }

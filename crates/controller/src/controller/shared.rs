@@ -16,34 +16,34 @@ use windlass_informer::{InformerMetrics, ObjectKey, Stored};
 
 use super::{
     builder::Settings,
+    dead_letters::{DeadLetter, DeadLetters, GivenUp},
     engine::Engine,
     feed::Feed,
-    notice::{Notice, Owed},
-    shelf::{Shelf, Shelved},
+    queued::{PendingCall, QueuedEvent},
 };
 use crate::{
-    AddError, AnyObject, BuildError, HandlerId,
+    AddError, BuildError, HandlerError, HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{By, KindId, ObjectType, Role, Route},
-    schedule::{Class, LaneKey, Pending, Reason},
+    schedule::{LaneKey, Pending, Priority, Reason},
     work::{Handle, Map, ask},
 };
 
 /// What the tasks of a controller share.
 pub(crate) struct Shared {
     pub(super) settings: Settings,
-    pub(super) engine: Arc<Engine<Notice, Owed>>,
+    pub(super) engine: Arc<Engine<QueuedEvent, PendingCall>>,
     pub(super) route: RwLock<Route>,
-    /// By the number of the kind.
-    pub(super) kinds: RwLock<Vec<Arc<KindMetrics>>>,
-    /// How often the two have changed, and once more.
+    /// How often the routes have changed, plus one.
     changes: AtomicU64,
     pub(super) feeds: RwLock<Vec<Fed>>,
-    /// Told when an informer is added.
+    /// Notified when an informer is added or removed.
     pub(super) fed: Notify,
-    pub(super) shelf: Mutex<Shelf>,
-    /// Whether something has ever been given up: where nothing was, nobody need look.
-    shelved: AtomicBool,
+    /// Notified when the first list of an informer is queued.
+    pub(super) synced: Notify,
+    pub(super) dead_letters: Mutex<DeadLetters>,
+    /// Whether there has ever been a dead letter: before that no turn looks for one.
+    has_dead_letters: AtomicBool,
     pub(super) metrics: Metrics,
     pub(super) informer_metrics: InformerMetrics,
     pub(super) random: Mutex<StdRng>,
@@ -78,16 +78,18 @@ impl Shared {
             None => StdRng::from_os_rng(),
         };
         let max_attempts = ask("retry_policy", || settings.retry.max_attempts());
+        let engine = Arc::<Engine<QueuedEvent, PendingCall>>::default();
+        engine.set_delete_retry(settings.delete_retry);
         Ok(Self {
             settings,
-            engine: Arc::default(),
+            engine,
             route: RwLock::default(),
-            kinds: RwLock::default(),
             changes: AtomicU64::new(1),
             feeds: RwLock::default(),
             fed: Notify::new(),
-            shelf: Mutex::default(),
-            shelved: AtomicBool::new(false),
+            synced: Notify::new(),
+            dead_letters: Mutex::default(),
+            has_dead_letters: AtomicBool::new(false),
             metrics,
             informer_metrics,
             random: Mutex::new(random),
@@ -99,30 +101,31 @@ impl Shared {
     /// The kind called `name`, made if it is new.
     pub(super) fn kind<K: Stored>(&self, name: &str, by: By) -> Result<KindId, AddError> {
         let mut route = self.route.write();
-        let id = route.kind(name, ObjectType::of::<K::Object>())?;
+        let metrics = |name: &Arc<str>| KindMetrics::new(&self.metrics, name);
+        let id = route.kind(name, ObjectType::of::<K::Object>(), metrics)?;
         route.form(id, ObjectType::of::<K>(), by)?;
-        let name = route.name(id);
-        drop(route);
-        let mut kinds = self.kinds.write();
-        if kinds.len() <= id.0 as usize {
-            kinds.push(Arc::new(KindMetrics::new(&self.metrics, &name)));
-            self.changed();
-        }
+        self.changed();
         Ok(id)
     }
 
-    /// How often chains have changed, for whoever knows them. What was changed before is there.
+    /// Removes `kind` if nothing refers to it any more, with whatever is queued for it.
+    fn remove_unused(&self, kind: KindId) {
+        let removed = self.route.write().remove_unused(kind);
+        if let Some(name) = removed {
+            self.metrics.remove(&name);
+            self.changed();
+            self.engine.purge(kind);
+        }
+    }
+
+    /// How often the routes have changed. All that was changed before can be read.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Notes that a chain has changed: after that, and before anybody is told so.
+    /// Notes that a route has changed: after the change, and before it is announced.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
-    }
-
-    pub(super) fn kind_metrics(&self, kind: KindId) -> Arc<KindMetrics> {
-        Arc::clone(&self.kinds.read()[kind.0 as usize])
     }
 
     pub(super) fn add<K: Stored>(
@@ -131,17 +134,42 @@ impl Shared {
         role: Role,
         code: Box<dyn Handle>,
     ) -> Result<HandlerId, AddError> {
+        self.check_informer(kind)?;
         let kind = self.kind::<K>(kind, By::Handler)?;
         let mut route = self.route.write();
+        if let Some(finalizer) = code.finalizer()
+            && route.has_finalizer(kind, finalizer)
+        {
+            return Err(AddError::FinalizerTaken {
+                kind: route.name(kind).to_string(),
+                finalizer: finalizer.to_string(),
+            });
+        }
         let id = route.add(kind, role, code);
-        // Before anybody can read the chain: whoever is called may be owed a call.
+        // Before the chain can be read: a handler that is called may have a pending call.
         self.engine.admit(id);
         self.changed();
         Ok(id)
     }
 
+    /// Refuses a handler or a mapper of a kind without an informer while the controller runs; one
+    /// that was added before is checked when it starts to run.
+    fn check_informer(&self, kind: &str) -> Result<(), AddError> {
+        if !self.ran.load(Ordering::Acquire) || kind.is_empty() {
+            return Ok(());
+        }
+        let route = self.route.read();
+        if route.find(kind).is_some_and(|id| route.has_informer(id)) {
+            return Ok(());
+        }
+        Err(AddError::NoInformer {
+            kind: kind.to_owned(),
+            closest: route.closest(kind),
+        })
+    }
+
     pub(super) fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
-        let gone = {
+        let (kind, gone) = {
             let mut route = self.route.write();
             let Some(kind) = route.find(kind) else {
                 return 0;
@@ -150,13 +178,79 @@ impl Shared {
                 it.role == role && id.is_none_or(|id| it.id == id)
             });
             self.changed();
-            gone
+            (kind, gone)
         };
         for id in &gone {
             self.engine.cancel(*id);
-            let _shelved = self.shelf.lock().cancel(*id);
+            let _letters = self.dead_letters.lock().cancel(*id);
         }
+        self.remove_unused(kind);
         gone.len()
+    }
+
+    /// Adds an informer to the kind called `name`.
+    pub(super) fn add_feed<K: Stored>(
+        &self,
+        name: &str,
+        feed: Arc<dyn Feed>,
+    ) -> Result<(), AddError> {
+        let id = feed.informer();
+        let known = (self.feeds.read().iter())
+            .find(|fed| fed.feed.informer() == id)
+            .map(|fed| fed.kind);
+        if let Some(kind) = known {
+            let kind = self.route.read().name(kind).to_string();
+            return Err(AddError::InformerAlreadyAdded { kind });
+        }
+        let kind = self.kind::<K>(name, By::Informer)?;
+        let others: Vec<_> = (self.feeds.read().iter())
+            .filter(|fed| fed.kind == kind)
+            .map(|fed| (fed.feed.informer(), fed.started))
+            .collect();
+        if let Some(merge) = self.route.read().merge(kind)
+            && !others.is_empty()
+        {
+            let mut merge = merge.lock();
+            if merge.is_idle() {
+                for (other, started) in others {
+                    merge.add(other, started);
+                }
+            }
+            merge.add(id, false);
+        }
+        feed.instrument(&self.informer_metrics, name);
+        self.feeds.write().push(Fed {
+            kind,
+            feed,
+            stop: CancellationToken::new(),
+            started: false,
+        });
+        self.fed.notify_one();
+        Ok(())
+    }
+
+    /// Removes an informer. Returns whether it was there.
+    pub(super) fn remove_feed(&self, informer: windlass_informer::InformerId) -> bool {
+        let removed = {
+            let mut feeds = self.feeds.write();
+            let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer);
+            at.map(|at| feeds.remove(at))
+        };
+        let Some(fed) = removed else {
+            return false;
+        };
+        fed.stop.cancel();
+        let merge = {
+            let mut route = self.route.write();
+            route.remove_informer(fed.kind);
+            route.merge(fed.kind)
+        };
+        if let Some(merge) = merge {
+            merge.lock().remove(informer);
+        }
+        self.remove_unused(fed.kind);
+        self.fed.notify_one();
+        true
     }
 
     /// Adds a mapper from the kind called `kind` to the one called `to`, which is there already.
@@ -166,6 +260,7 @@ impl Shared {
         to: &str,
         code: Box<dyn Map>,
     ) -> Result<HandlerId, AddError> {
+        self.check_informer(kind)?;
         let to = self.route.read().find(to).ok_or_else(|| {
             let kind = to.to_owned();
             AddError::UnknownKind { kind }
@@ -175,61 +270,106 @@ impl Shared {
     }
 
     pub(super) fn remove_mappers(&self, kind: &str, id: Option<HandlerId>) -> usize {
-        let mut route = self.route.write();
-        let kind = route.find(kind);
-        kind.map_or(0, |kind| route.remove_mappers(kind, id))
+        let (from, targets, removed) = {
+            let mut route = self.route.write();
+            let Some(from) = route.find(kind) else {
+                return 0;
+            };
+            let targets: Vec<_> = (route.mappers(from).iter())
+                .map(|mapper| mapper.to)
+                .collect();
+            (from, targets, route.remove_mappers(from, id))
+        };
+        for kind in targets.into_iter().chain([from]) {
+            self.remove_unused(kind);
+        }
+        removed
     }
 
-    /// Keeps a call that was given up, unless its handler is gone.
-    pub(super) fn shelve(&self, call: Shelved) {
-        let handler = (self.route.read()).handler(call.lane.kind, call.told.handler);
+    /// Keeps a call that was given up as a dead letter, unless its handler is gone.
+    pub(super) fn add_dead_letter(&self, call: DeadLetter) {
+        let handler = (self.route.read()).handler(call.lane.kind, call.letter.handler);
         if handler.is_some() {
-            self.shelved.store(true, Ordering::Release);
-            let _gone = self.shelf.lock().put(call);
+            self.has_dead_letters.store(true, Ordering::Release);
+            let _dropped = self.dead_letters.lock().put(call);
         }
     }
 
-    /// Forgets what was given up for an object by those who are told of something new.
-    pub(super) fn unshelve(&self, key: &LaneKey, told: impl Fn(HandlerId) -> bool) {
-        // What was given up for this object was so in a turn before this one.
-        if self.shelved.load(Ordering::Acquire) {
-            let _gone = self.shelf.lock().clear(key, told);
+    /// Makes dead letters of the pending deletes that the engine dropped, because their kind
+    /// had too many.
+    pub(super) fn bury_evicted(&self) {
+        for (lane, pending) in self.engine.take_evicted() {
+            let route = self.route.read();
+            let handler = route.handler(lane.kind, pending.handler);
+            let Some((handler, metrics)) = handler.zip(route.metrics(lane.kind)) else {
+                continue;
+            };
+            drop(route);
+            let error = pending.call.error.clone();
+            let error = error.unwrap_or_else(|| Arc::new(HandlerError::TooManyDeletes));
+            tracing::error!(
+                component = "InformerController",
+                kind = &*metrics.kind,
+                object = %lane.object,
+                "too many deletes are pending, the oldest became a dead letter"
+            );
+            metrics.given_up();
+            self.add_dead_letter(DeadLetter {
+                letter: GivenUp {
+                    kind: Arc::clone(&metrics.kind),
+                    key: lane.object.clone(),
+                    handler: pending.handler,
+                    role: handler.role,
+                    action: pending.action,
+                    attempts: pending.call.attempt,
+                    error,
+                    number: 0,
+                },
+                lane,
+                call: pending.call,
+            });
         }
     }
 
-    /// Makes a call again that was given up, as if it had not been made before.
+    /// Forgets the dead letters of this object whose handlers are `called` for a new event.
+    pub(super) fn forget_dead_letters(&self, key: &LaneKey, called: impl Fn(HandlerId) -> bool) {
+        // A dead letter of this object was made in a turn before this one.
+        if self.has_dead_letters.load(Ordering::Acquire) {
+            let _dropped = self.dead_letters.lock().clear(key, called);
+        }
+    }
+
+    /// Repeats a call that was given up, as if it had not been made before.
     pub(super) fn redrive(&self, number: u64) -> bool {
-        let Some(call) = self.shelf.lock().take(number) else {
+        let Some(call) = self.dead_letters.lock().take(number) else {
             return false;
         };
         let pending = Pending {
-            handler: call.told.handler,
-            action: call.told.action,
+            handler: call.letter.handler,
+            action: call.letter.action,
             reason: Reason::Failed,
             due: self.engine.now(),
             overtaken: false,
-            call: Owed {
+            call: PendingCall {
                 attempt: 0,
                 ..call.call
             },
         };
-        self.engine.owe(call.lane, pending);
+        self.engine.add_pending(call.lane, pending);
         true
     }
 
-    /// The newest state of an object, of whichever informer has it.
-    pub(super) fn latest(&self, kind: KindId, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
-        let feeds = self.feeds.read();
-        let mut feeds = feeds.iter().filter(|fed| fed.kind == kind);
-        feeds.find_map(|fed| fed.feed.latest(key))
-    }
-
-    /// Has those of `keys` told again that are there, of whichever informers have them. Returns
-    /// how many those are.
-    pub(super) fn wake(&self, kind: KindId, keys: &HashSet<ObjectKey>, class: Class) -> usize {
+    /// Requests a resync of those of `keys` that are in a store of `kind`. Returns how many
+    /// resyncs that are.
+    pub(super) fn trigger(
+        &self,
+        kind: KindId,
+        keys: &HashSet<ObjectKey>,
+        priority: Priority,
+    ) -> usize {
         let feeds = self.feeds.read();
         let feeds = feeds.iter().filter(|fed| fed.kind == kind);
-        feeds.map(|fed| fed.feed.wake(keys, class)).sum()
+        feeds.map(|fed| fed.feed.trigger(keys, priority)).sum()
     }
 
     /// A number in `[0, 1)`.

@@ -1,20 +1,20 @@
-//! One turn of a worker: one event for a whole chain, or one call that is made again.
+//! One turn of a worker: one event for all its handlers, or one repeated call.
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
-use windlass_informer::{Event, Named, ObjectKey};
+use windlass_informer::ObjectKey;
 
 use super::{
     Shared,
-    engine::Held,
-    known::{Known, KnownKind},
-    notice::{Notice, Owed, Place},
+    dead_letters::{DeadLetter, GivenUp},
+    engine::LaneGuard,
+    queued::{PendingCall, Place, QueuedEvent},
     report::ErrorReport,
-    shelf::{GivenUp, Shelved},
+    snapshot::{KindSnapshot, RouteSnapshot},
+    superseded::{Carried, supersede},
 };
 use crate::{
-    Action, Arrival, ExponentialBackoff, HandlerError, HandlerId, PendingRetry, RetryObject,
-    RetryPolicy,
+    Action, ExponentialBackoff, HandlerError, HandlerId, RetryPolicy,
     event::AnyEvent,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
@@ -25,44 +25,47 @@ use crate::{
 };
 
 /// What a turn is about.
-struct Turn<'a> {
-    shared: &'a Shared,
+pub(super) struct Turn<'a> {
+    pub(super) shared: &'a Shared,
     kind: KindId,
     chain: &'a Chain,
-    metrics: &'a KindMetrics,
-    /// The trace of what it is about, for calls that come of it.
+    pub(super) metrics: &'a KindMetrics,
+    /// The trace of the event or call, for calls that follow from it.
     origin: Origin,
 }
 
-/// Who is told of an event, and what.
-enum Audience<'a> {
-    /// The whole chain the same: so it is mostly, and nothing is copied for it.
-    Whole(&'a Chain),
-    Part(Vec<(&'a Handler, AnyEvent)>),
+/// The handlers that are called for an event, and the event for each.
+pub(super) enum Recipients<'a> {
+    /// The whole chain, with the same event: the usual case, for which nothing is copied.
+    All(&'a Chain),
+    Some(Vec<(&'a Handler, AnyEvent)>),
 }
 
-/// A call, and for whom.
-struct Dialled<'a> {
+/// One call of a handler.
+struct Invocation<'a> {
     handler: &'a Handler,
     key: &'a ObjectKey,
     action: Action,
-    /// The event as it was received.
     event: &'a AnyEvent,
 }
 
-/// Does what `held` is held for. Returns when it was done: then it is to be given back.
+/// Does the work of `held`. Returns when it was done; then the lane is to be given back.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the handler that is being called; and when what is held is dropped
-/// too, that handler and those behind it are owed their call.
-pub(crate) async fn play(
+/// Dropping the future drops the handler that is being called. When the guard is dropped too,
+/// that handler and those after it are called again.
+pub(crate) async fn run(
     shared: &Shared,
-    known: &mut Known,
-    held: &mut Held<Notice, Owed>,
+    routes: &mut RouteSnapshot,
+    held: &mut LaneGuard<QueuedEvent, PendingCall>,
 ) -> Moment {
     let kind = held.key().kind;
-    let KnownKind { chain, metrics } = known.of(kind, shared);
+    let began = held.since();
+    let Some(KindSnapshot { chain, metrics }) = routes.of(kind, shared) else {
+        // The kind was removed, and with it all handlers.
+        return began;
+    };
     let mut turn = Turn {
         shared,
         kind,
@@ -70,15 +73,14 @@ pub(crate) async fn play(
         metrics,
         origin: Origin::default(),
     };
-    let began = held.since();
     let (ongoing, span) = match held.work() {
         Work::Event { offer, .. } => {
             let Some(action) = Action::of(&offer.event.event) else {
                 return began;
             };
             let ongoing = metrics.event(action, began - offer.event.received);
-            let (key, notice) = (&held.key().object, &offer.event);
-            let span = trace::event(&metrics.kind, key, action, &notice.event, &notice.origin);
+            let (key, queued) = (&held.key().object, &offer.event);
+            let span = trace::event(&metrics.kind, key, action, &queued.event, &queued.origin);
             turn.origin = Origin::of(&span);
             (ongoing, span)
         }
@@ -93,152 +95,118 @@ pub(crate) async fn play(
             (ongoing, span)
         }
     };
-    let done = trace::within(&span, pin!(turn.play(held))).await;
+    let done = trace::within(&span, pin!(turn.run(held))).await;
     ongoing.done(done - began);
     done
 }
 
-// === impl Audience ===
+// === impl Recipients ===
 
-impl Audience<'_> {
-    /// Who is told, and what, in order, of what happened to all.
+impl Recipients<'_> {
+    /// The handlers in order, each with its event.
     fn iter<'a>(
         &'a self,
         event: &'a AnyEvent,
     ) -> impl Iterator<Item = (&'a Handler, &'a AnyEvent)> {
-        let (whole, part): (&[Arc<Handler>], &[_]) = match self {
-            Self::Whole(chain) => (chain, &[]),
-            Self::Part(told) => (&[], told),
+        let (all, some): (&[Arc<Handler>], &[_]) = match self {
+            Self::All(chain) => (chain, &[]),
+            Self::Some(recipients) => (&[], recipients),
         };
-        let whole = whole.iter().map(move |it| (&**it, event));
-        whole.chain(part.iter().map(|(it, event)| (*it, event)))
+        let all = all.iter().map(move |it| (&**it, event));
+        all.chain(some.iter().map(|(it, event)| (*it, event)))
     }
 
-    /// What this handler is told of what happened, if it is told anything.
-    fn share<'a>(&'a self, handler: HandlerId, event: &'a AnyEvent) -> Option<&'a AnyEvent> {
-        let share = self.iter(event).find(|(it, _)| it.id == handler);
-        share.map(|(_, event)| event)
+    /// The event that this handler is called for, if it is called.
+    pub(super) fn event_of<'a>(
+        &'a self,
+        handler: HandlerId,
+        event: &'a AnyEvent,
+    ) -> Option<&'a AnyEvent> {
+        let its = self.iter(event).find(|(it, _)| it.id == handler);
+        its.map(|(_, event)| event)
     }
 }
 
 // === impl Turn ===
 
 impl Turn<'_> {
-    /// Does what is held, and returns when that was done.
-    async fn play(&self, held: &mut Held<Notice, Owed>) -> Moment {
+    async fn run(&self, held: &mut LaneGuard<QueuedEvent, PendingCall>) -> Moment {
         let began = held.since();
         let Work::Event { offer, .. } = held.work() else {
-            return self.retry(held).await;
+            return self.repeat(held).await;
         };
-        let audience = self.audience(&offer.event);
-        let told = |id| audience.share(id, &offer.event.event).is_some();
-        self.shared.unshelve(held.key(), told);
-        self.dequeue(held, &audience);
-        self.tell(held, &audience, began).await
+        let recipients = self.recipients(&offer.event);
+        let called = |id| recipients.event_of(id, &offer.event.event).is_some();
+        self.shared.forget_dead_letters(held.key(), called);
+        let carried = supersede(self, held, &recipients);
+        self.dispatch(held, &recipients, carried, began).await
     }
 
-    /// Who of the chain is told of the event: in order, and but for those whose predicate does
-    /// not let it pass.
-    fn audience(&self, notice: &Notice) -> Audience<'_> {
-        let Notice {
+    /// The handlers of the chain whose predicates let the event pass.
+    fn recipients(&self, queued: &QueuedEvent) -> Recipients<'_> {
+        let QueuedEvent {
             event, resynced, ..
-        } = notice;
-        // Each is asked once.
-        let unwilling = (self.chain.iter()).position(|it| !work::wants(it, event));
-        let Some(unwilling) = unwilling else {
-            return Audience::Whole(self.chain);
+        } = queued;
+        // Each predicate is asked once.
+        let filtered = (self.chain.iter()).position(|it| !work::wants(it, event));
+        let Some(filtered) = filtered else {
+            return Recipients::All(self.chain);
         };
-        let told = self.chain.iter().enumerate().filter_map(|(at, handler)| {
-            let event = match at.cmp(&unwilling) {
+        let some = self.chain.iter().enumerate().filter_map(|(at, handler)| {
+            let event = match at.cmp(&filtered) {
                 Ordering::Less => Some(event.clone()),
                 Ordering::Equal => work::instead(handler, event, *resynced),
                 Ordering::Greater => work::share(handler, event, *resynced),
             };
             Some((&**handler, event?))
         });
-        Audience::Part(told.collect())
+        Recipients::Some(some.collect())
     }
 
-    /// Asks of each pending call whether it is still wanted. One of a handler that is not told
-    /// is: for that handler nothing has happened.
-    ///
-    /// To ask takes next to no time: it is in that of the first handler.
-    fn dequeue(&self, held: &mut Held<Notice, Owed>, audience: &Audience<'_>) {
-        let (lane, work, owed) = held.parts();
-        let Work::Event { offer, pendings } = work else {
-            return;
-        };
-        offer.asked = true;
-        for pending in pendings.drain(..) {
-            let Some(event) = audience.share(pending.handler, &offer.event.event) else {
-                owed.push(pending);
-                continue;
-            };
-            let Some((action, object)) = Action::of(event).zip(event.object()) else {
-                continue;
-            };
-            let arrival = Arrival {
-                kind: &self.metrics.kind,
-                key: &lane.object,
-                action,
-                object,
-            };
-            let dropped = pending.call.event.object().is_none_or(|object| {
-                let retry = PendingRetry {
-                    handler: pending.handler,
-                    action: pending.action,
-                    object,
-                    error: pending.call.error.as_deref(),
-                    attempt: pending.call.attempt,
-                };
-                let policy = &self.shared.settings.dequeue;
-                // A policy that panics has no opinion, and the default's is yes.
-                ask("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
-            });
-            if !dropped {
-                owed.push(pending);
-            }
-        }
-    }
-
-    /// Tells an event to the audience, or to what is left of it, from `now` on. Returns when that
-    /// was done.
-    async fn tell(
+    /// Calls the recipients, or those that are left if the dispatch broke off, from `now` on.
+    /// Returns when that was done.
+    async fn dispatch(
         &self,
-        held: &mut Held<Notice, Owed>,
-        audience: &Audience<'_>,
+        held: &mut LaneGuard<QueuedEvent, PendingCall>,
+        recipients: &Recipients<'_>,
+        mut carried: Carried,
         mut now: Moment,
     ) -> Moment {
-        let (lane, work, owed) = held.parts();
+        let (lane, work, later) = held.parts();
         let Work::Event { offer, .. } = work else {
             return now;
         };
-        let Notice { event, told, .. } = &mut offer.event;
-        for (handler, event) in audience.iter(event) {
+        let QueuedEvent { event, told, .. } = &mut offer.event;
+        for (handler, event) in recipients.iter(event) {
             let Some(action) = Action::of(event) else {
                 return now;
             };
             let place = Place::of(handler.place());
-            if told.is_some_and(|told| place <= told) || handler.is_removed() {
+            if told.is_some_and(|told| place <= told)
+                || handler.is_removed()
+                || carried.waits(handler.id)
+            {
                 continue;
             }
+            let (attempt, state) = carried.take(handler.id);
             let call = Call {
                 key: lane.object.clone(),
                 action,
                 event: event.clone(),
-                state: None,
-                attempt: 0,
-                last_attempt: self.is_last(0),
+                state,
+                attempt,
+                last_attempt: self.is_last(attempt),
+                repeated: false,
             };
-            let dialled = Dialled {
+            let invocation = Invocation {
                 handler,
                 key: &lane.object,
                 action,
                 event,
             };
-            let later = self.call(&dialled, call, &mut now).await;
-            // From here to the end without an `await`: told and owed go together.
-            owed.extend(later);
+            let pending = self.call(&invocation, call, &mut now).await;
+            // No `await` from here to the end: the call and what follows from it go together.
+            later.extend(pending);
             *told = Some(place);
         }
         if let Some(object) = event.object() {
@@ -247,73 +215,52 @@ impl Turn<'_> {
         now
     }
 
-    /// Makes one call again. Returns when that was done.
-    async fn retry(&self, held: &mut Held<Notice, Owed>) -> Moment {
+    /// Repeats one call. Returns when that was done.
+    async fn repeat(&self, held: &mut LaneGuard<QueuedEvent, PendingCall>) -> Moment {
         let mut now = held.since();
         let key = &held.key().object;
         let Work::Retry(pending) = held.work() else {
             return now;
         };
-        let Some(handler) = self.shared.route.read().handler(self.kind, pending.handler) else {
+        let handler = self.chain.iter().find(|it| it.id == pending.handler);
+        let Some(handler) = handler.filter(|it| !it.is_removed()) else {
             return now;
         };
         let attempt = pending.call.attempt;
         let call = Call {
             key: key.clone(),
             action: pending.action,
-            event: self.refresh(key, &pending.call.event),
+            event: pending.call.event.clone(),
             state: pending.call.state.as_deref().cloned(),
             attempt,
             last_attempt: self.is_last(attempt),
+            repeated: true,
         };
-        let dialled = Dialled {
-            handler: &handler,
+        let invocation = Invocation {
+            handler,
             key,
             action: pending.action,
             event: &pending.call.event,
         };
-        if let Some(owed) = self.call(&dialled, call, &mut now).await {
-            held.owe(owed);
+        if let Some(pending) = self.call(&invocation, call, &mut now).await {
+            held.add_pending(pending);
         }
         now
-    }
-
-    /// The event with the newest state of its object, if that is wanted and it is still the
-    /// same object. The end of an object has no newer state.
-    fn refresh(&self, key: &ObjectKey, event: &AnyEvent) -> AnyEvent {
-        let wanted = self.shared.settings.retry_object == RetryObject::Latest;
-        let latest = wanted
-            .then(|| self.shared.latest(self.kind, key))
-            .flatten()
-            .filter(|latest| {
-                let known = event.object().map(|object| Named::uid(&**object));
-                known == Some(Named::uid(&**latest))
-            });
-        match (event, latest) {
-            (_, None) => event.clone(),
-            (Event::Updated { old, .. }, Some(new)) => Event::Updated {
-                old: old.clone(),
-                new,
-            },
-            (Event::Added(_), Some(new)) => Event::Added(new),
-            (Event::Resynced(_), Some(new)) => Event::Resynced(new),
-            (event, Some(_)) => event.clone(),
-        }
     }
 
     /// Makes a call, and moves `now` on to its end. Returns the call that is to follow.
     async fn call(
         &self,
-        dialled: &Dialled<'_>,
+        invocation: &Invocation<'_>,
         call: Call,
         now: &mut Moment,
-    ) -> Option<Pending<Owed>> {
-        let Dialled {
+    ) -> Option<Pending<PendingCall>> {
+        let Invocation {
             handler,
             action,
             event,
             ..
-        } = *dialled;
+        } = *invocation;
         let (attempt, state) = (call.attempt, call.state.clone());
 
         let began = *now;
@@ -330,19 +277,18 @@ impl Turn<'_> {
         let (reason, delay, call) = match ended {
             Ok(outcome) => {
                 let delay = outcome.delay()?;
-                let state = outcome.into_state().or(state);
-                let owed = Owed {
+                let call = PendingCall {
                     event: event.clone(),
                     attempt: 0,
-                    state: state.map(Box::new),
+                    state: outcome.into_state().map(Box::new),
                     error: None,
                     origin: self.origin.clone(),
                 };
-                (Reason::Requeued, delay, owed)
+                (Reason::Requeued, delay, call)
             }
             Err(failed) => {
-                let delay = self.judge(dialled, attempt, &failed);
-                let owed = Owed {
+                let delay = self.retry_delay(invocation, attempt, &failed);
+                let call = PendingCall {
                     event: event.clone(),
                     attempt: attempt.saturating_add(1),
                     state: failed.state.or(state).map(Box::new),
@@ -350,11 +296,11 @@ impl Turn<'_> {
                     origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
-                    self.give_up(dialled, attempt, owed);
+                    self.give_up(invocation, attempt, call);
                     return None;
                 };
                 self.metrics.retried();
-                (Reason::Failed, delay, owed)
+                (Reason::Failed, delay, call)
             }
         };
         Some(Pending {
@@ -367,64 +313,69 @@ impl Turn<'_> {
         })
     }
 
-    /// After how long a call that failed is made again, if it is; and tells of it.
-    fn judge(&self, dialled: &Dialled<'_>, attempt: u32, failed: &Failed) -> Option<Duration> {
+    /// The delay after which a failed call is repeated, if it is; and reports the failure.
+    fn retry_delay(
+        &self,
+        invocation: &Invocation<'_>,
+        attempt: u32,
+        failed: &Failed,
+    ) -> Option<Duration> {
         let settings = &self.shared.settings;
         let retry_in = match failed.retry {
             Retry::Never => None,
             Retry::Policy => self.policy(&failed.error, attempt),
             Retry::After(delay) => self.policy(&failed.error, attempt).map(|_| delay),
         };
-        let report = self.report(dialled, attempt, &failed.error, retry_in);
+        let report = self.report(invocation, attempt, &failed.error, retry_in);
         ask("on_error", || (settings.on_error)(&report));
         retry_in
     }
 
     fn report<'a>(
         &'a self,
-        dialled: &'a Dialled<'_>,
+        invocation: &'a Invocation<'_>,
         attempt: u32,
         error: &'a HandlerError,
         retry_in: Option<Duration>,
     ) -> ErrorReport<'a> {
         ErrorReport {
             kind: &self.metrics.kind,
-            key: dialled.key,
-            handler: dialled.handler.id,
-            role: dialled.handler.role,
-            action: dialled.action,
+            key: invocation.key,
+            handler: invocation.handler.id,
+            role: invocation.handler.role,
+            action: invocation.action,
             attempt,
             error,
             retry_in,
         }
     }
 
-    /// Keeps a call that was given up, and tells of it.
-    fn give_up(&self, dialled: &Dialled<'_>, attempt: u32, call: Owed) {
+    /// Keeps a call that is not repeated any more as a dead letter, and reports it.
+    fn give_up(&self, invocation: &Invocation<'_>, attempt: u32, call: PendingCall) {
         let Some(error) = call.error.clone() else {
             return;
         };
-        self.metrics.given_up();
-        let told = GivenUp {
+        let letter = GivenUp {
             kind: Arc::clone(&self.metrics.kind),
-            key: dialled.key.clone(),
-            handler: dialled.handler.id,
-            role: dialled.handler.role,
-            action: dialled.action,
+            key: invocation.key.clone(),
+            handler: invocation.handler.id,
+            role: invocation.handler.role,
+            action: invocation.action,
             attempts: call.attempt,
             error: Arc::clone(&error),
             number: 0,
         };
-        self.shared.shelve(Shelved {
-            told,
+        self.metrics.given_up();
+        self.shared.add_dead_letter(DeadLetter {
+            letter,
             lane: LaneKey {
                 kind: self.kind,
-                object: dialled.key.clone(),
+                object: invocation.key.clone(),
             },
             call,
         });
-        // Whoever is told may look for it, and have it made again.
-        let report = self.report(dialled, attempt, &error, None);
+        // The hook may look for the dead letter, and have the call repeated.
+        let report = self.report(invocation, attempt, &error, None);
         let hook = &self.shared.settings.on_exhausted;
         ask("on_exhausted", || hook(&report));
     }
@@ -434,7 +385,7 @@ impl Turn<'_> {
         let random = self.shared.random();
         let policy = &self.shared.settings.retry;
         ask("retry_policy", || policy.delay(error, attempt, random))
-            .unwrap_or_else(|| ExponentialBackoff::GRAFANA.delay(error, attempt, random))
+            .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay(error, attempt, random))
     }
 
     fn is_last(&self, attempt: u32) -> bool {

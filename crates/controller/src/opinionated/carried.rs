@@ -2,37 +2,45 @@
 
 use crate::{Action, Failure, Outcome, State};
 
-/// What a call leaves for the next call of the same request, of ours and of those to whom it
-/// was passed on.
+/// What a call leaves for the next call of the same request: of the wrapper, and of the inner
+/// handler.
 #[derive(Clone, Debug)]
 pub(super) struct Carried {
-    /// What the request was passed on as.
+    /// The action with which the inner handler was called.
     pub(super) passed_as: Action,
-    /// Their state.
+
+    /// Whether that call succeeded, and asked to be repeated.
+    pub(super) succeeded: bool,
+
+    /// The state of the inner handler.
     pub(super) state: Option<State>,
-    /// What they said, if the call has succeeded and only the finalizer is owed.
-    pub(super) owed: Option<Outcome>,
+
+    /// The outcome of the inner handler, if it has succeeded and only the finalizer could not be
+    /// written.
+    pub(super) unwritten: Option<Outcome>,
 }
 
-/// The failure as it goes to the engine, with what the next call of this request needs.
-pub(super) fn carry(failure: Failure, passed_as: Action, state: Option<State>) -> Failure {
+/// The failure as the engine gets it, with what the next call of this request needs.
+pub(super) fn carry_failure(failure: Failure, passed_as: Action, state: Option<State>) -> Failure {
     failure.state_as(|left| {
         State::new(Carried {
             passed_as,
+            succeeded: false,
             state: left.or(state),
-            owed: None,
+            unwritten: None,
         })
     })
 }
 
-/// The outcome as it goes to the engine, with what the next call of this request needs.
-pub(super) fn carry_on(outcome: Outcome, passed_as: Action, state: Option<State>) -> Outcome {
+/// The outcome as the engine gets it, with what the next call of this request needs.
+pub(super) fn carry_outcome(outcome: Outcome, passed_as: Action) -> Outcome {
     match outcome.delay() {
         None => outcome,
         Some(delay) => Outcome::requeue_after(delay).state(State::new(Carried {
             passed_as,
-            state,
-            owed: None,
+            succeeded: true,
+            state: outcome.into_state(),
+            unwritten: None,
         })),
     }
 }

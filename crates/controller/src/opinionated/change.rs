@@ -1,15 +1,15 @@
-//! Whether two states of an object differ in what handlers look at *(pure)*.
+//! Whether two states of an object differ in what handlers work on. *(pure)*
 
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Finalizers;
+use crate::{Finalizers, content::NOISE, finalizer::Standing};
 
 /// Whether the spec has changed, or the finalizers of others have.
 ///
-/// The generation tells it where the API server counts one. Where it does not, as for
-/// `ConfigMap`s, everything counts but the status and what changes with each write.
+/// Where the API server counts a generation, that decides. Where it does not, as for `ConfigMap`s,
+/// everything counts but the status and what changes with each write.
 pub(super) fn matters<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
@@ -25,12 +25,14 @@ where
     spec || finalizers.foreign_changed(old, new)
 }
 
-/// Whether nothing has changed but finalizers of ours: what follows a patch of ours.
+/// Whether `new` shows nothing but a patch that added or changed our finalizer: it has one, and
+/// differs from `old` in finalizers of ours, managed fields and version alone.
 pub(super) fn is_echo<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
 {
-    old.meta().finalizers != new.meta().finalizers
+    finalizers.standing(new) != Standing::Free
+        && old.meta().finalizers != new.meta().finalizers
         && !finalizers.foreign_changed(old, new)
         && !differ(old, new, |_| {})
 }
@@ -42,13 +44,8 @@ fn differ<K: Serialize>(old: &K, new: &K, strip: impl Fn(&mut Value)) -> bool {
         let mut object = serde_json::to_value(object).ok()?;
         strip(&mut object);
         if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for noise in [
-                "resourceVersion",
-                "managedFields",
-                "finalizers",
-                "generation",
-            ] {
-                meta.remove(noise);
+            for field in NOISE {
+                meta.remove(field);
             }
         }
         Some(object)

@@ -1,46 +1,53 @@
-//! A reconciler that no delete passes by.
+//! A reconciler that misses no deletion.
 
 use std::{fmt, sync::Arc};
 
 use kube::Resource;
 use serde::Serialize;
+use windlass_informer::{Event, Kept};
 
 use super::{
-    carried::{Carried, carry, carry_on},
-    change,
-    custody::{Custody, Fate},
-    leaving::Leaving,
-    ledger::Progress,
-    rule::{Duty, Told, duty},
+    carried::{Carried, carry_failure, carry_outcome},
+    finalizer_state::{Disposition, FinalizerState},
+    memory::Progress,
+    next_step::{Cause, NextStep, next_step},
+    selector_exit::OnSelectorExit,
 };
 use crate::{
-    Action, Failure, Finalizers, Outcome, Reconciler, Request, State, finalizer::Standing,
+    Action, Failure, Finalizers, Outcome, Predicate, Reconciler, Request, State,
+    finalizer::Standing,
 };
 
-/// A reconciler around another, that keeps each object with a finalizer until the other has
-/// cleaned up after it.
+/// Wraps a reconciler, and holds each object with a finalizer until the reconciler has cleaned
+/// up after it.
 ///
 /// # Contract
 ///
-/// *Promised.*
-/// - An object that is new gets the in-progress finalizer, is passed on as `Created`, and gets
-///   the finalizer once that has succeeded, whether or not it is to be called again later.
+/// *Guaranteed.*
+/// - A new object gets the in-progress finalizer, is passed on as `Created`, and gets the finalizer
+///   once that call has succeeded, also if it asks to be repeated.
 /// - At the start, an object that has the finalizer is passed on as `Resynced`. One whose
-///   `Created` had not succeeded is passed on as `Created` again.
+///   `Created` has not succeeded is passed on as `Created` again.
 /// - An object that is marked for deletion is passed on as `Deleted` while the finalizer holds
-///   it; once that has succeeded, and not before, the finalizer goes. That it is then really
-///   gone is told to nobody. [`DeleteOrder::AfterRemoval`] has it the other way round. A
-///   `Deleted` that asks to be called again is not done yet: the finalizer stays until it is.
-/// - An update of an object whose finalizer is missing adds it, and is not passed on; the update
-///   that follows of it is: as `Created` if that was never done, else as `Updated`.
-/// - Outcomes, errors, states and attempts pass through, and are those of one request whichever
-///   call of ours goes wrong: a call that has succeeded is not made again because its finalizer
-///   could not be written.
-/// - Of our own patches only those are passed on whose event may have dropped a call that is
-///   owed.
+///   it. Once that call has succeeded, and not before, the finalizer is removed; that the object
+///   is then gone is not passed on. [`DeleteOrder::AfterRemoval`] changes the order. A `Deleted`
+///   that asks to be repeated has not succeeded yet.
+/// - A finalizer that another writer removes from an object that lives is put back, and the object
+///   is passed on as `Updated`. If an object disappears before its clean-up has succeeded, the
+///   clean-up runs with its last state.
+/// - Requeues, errors, states and attempts pass through. A requeue repeats the action that was
+///   passed on. A call that has succeeded is not repeated because its finalizer could not be
+///   written.
+/// - Events of our own patches are not passed on, and touch no requeue, state or backoff. A change
+///   that another writer made meanwhile is passed on. Versions never go back.
+/// - Predicates of the wrapped reconciler decide which calls it gets, and nothing about
+///   finalizers.
 ///
-/// *Asked.* That what is done already is found out: after a crash between a call and its
-/// finalizer the call is made again. A `Deleted` can come for an object whose `Created` did not
+/// - An object that was marked for deletion without our finalizer when it was first seen is passed
+///   on as `Deleted` once it is gone, and not before.
+///
+/// *Required.* Each call finds out what is done already: after a crash between a call and its
+/// finalizer the call is repeated. A `Deleted` can come for an object whose `Created` did not
 /// succeed, and twice.
 ///
 /// # Example
@@ -67,26 +74,25 @@ use crate::{
 /// Source: grafana-app-sdk, `operator.OpinionatedReconciler`.
 #[must_use = "a reconciler does nothing until it is added to a controller"]
 pub struct OpinionatedReconciler<K, R> {
-    custody: Custody<K>,
+    state: FinalizerState<K>,
     reconciler: R,
     order: DeleteOrder,
 }
 
-/// When a reconciler is told of a deletion.
+/// When a wrapped reconciler gets `Deleted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeleteOrder {
-    /// While the finalizer still holds the object; the finalizer goes when the call has
-    /// succeeded. The default.
+    /// While the finalizer holds the object; it is removed when the call has succeeded. The
+    /// default.
     #[default]
     WhileHeld,
-    /// When the object is gone: the finalizer is removed as soon as the object is marked, and
-    /// the `Deleted` of the informer is passed on. The order that grafana-app-sdk's page
-    /// describes.
+    /// When the object is gone: the finalizer is removed as soon as the object is marked, and the
+    /// `Deleted` of the informer is passed on. The order that grafana-app-sdk's page describes.
     ///
-    /// It can lose deletions: once the finalizer is gone nothing is left that remembers the
-    /// object, so that an operator that stops, crashes or gives up retrying between the removal
-    /// and the end of that call never cleans up.
+    /// It can lose deletions: without the finalizer nothing remembers the object, so an operator
+    /// that stops, crashes or gives up retrying between the removal and the end of that call
+    /// never cleans up.
     AfterRemoval,
 }
 
@@ -100,193 +106,192 @@ where
     /// Wraps `reconciler`.
     pub fn new(finalizers: Finalizers<K>, reconciler: R) -> Self {
         Self {
-            custody: Custody::new(finalizers),
+            state: FinalizerState::new(finalizers),
             reconciler,
             order: DeleteOrder::default(),
         }
     }
 
-    /// When the reconciler is told of a deletion. By default while the finalizer holds the
-    /// object.
+    /// When the reconciler gets `Deleted`. By default while the finalizer holds the object.
     pub fn delete_order(self, order: DeleteOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// What is done about an object that leaves the informer's selector. By default the
-    /// finalizer goes.
-    pub fn on_leave(mut self, leaving: Leaving) -> Self {
-        self.custody.leaving = leaving;
+    /// What is done for an object that leaves the informer's selector. By default the finalizer
+    /// is removed.
+    pub fn on_selector_exit(mut self, exit: OnSelectorExit) -> Self {
+        self.state.on_selector_exit = exit;
         self
     }
 
-    /// Reconciles an object that is there.
+    /// Reconciles an object that exists.
     async fn see(&self, request: Request<K>, carried: Option<Carried>) -> Result<Outcome, Failure> {
-        let custody = &self.custody;
-        let mut object = Arc::clone(request.object());
-        let mut sight = custody.sight(&object);
-        let mut progress = custody.progress(&object);
-        if !sight.dying
-            && carried
-                .as_ref()
-                .is_some_and(|it| it.passed_as == Action::Created)
+        let state = &self.state;
+        let mut object = state.newest(request.object());
+        let mut observed = state.observe(&object, request.old().map(|old| &**old));
+        if !observed.dying
+            && let Some(carried) = &carried
         {
-            return self.create(request, carried).await;
-        }
-        if sight.standing == (Standing::Held { tidy: true })
-            && matches!(progress, Some(Progress::Held { .. }))
-        {
-            // It shows what we knew, from now on.
-            custody.take_progress(&object);
-        }
-        loop {
-            let told = match request.action() {
-                Action::Updated => Told::Updated {
-                    matters: !self.is_needless(&request, progress),
-                },
-                Action::Resynced => Told::Resynced,
-                _ => Told::Added,
-            };
-            match duty(told, sight, progress) {
-                Duty::Nothing => return Ok(Outcome::done()),
-                Duty::Hold => {
-                    let Some(held) = custody.hold(&object).await? else {
-                        return Ok(Outcome::done());
-                    };
-                    if let Some(Progress::Added { again }) = progress {
-                        let held = Progress::Held { again };
-                        progress = Some(held);
-                        custody.note(&object, held);
-                    }
-                    if let Standing::Held { .. } = sight.standing {
-                        sight.standing = Standing::Held { tidy: true };
-                    }
-                    object = held;
-                }
-                Duty::Add if told_missing(&request, sight.standing) => {
-                    return self.adopt(&request).await;
-                }
-                Duty::Add => return self.create(request, carried).await,
-                Duty::Resume => {
-                    return self.pass(request, Action::Resynced, object, carried).await;
-                }
-                Duty::Update => {
-                    return self.pass(request, Action::Updated, object, carried).await;
-                }
-                Duty::Delete => return self.end(request, object, carried).await,
-                Duty::Release => {
-                    custody.release(&object).await?;
-                    return Ok(Outcome::done());
-                }
+            if carried.unwritten.is_some() {
+                return self.write(request, object, carried).await;
+            }
+            if carried.passed_as == Action::Created && !carried.succeeded {
+                return self.create(request, object, Some(carried)).await;
             }
         }
-    }
-
-    /// Whether an update is an echo of ours, and nothing is owed that it has dropped.
-    fn is_needless(&self, request: &Request<K>, progress: Option<Progress>) -> bool {
-        let settled = matches!(
-            progress,
-            Some(Progress::Held { again: false } | Progress::Added { again: false })
-        );
-        // A guard is followed by a finalizer, whose echo is passed on if something is owed.
-        let guard = progress.is_some()
-            && self.custody.finalizers.standing(request.object()) == Standing::Guarded;
-        (settled || guard)
-            && (request.old())
-                .is_some_and(|old| change::is_echo(&self.custody.finalizers, old, request.object()))
-    }
-
-    /// Puts the finalizer that an update lacks, and leaves the rest to the update that follows.
-    async fn adopt(&self, request: &Request<K>) -> Result<Outcome, Failure> {
-        let old = request
-            .old()
-            .map(|old| self.custody.finalizers.standing(old));
-        if let Some(Standing::Held { .. }) = old {
-            // Somebody took it away. It has been added before.
-            self.custody.hold(request.object()).await?;
-        } else {
-            // It was never added, and has to be.
-            self.custody.guard(request.object()).await?;
+        let cause = match request.action() {
+            Action::Updated => Cause::Updated { matters: true },
+            Action::Resynced => Cause::Resynced,
+            _ => Cause::Added,
+        };
+        // A repeated call repeats what was passed on.
+        let repeats = (carried.as_ref())
+            .filter(|_| request.is_repeated())
+            .map(|carried| carried.passed_as);
+        loop {
+            let progress = state.progress(&object);
+            let step = next_step(cause, observed, progress);
+            let action = match step {
+                NextStep::Hold => {
+                    let Some(held) = state.hold(&object).await? else {
+                        return Ok(Outcome::done());
+                    };
+                    object = held;
+                    observed.standing = Standing::Held { tidy: true };
+                    if progress == Some(Progress::Added) && cause == Cause::Added {
+                        // A repeated add, of which the finalizer alone was not written.
+                        return Ok(Outcome::done());
+                    }
+                    continue;
+                }
+                NextStep::Add => return self.create(request, object, carried.as_ref()).await,
+                NextStep::CleanUp => return self.end(request, object, carried).await,
+                NextStep::Release => {
+                    state.release(&object).await?;
+                    return Ok(Outcome::done());
+                }
+                NextStep::Ignore => {
+                    state.set_progress(&object, Progress::Ignored);
+                    return Ok(Outcome::done());
+                }
+                NextStep::Nothing if observed.dying || repeats.is_none() => {
+                    return Ok(Outcome::done());
+                }
+                NextStep::Nothing | NextStep::Resume => Action::Resynced,
+                NextStep::Update => Action::Updated,
+            };
+            let action = repeats.unwrap_or(action);
+            let inner = carried.and_then(|carried| carried.state);
+            return self.pass(request, action, object, inner).await;
         }
-        Ok(Outcome::done())
     }
 
     /// Adds an object: guards it, passes it on, and holds it.
     async fn create(
         &self,
         request: Request<K>,
-        carried: Option<Carried>,
+        object: Arc<K>,
+        carried: Option<&Carried>,
     ) -> Result<Outcome, Failure> {
-        let custody = &self.custody;
-        let (state, owed) = match carried {
-            Some(Carried { state, owed, .. }) => (state, owed),
-            None => (None, None),
+        let inner = carried.and_then(|carried| carried.state.clone());
+        let guarded = self.state.guard(&object).await;
+        let guarded = guarded
+            .map_err(|error| carry_failure(Failure::from(error), Action::Created, inner.clone()))?;
+        let Some(object) = guarded else {
+            return Ok(Outcome::done());
         };
-        let received = Arc::clone(request.object());
-        let (object, outcome, state) = if let Some(outcome) = owed {
-            (received, outcome, state)
-        } else {
-            let Some(object) = custody
-                .guard(&received)
-                .await
-                .map_err(|error| carry(Failure::from(error), Action::Created, state.clone()))?
-            else {
-                return Ok(Outcome::done());
-            };
-            let request = request.passed_on(Action::Created, Arc::clone(&object), state.clone());
-            let outcome = match self.reconciler.reconcile(request).await {
-                Ok(outcome) => outcome,
-                Err(error) => return Err(carry(error.into(), Action::Created, state)),
-            };
-            let state = outcome.clone().into_state().or(state);
-            (object, outcome, state)
-        };
-        let again = outcome.delay().is_some();
-        custody.note(&object, Progress::Added { again });
-        match custody.hold(&object).await {
-            // If it is on its way out, the guard goes on holding it: what matters is that it
-            // is not created again for an older event.
-            Ok(_) => custody.note(&object, Progress::Held { again }),
-            Err(error) => {
-                let carried = Carried {
-                    passed_as: Action::Created,
-                    state,
-                    owed: Some(outcome),
-                };
-                return Err(Failure::from(error).state(State::new(carried)));
-            }
+        let outcome = self
+            .call(request, Action::Created, Arc::clone(&object), inner)
+            .await?;
+        self.state.set_progress(&object, Progress::Added);
+        match self.state.hold(&object).await {
+            Ok(_) => Ok(carry_outcome(outcome, Action::Created)),
+            Err(error) => Err(unwritten(error.into(), outcome)),
         }
-        Ok(carry_on(outcome, Action::Created, state))
     }
 
-    /// Passes an object on that we hold.
+    /// Writes the finalizer that could not be written after a call that succeeded.
+    async fn write(
+        &self,
+        request: Request<K>,
+        object: Arc<K>,
+        carried: &Carried,
+    ) -> Result<Outcome, Failure> {
+        let outcome = carried.unwritten.clone().unwrap_or_default();
+        if let Err(error) = self.state.hold(&object).await {
+            return Err(unwritten(error.into(), outcome));
+        }
+        if request.is_repeated() {
+            return Ok(carry_outcome(outcome, carried.passed_as));
+        }
+        // Something has happened since that call: the inner reconciler gets it now.
+        let action = match request.action() {
+            Action::Resynced => Action::Resynced,
+            _ => Action::Updated,
+        };
+        self.pass(request, action, object, outcome.into_state())
+            .await
+    }
+
+    /// Passes an object on that has the finalizer.
     async fn pass(
         &self,
         request: Request<K>,
         action: Action,
         object: Arc<K>,
-        carried: Option<Carried>,
+        inner: Option<State>,
     ) -> Result<Outcome, Failure> {
-        let state = carried.and_then(|carried| carried.state);
-        let custody = &self.custody;
-        let known = matches!(custody.progress(&object), Some(Progress::Held { .. }));
-        if known {
-            // Until it has succeeded: a panic or a timeout leaves it so.
-            custody.note(&object, Progress::Held { again: true });
-        }
-        let request = request.passed_on(action, Arc::clone(&object), state.clone());
-        match self.reconciler.reconcile(request).await {
-            Ok(outcome) => {
-                if known && outcome.delay().is_none() {
-                    custody.note(&object, Progress::Held { again: false });
-                }
-                let state = outcome.clone().into_state().or(state);
-                Ok(carry_on(outcome, action, state))
-            }
-            Err(error) => Err(carry(error.into(), action, state)),
-        }
+        let outcome = self.call(request, action, object, inner).await?;
+        Ok(carry_outcome(outcome, action))
     }
 
-    /// Cleans up after an object that we hold, and lets it go.
+    /// Calls the inner reconciler, if its predicates let the call pass.
+    async fn call(
+        &self,
+        request: Request<K>,
+        action: Action,
+        object: Arc<K>,
+        inner: Option<State>,
+    ) -> Result<Outcome, Failure> {
+        // The inner reconciler may know a newer state than the old one of the event.
+        let old = match action {
+            Action::Updated => {
+                (self.state.given_before(&object)).or_else(|| request.old().cloned())
+            }
+            _ => None,
+        };
+        if !self.is_wanted(action, &object, old.as_ref()) {
+            return Ok(Outcome::done());
+        }
+        self.state.give(&object);
+        let request = request.passed_on(action, object, old, inner.clone());
+        let called = self.reconciler.reconcile(request).await;
+        called.map_err(|error| carry_failure(error.into(), action, inner))
+    }
+
+    /// Whether the predicates of the inner reconciler let a call pass.
+    fn is_wanted(&self, action: Action, object: &Arc<K>, old: Option<&Arc<K>>) -> bool {
+        let predicates = self.reconciler.predicates();
+        if predicates.is_empty() {
+            return true;
+        }
+        let new = Arc::clone(object);
+        let event = match (action, old) {
+            (Action::Updated, Some(old)) => Event::Updated {
+                old: Kept::from(Arc::clone(old)),
+                new,
+            },
+            (Action::Deleted, _) => Event::Deleted {
+                last: new,
+                missed: false,
+            },
+            (Action::Resynced, _) => Event::Resynced(new),
+            _ => Event::Added(new),
+        };
+        predicates.iter().all(|predicate| predicate.passes(&event))
+    }
+
+    /// Cleans up after an object that is marked for deletion, and removes the finalizer.
     async fn end(
         &self,
         request: Request<K>,
@@ -294,93 +299,119 @@ where
         carried: Option<Carried>,
     ) -> Result<Outcome, Failure> {
         if self.order == DeleteOrder::AfterRemoval {
-            self.custody.release(&object).await?;
+            self.state.release(&object).await?;
             return Ok(Outcome::done());
         }
-        let outcome = self.clean(request, Arc::clone(&object), carried).await?;
+        self.state.set_progress(&object, Progress::CleaningUp);
+        let outcome = self.clean_up(request, Arc::clone(&object), carried).await?;
         if outcome.delay().is_none() {
-            self.custody.note(&object, Progress::Cleaned);
-            self.custody.release(&object).await?;
+            self.state.set_progress(&object, Progress::CleanedUp);
+            self.state.release(&object).await?;
         }
         Ok(outcome)
     }
 
     /// Passes an object on as deleted.
-    async fn clean(
+    async fn clean_up(
         &self,
         request: Request<K>,
         object: Arc<K>,
         carried: Option<Carried>,
     ) -> Result<Outcome, Failure> {
-        // A state that another action left says nothing about this one.
+        // The state of another action says nothing about this one.
         let carried = carried.filter(|carried| carried.passed_as == Action::Deleted);
-        self.pass(request, Action::Deleted, object, carried).await
+        let inner = carried.and_then(|carried| carried.state);
+        self.pass(request, Action::Deleted, object, inner).await
     }
 
-    /// Finds out about an object that is out of sight.
-    async fn miss(
+    /// Finishes an object that the informer reported as deleted.
+    async fn finish(
         &self,
         request: Request<K>,
         carried: Option<Carried>,
     ) -> Result<Outcome, Failure> {
-        let custody = &self.custody;
-        let last = Arc::clone(request.object());
-        let progress = custody.progress(&last);
-        let told = matches!(progress, Some(Progress::Released));
-        if told && self.order == DeleteOrder::WhileHeld {
-            custody.take_progress(&last);
+        let state = &self.state;
+        let last = state.newest(request.object());
+        let progress = state.progress(&last);
+        let released = progress == Some(Progress::Released);
+        let after_removal = self.order == DeleteOrder::AfterRemoval;
+        if released && !after_removal {
+            state.forget(&last);
             return Ok(Outcome::done());
         }
-        let free = custody.sight(&last).standing == Standing::Free && progress.is_none();
-        let fate = if told || free {
-            Fate::Gone
+        let disposition = if released {
+            Disposition::Gone
         } else {
-            custody.fate(&last).await?
+            state.disposition(&last).await?
         };
-        if progress == Some(Progress::Cleaned) {
-            if let Fate::Dying(live) | Fate::Left(live) = fate {
-                custody.part(&live).await?;
+        if progress == Some(Progress::CleanedUp) {
+            if let Disposition::Dying(live) | Disposition::Held(live) = disposition {
+                state.release_outside(&live).await?;
             }
-            custody.take_progress(&last);
+            state.forget(&last);
             return Ok(Outcome::done());
         }
-        // From here on nothing is remembered: a call that is made again finds out anew.
-        custody.take_progress(&last);
-        match (fate, custody.leaving) {
-            (Fate::Gone, _) => self.clean(request, last, carried).await,
-            (Fate::Dying(live), _) | (Fate::Left(live), Leaving::CleanUp) => {
-                self.depart(request, live, carried).await
-            }
-            (Fate::Left(live), Leaving::Release) => {
-                custody.part(&live).await?;
+        // A repeated call asks again what became of the object.
+        state.forget(&last);
+        match (disposition, state.on_selector_exit) {
+            (Disposition::Gone, _) => self.clean_up(request, last, carried).await,
+            (Disposition::Free(live), exit) => {
+                let dying = live.meta().deletion_timestamp.is_some();
+                if dying || exit == OnSelectorExit::CleanUp {
+                    return self.clean_up(request, live, carried).await;
+                }
                 Ok(Outcome::done())
             }
-            (Fate::Left(live), Leaving::Report) => {
-                custody.report(&live);
+            (Disposition::Dying(live), _) | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
+                self.leave(request, live, carried).await
+            }
+            (Disposition::Held(live), OnSelectorExit::Release) => {
+                state.release_outside(&live).await?;
                 Ok(Outcome::done())
             }
-            (Fate::Free, _) => Ok(Outcome::done()),
+            (Disposition::Held(live), OnSelectorExit::Report) => {
+                state.report_outside(&live);
+                Ok(Outcome::done())
+            }
         }
     }
 
-    /// Cleans up after an object that is out of sight, and lets it go.
-    async fn depart(
+    /// Cleans up after an object outside of the selector, and removes the finalizer.
+    async fn leave(
         &self,
         request: Request<K>,
         live: Arc<K>,
         carried: Option<Carried>,
     ) -> Result<Outcome, Failure> {
-        let outcome = self.clean(request, Arc::clone(&live), carried).await?;
+        let outcome = self.clean_up(request, Arc::clone(&live), carried).await?;
         if outcome.delay().is_none() {
-            self.custody.part(&live).await?;
+            // If the patch fails the clean-up is not repeated.
+            self.state.set_progress(&live, Progress::CleanedUp);
+            self.state.release_outside(&live).await?;
+            self.state.forget(&live);
         }
         Ok(outcome)
     }
 }
 
-/// Whether `request` is of an update that finds nothing of ours.
-fn told_missing<K>(request: &Request<K>, standing: Standing) -> bool {
-    request.action() == Action::Updated && standing == Standing::Free
+/// The failure to write the finalizer after a call that succeeded with `outcome`.
+fn unwritten(failure: Failure, outcome: Outcome) -> Failure {
+    failure.state(State::new(Carried {
+        passed_as: Action::Created,
+        succeeded: true,
+        state: outcome.clone().into_state(),
+        unwritten: Some(outcome),
+    }))
+}
+
+impl<K, R> Predicate<K> for OpinionatedReconciler<K, R>
+where
+    K: Resource + Serialize + Send + Sync + 'static,
+    R: Reconciler<K>,
+{
+    fn passes(&self, event: &Event<K>) -> bool {
+        !self.state.is_known(event)
+    }
 }
 
 impl<K, R> Reconciler<K> for OpinionatedReconciler<K, R>
@@ -393,17 +424,25 @@ where
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
         let carried = request.state().and_then(State::get::<Carried>).cloned();
         if request.action() == Action::Deleted {
-            self.miss(request, carried).await
+            self.finish(request, carried).await
         } else {
             self.see(request, carried).await
         }
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        vec![self]
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        Some(self.state.finalizers.name().as_str())
     }
 }
 
 impl<K, R> fmt::Debug for OpinionatedReconciler<K, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpinionatedReconciler")
-            .field("custody", &self.custody)
+            .field("state", &self.state)
             .field("order", &self.order)
             .finish_non_exhaustive()
     }

@@ -1,44 +1,48 @@
-//! A watcher that no delete passes by.
+//! A watcher that misses no deletion.
 
 use std::{fmt, future::Future, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
 use kube::Resource;
 use serde::Serialize;
+use windlass_informer::{Event, Kept};
 
 use super::{
     change,
-    custody::{Custody, Fate},
-    leaving::Leaving,
-    ledger::{Behind, Progress},
-    rule::{Duty, Told, duty},
+    finalizer_state::{Disposition, FinalizerState},
+    memory::{Progress, Unfinished},
+    next_step::{Cause, NextStep, next_step},
+    selector_exit::OnSelectorExit,
 };
-use crate::{Failure, Finalizers, Watcher, finalizer::Standing};
+use crate::{Failure, Finalizers, Predicate, Watcher, finalizer::Standing};
 
-/// A watcher around another, that keeps each object with a finalizer until the other has
-/// cleaned up after it.
+/// Wraps a watcher, and holds each object with a finalizer until the watcher has cleaned up
+/// after it.
 ///
 /// # Contract
 ///
-/// *Promised.*
-/// - An object that is new gets the in-progress finalizer, is told as an add, and gets the
-///   finalizer once the add has succeeded. From before the first call on it cannot vanish
-///   unseen: not while the operator is down, and not between a call and its finalizer.
-/// - An object that is marked for deletion is told as a delete; once that has succeeded, and not
-///   before, the finalizer goes. That it is then really gone is told to nobody.
-/// - At the start, an object that has the finalizer has been added in an earlier life: it is told
-///   as a [sync](Self::sync), not as an add. An add that had not succeeded is told again.
-/// - An update is told if the generation has changed, or, for kinds without one, anything but the
-///   status; or if the finalizers of others have. Our own patches are not told. An update that
-///   failed is told again with its old state, whatever comes in between.
-/// - The periodic resync is never hidden.
-/// - Nothing is shared: handlers get states that nobody changes.
+/// *Guaranteed.*
+/// - A new object gets the in-progress finalizer, is passed to [`add`](Watcher::add), and gets the
+///   finalizer once that has succeeded. From before the first call it cannot disappear unseen: not
+///   while the operator is down, and not between a call and its finalizer.
+/// - An object that is marked for deletion is passed to [`delete`](Watcher::delete). Once that has
+///   succeeded, and not before, the finalizer is removed; that the object is then gone is not
+///   passed on.
+/// - At the start, an object that has the finalizer was added by an earlier process: it is a
+///   [sync](Self::sync), not an add. An add that had not succeeded is repeated.
+/// - An update is passed on if the generation has changed, or, for kinds without one, anything but
+///   the status; or if finalizers of others have. An update that failed is repeated with its old
+///   state, whatever comes in between.
+/// - A finalizer that another writer removes from an object that lives is put back. If an object
+///   disappears before its clean-up has succeeded, the clean-up runs with its last state.
+/// - Events of our own patches are not passed on. A change that another writer made meanwhile is.
+///   Versions never go back.
+/// - The periodic resync is never hidden. Predicates of the wrapped watcher decide which calls it
+///   gets, and nothing about finalizers.
 ///
-/// *Asked.* Add, update and delete find out what is done already: after a crash between a call
-/// and its finalizer the call is made again. A delete can come for an object whose add did not
+/// *Required.* Add, update and delete find out what is done already: after a crash between a call
+/// and its finalizer the call is repeated. A delete can come for an object whose add did not
 /// succeed.
-///
-/// *Not promised.* That a delete is told if somebody else removes our finalizer.
 ///
 /// # Example
 ///
@@ -65,18 +69,18 @@ use crate::{Failure, Finalizers, Watcher, finalizer::Standing};
 /// only after the add, here an in-progress one comes before.
 #[must_use = "a watcher does nothing until it is added to a controller"]
 pub struct OpinionatedWatcher<K, W> {
-    custody: Custody<K>,
+    state: FinalizerState<K>,
     watcher: W,
     sync: OnSync<K>,
 }
 
-/// What a sync is.
+/// What is called for a sync.
 enum OnSync<K> {
-    /// At the start nothing, and what the watcher makes of it when it is periodic.
+    /// Nothing at the start, and the watcher's `resync` for a periodic resync.
     Unset,
-    /// An add.
+    /// The watcher's `add`.
     Add,
-    /// This.
+    /// This function.
     Call(Box<dyn Fn(Arc<K>) -> Done + Send + Sync>),
 }
 
@@ -92,14 +96,14 @@ where
     /// Wraps `watcher`.
     pub fn new(finalizers: Finalizers<K>, watcher: W) -> Self {
         Self {
-            custody: Custody::new(finalizers),
+            state: FinalizerState::new(finalizers),
             watcher,
             sync: OnSync::Unset,
         }
     }
 
-    /// What to do with an object that was added in an earlier life, and with one that is told
-    /// again. By default nothing for the first, and the watcher's
+    /// Calls `f` for an object that was added by an earlier process, and for a periodic resync.
+    /// By default nothing is called for the first, and the watcher's
     /// [`resync`](Watcher::resync) for the second.
     pub fn sync<F, Fut, E>(self, f: F) -> Self
     where
@@ -114,7 +118,7 @@ where
         }
     }
 
-    /// Tells such objects as adds.
+    /// Calls the watcher's `add` for such objects.
     pub fn sync_to_add(self) -> Self {
         Self {
             sync: OnSync::Add,
@@ -122,156 +126,203 @@ where
         }
     }
 
-    /// What is done about an object that leaves the informer's selector. By default the
-    /// finalizer goes.
-    pub fn on_leave(mut self, leaving: Leaving) -> Self {
-        self.custody.leaving = leaving;
+    /// What is done for an object that leaves the informer's selector. By default the finalizer
+    /// is removed.
+    pub fn on_selector_exit(mut self, exit: OnSelectorExit) -> Self {
+        self.state.on_selector_exit = exit;
         self
     }
 
-    /// Does what is to be done about an object that is there.
-    async fn see(&self, told: Told, old: Option<Arc<K>>, object: Arc<K>) -> Result<(), Failure> {
-        let (mut told, mut old, mut object) = (told, old, object);
-        let custody = &self.custody;
-        match (custody.behind(&object), told) {
-            // Even if it is again as it was: half of the call may have been done.
-            (Some(Behind::Update(since)), _) => {
-                told = Told::Updated { matters: true };
+    /// Does what is to be done for an object that exists.
+    async fn see(&self, cause: Cause, old: Option<Arc<K>>, object: &Arc<K>) -> Result<(), Failure> {
+        let state = &self.state;
+        let mut object = state.newest(object);
+        let mut observed = state.observe(&object, old.as_deref());
+        let (mut cause, mut old) = (cause, state.given_before(&object).or(old));
+        match (state.unfinished(&object), cause) {
+            // Also if the object is as it was before: half of the call may have been done.
+            (Some(Unfinished::Update(since)), _) => {
+                cause = Cause::Updated { matters: true };
                 old = Some(since);
             }
-            (Some(Behind::Resume), Told::Updated { matters: false }) => told = Told::Resynced,
+            (Some(Unfinished::Resume), Cause::Updated { matters: false }) => {
+                cause = Cause::Resynced;
+            }
             _ => {}
         }
-        let mut sight = custody.sight(&object);
-        let mut progress = custody.progress(&object);
-        if let (Standing::Held { tidy: true }, Some(Progress::Held { .. })) =
-            (sight.standing, progress)
-        {
-            // It shows what we knew.
-            progress = None;
-            custody.take_progress(&object);
-        }
         loop {
-            match duty(told, sight, progress) {
-                Duty::Nothing => return Ok(()),
-                Duty::Hold => {
-                    let Some(held) = custody.hold(&object).await? else {
+            let progress = state.progress(&object);
+            match next_step(cause, observed, progress) {
+                NextStep::Nothing => return Ok(()),
+                NextStep::Ignore => {
+                    state.set_progress(&object, Progress::Ignored);
+                    return Ok(());
+                }
+                NextStep::Hold => {
+                    let Some(held) = state.hold(&object).await? else {
                         return Ok(());
                     };
-                    if let Some(Progress::Added { again }) = progress {
-                        let held = Progress::Held { again };
-                        progress = Some(held);
-                        custody.note(&object, held);
-                    }
-                    if let Standing::Held { .. } = sight.standing {
-                        sight.standing = Standing::Held { tidy: true };
-                    }
                     object = held;
+                    observed.standing = Standing::Held { tidy: true };
+                    if progress == Some(Progress::Added) && cause == Cause::Added {
+                        // A repeated add, of which the finalizer alone was not written.
+                        return Ok(());
+                    }
                 }
-                Duty::Add => {
-                    let Some(guarded) = custody.guard(&object).await? else {
+                NextStep::Add => {
+                    let Some(guarded) = state.guard(&object).await? else {
                         return Ok(());
                     };
                     object = guarded;
-                    sight = custody.sight(&object);
-                    if let Standing::Held { .. } = sight.standing {
-                        // What we were told was old: it has been added.
-                        told = Told::Added;
+                    observed.standing = state.finalizers.standing(&object);
+                    if let Standing::Held { .. } = observed.standing {
+                        // The event was old: the object has been added.
+                        cause = Cause::Added;
                         continue;
                     }
-                    return self.begin(object).await;
+                    return self.add_guarded(object).await;
                 }
-                Duty::Resume => return self.resume(told, object).await,
-                Duty::Update => {
+                NextStep::Resume => return self.resume(cause, object).await,
+                NextStep::Update => {
                     let old = old.unwrap_or_else(|| Arc::clone(&object));
-                    custody.begin(&object, Behind::Update(Arc::clone(&old)));
-                    let told = self.watcher.update(old, Arc::clone(&object)).await;
-                    told.map_err(Into::into)?;
-                    custody.catch_up(&object);
+                    state.begin(&object, Unfinished::Update(Arc::clone(&old)));
+                    if self.is_wanted(|| Event::Updated {
+                        old: Kept::from(Arc::clone(&old)),
+                        new: Arc::clone(&object),
+                    }) {
+                        state.give(&object);
+                        let updated = self.watcher.update(old, Arc::clone(&object)).await;
+                        updated.map_err(Into::into)?;
+                    }
+                    state.finish(&object);
                     return Ok(());
                 }
-                Duty::Delete => return self.end(object).await,
-                Duty::Release => return Ok(custody.release(&object).await?),
+                NextStep::CleanUp => return self.end(object).await,
+                NextStep::Release => return Ok(state.release(&object).await?),
             }
         }
     }
 
     /// Adds an object that is guarded.
-    async fn begin(&self, object: Arc<K>) -> Result<(), Failure> {
-        let added = self.watcher.add(Arc::clone(&object)).await;
-        added.map_err(Into::into)?;
-        let custody = &self.custody;
-        custody.note(&object, Progress::Added { again: false });
-        // If it is on its way out, the guard goes on holding it: what matters is that it is not
-        // added again for an older event.
-        custody.hold(&object).await?;
-        custody.note(&object, Progress::Held { again: false });
-        Ok(())
-    }
-
-    /// Tells an object that has been added before.
-    async fn resume(&self, told: Told, object: Arc<K>) -> Result<(), Failure> {
-        self.custody.begin(&object, Behind::Resume);
-        let again = Arc::clone(&object);
-        match &self.sync {
-            OnSync::Unset if told == Told::Resynced => {
-                self.watcher.resync(again).await.map_err(Into::into)?;
-            }
-            OnSync::Unset => {}
-            OnSync::Add => self.watcher.add(again).await.map_err(Into::into)?,
-            OnSync::Call(call) => call(again).await?,
+    async fn add_guarded(&self, object: Arc<K>) -> Result<(), Failure> {
+        if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
+            self.state.give(&object);
+            let added = self.watcher.add(Arc::clone(&object)).await;
+            added.map_err(Into::into)?;
         }
-        self.custody.catch_up(&object);
+        self.state.set_progress(&object, Progress::Added);
+        self.state.hold(&object).await?;
         Ok(())
     }
 
-    /// Cleans up after an object that we hold, and lets it go.
+    /// Resumes an object that was added before.
+    async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
+        self.state.begin(&object, Unfinished::Resume);
+        if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
+            self.state.give(&object);
+            let again = Arc::clone(&object);
+            match &self.sync {
+                OnSync::Unset if cause == Cause::Resynced => {
+                    self.watcher.resync(again).await.map_err(Into::into)?;
+                }
+                OnSync::Unset => {}
+                OnSync::Add => self.watcher.add(again).await.map_err(Into::into)?,
+                OnSync::Call(call) => call(again).await?,
+            }
+        }
+        self.state.finish(&object);
+        Ok(())
+    }
+
+    /// Cleans up after an object that is marked for deletion, and removes the finalizer.
     async fn end(&self, object: Arc<K>) -> Result<(), Failure> {
-        let cleaned = self.watcher.delete(Arc::clone(&object)).await;
-        cleaned.map_err(Into::into)?;
-        self.custody.note(&object, Progress::Cleaned);
-        self.custody.catch_up(&object);
-        Ok(self.custody.release(&object).await?)
+        self.state.set_progress(&object, Progress::CleaningUp);
+        self.clean_up(&object).await?;
+        self.state.set_progress(&object, Progress::CleanedUp);
+        self.state.finish(&object);
+        Ok(self.state.release(&object).await?)
     }
 
-    /// Finds out about an object that is out of sight.
-    async fn miss(&self, last: Arc<K>) -> Result<(), Failure> {
-        let custody = &self.custody;
-        custody.catch_up(&last);
-        let progress = custody.progress(&last);
-        let free = custody.sight(&last).standing == Standing::Free && progress.is_none();
-        if progress == Some(Progress::Released) || free {
-            custody.take_progress(&last);
+    async fn clean_up(&self, object: &Arc<K>) -> Result<(), Failure> {
+        if self.is_wanted(|| Event::Deleted {
+            last: Arc::clone(object),
+            missed: false,
+        }) {
+            let deleted = self.watcher.delete(Arc::clone(object)).await;
+            deleted.map_err(Into::into)?;
+        }
+        Ok(())
+    }
+
+    /// Finishes an object that the informer reported as deleted.
+    async fn finish(&self, last: &Arc<K>) -> Result<(), Failure> {
+        let state = &self.state;
+        let last = state.newest(last);
+        let progress = state.progress(&last);
+        if matches!(progress, Some(Progress::Released | Progress::Ignored)) {
+            state.forget(&last);
             return Ok(());
         }
-        let fate = custody.fate(&last).await?;
-        if progress == Some(Progress::Cleaned) {
-            if let Fate::Dying(live) | Fate::Left(live) = fate {
-                custody.part(&live).await?;
+        let disposition = state.disposition(&last).await?;
+        if progress == Some(Progress::CleanedUp) {
+            if let Disposition::Dying(live) | Disposition::Held(live) = disposition {
+                state.release_outside(&live).await?;
             }
-            custody.take_progress(&last);
+            state.forget(&last);
             return Ok(());
         }
-        // From here on nothing is remembered: a call that is made again finds out anew.
-        custody.take_progress(&last);
-        match (fate, custody.leaving) {
-            (Fate::Gone | Fate::Free, _) => Ok(()),
-            (Fate::Dying(live), _) | (Fate::Left(live), Leaving::CleanUp) => {
-                self.depart(live).await
+        // A repeated call asks again what became of the object.
+        state.forget(&last);
+        match (disposition, state.on_selector_exit) {
+            (Disposition::Gone, _) => self.clean_up(&last).await,
+            (Disposition::Free(live), exit) => {
+                let dying = live.meta().deletion_timestamp.is_some();
+                if dying || exit == OnSelectorExit::CleanUp {
+                    return self.clean_up(&live).await;
+                }
+                Ok(())
             }
-            (Fate::Left(live), Leaving::Release) => Ok(custody.part(&live).await?),
-            (Fate::Left(live), Leaving::Report) => {
-                custody.report(&live);
+            (Disposition::Dying(live), _) | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
+                self.leave(live).await
+            }
+            (Disposition::Held(live), OnSelectorExit::Release) => {
+                Ok(state.release_outside(&live).await?)
+            }
+            (Disposition::Held(live), OnSelectorExit::Report) => {
+                state.report_outside(&live);
                 Ok(())
             }
         }
     }
 
-    /// Cleans up after an object that is out of sight, and lets it go.
-    async fn depart(&self, live: Arc<K>) -> Result<(), Failure> {
-        let cleaned = self.watcher.delete(Arc::clone(&live)).await;
-        cleaned.map_err(Into::into)?;
-        Ok(self.custody.part(&live).await?)
+    /// Cleans up after an object outside of the selector, and removes the finalizer.
+    async fn leave(&self, live: Arc<K>) -> Result<(), Failure> {
+        self.clean_up(&live).await?;
+        // If the patch fails the clean-up is not repeated.
+        self.state.set_progress(&live, Progress::CleanedUp);
+        self.state.release_outside(&live).await?;
+        self.state.forget(&live);
+        Ok(())
+    }
+
+    /// Whether the predicates of the inner watcher let a call for `event` pass.
+    fn is_wanted(&self, event: impl FnOnce() -> Event<K>) -> bool {
+        let predicates = self.watcher.predicates();
+        if predicates.is_empty() {
+            return true;
+        }
+        let event = event();
+        predicates.iter().all(|predicate| predicate.passes(&event))
+    }
+}
+
+impl<K, W> Predicate<K> for OpinionatedWatcher<K, W>
+where
+    K: Resource + Serialize + Send + Sync + 'static,
+    W: Watcher<K>,
+{
+    fn passes(&self, event: &Event<K>) -> bool {
+        !self.state.is_known(event)
     }
 }
 
@@ -283,27 +334,37 @@ where
     type Error = Failure;
 
     async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.see(Told::Added, None, object).await
+        self.see(Cause::Added, None, &object).await
     }
 
     async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
-        let matters = change::matters(&self.custody.finalizers, &old, &new);
-        self.see(Told::Updated { matters }, Some(old), new).await
+        let reference = self.state.given_before(&new);
+        let reference = reference.as_ref().unwrap_or(&old);
+        let matters = change::matters(&self.state.finalizers, reference, &new);
+        self.see(Cause::Updated { matters }, Some(old), &new).await
     }
 
     async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
-        self.miss(last).await
+        self.finish(&last).await
     }
 
     async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
-        self.see(Told::Resynced, None, object).await
+        self.see(Cause::Resynced, None, &object).await
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        vec![self]
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        Some(self.state.finalizers.name().as_str())
     }
 }
 
 impl<K, W: fmt::Debug> fmt::Debug for OpinionatedWatcher<K, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpinionatedWatcher")
-            .field("custody", &self.custody)
+            .field("state", &self.state)
             .field("watcher", &self.watcher)
             .finish_non_exhaustive()
     }

@@ -63,6 +63,10 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
         both(self.code.predicates(), &self.predicate)
     }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.code.finalizer()
+    }
 }
 
 impl<K, W, P> Watcher<K> for Filtered<W, P>
@@ -95,6 +99,10 @@ where
 
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
         both(self.code.predicates(), &self.predicate)
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.code.finalizer()
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Request<K> {
     state: Option<State>,
     attempt: u32,
     last_attempt: bool,
+    repeated: bool,
 }
 
 /// An earlier state of an object, which is decoded once, when somebody asks for it.
@@ -42,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) state: Option<State>,
     pub(crate) attempt: u32,
     pub(crate) last_attempt: bool,
+    /// Whether it repeats an earlier call, and is not made for a new event.
+    pub(crate) repeated: bool,
 }
 
 // === impl Request ===
@@ -61,6 +64,7 @@ impl<K> Request<K> {
             state: None,
             attempt: 0,
             last_attempt: false,
+            repeated: false,
         }
     }
 
@@ -86,18 +90,34 @@ impl<K> Request<K> {
             state: self.state,
             attempt: self.attempt,
             last_attempt: self.last_attempt,
+            repeated: self.repeated,
         }
     }
 
-    /// The same request as a wrapper passes it on: for another action, with what is newer of
-    /// the object, and with the state of whom it is passed on to.
-    pub(crate) fn passed_on(self, action: Action, object: Arc<K>, state: Option<State>) -> Self {
+    /// The same request as a wrapper passes it on: for another action, with newer states of the
+    /// object, and with the state of the inner handler.
+    pub(crate) fn passed_on(
+        self,
+        action: Action,
+        object: Arc<K>,
+        old: Option<Arc<K>>,
+        state: Option<State>,
+    ) -> Self
+    where
+        K: windlass_informer::Stored,
+    {
         Self {
             action,
             object,
+            old: old.map(|old| Before::new(Kept::from(old))),
             state,
             ..self
         }
+    }
+
+    /// Whether this repeats an earlier call, and is not made for a new event.
+    pub(crate) const fn is_repeated(&self) -> bool {
+        self.repeated
     }
 
     /// The namespace and the name of the object.
@@ -160,6 +180,7 @@ impl<K> Clone for Request<K> {
             state: self.state.clone(),
             attempt: self.attempt,
             last_attempt: self.last_attempt,
+            repeated: self.repeated,
         }
     }
 }
@@ -226,6 +247,7 @@ impl Call {
             state: self.state,
             attempt: self.attempt,
             last_attempt: self.last_attempt,
+            repeated: self.repeated,
         })
     }
 }

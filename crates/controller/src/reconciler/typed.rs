@@ -5,7 +5,10 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use kube::{Resource, api::DynamicObject};
 use serde::de::DeserializeOwned;
 
+use windlass_informer::{Event, Kept};
+
 use super::{Failure, Outcome, Reconciler, Request};
+use crate::Predicate;
 
 /// Lets a reconciler of `K`s reconcile dynamic objects.
 ///
@@ -78,6 +81,18 @@ where
 {
     type Error = Failure;
 
+    fn predicates(&self) -> Vec<&dyn Predicate<DynamicObject>> {
+        // Nothing is read for a reconciler that takes every event.
+        match self.reconciler.predicates().is_empty() {
+            true => Vec::new(),
+            false => vec![self],
+        }
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.reconciler.finalizer()
+    }
+
     async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {
         let read = |object: &Arc<DynamicObject>| {
             read::<K>(object)
@@ -89,6 +104,43 @@ where
         let typed = request.about(object, old);
         self.reconciler.reconcile(typed).await.map_err(Into::into)
     }
+}
+
+/// Asks the predicates of the typed reconciler, so that its filter holds for the dynamic objects
+/// too. An object that cannot be read passes: its call reports why.
+impl<K, R> Predicate<DynamicObject> for TypedReconciler<K, R>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    R: Reconciler<K>,
+{
+    fn passes(&self, event: &Event<DynamicObject>) -> bool {
+        let Some(event) = typed(event) else {
+            return true;
+        };
+        let predicates = self.reconciler.predicates();
+        predicates.iter().all(|predicate| predicate.passes(&event))
+    }
+}
+
+/// The event as one about a `K`, if its objects can be read.
+fn typed<K>(event: &Event<DynamicObject>) -> Option<Event<K>>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    let read = |object: &DynamicObject| read::<K>(object).ok().map(Arc::new);
+    Some(match event {
+        Event::Added(object) => Event::Added(read(object)?),
+        Event::Updated { old, new } => Event::Updated {
+            old: Kept::from(read(&*old.get().ok()?)?),
+            new: read(new)?,
+        },
+        Event::Deleted { last, missed } => Event::Deleted {
+            last: read(last)?,
+            missed: *missed,
+        },
+        Event::Resynced(object) => Event::Resynced(read(object)?),
+        _ => return None,
+    })
 }
 
 impl<K, R: fmt::Debug> fmt::Debug for TypedReconciler<K, R> {

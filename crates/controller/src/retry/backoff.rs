@@ -1,4 +1,4 @@
-//! Later and later.
+//! Exponential backoff with jitter and a cap.
 
 use std::time::Duration;
 
@@ -46,8 +46,15 @@ enum Jitter {
 // === impl ExponentialBackoff ===
 
 impl ExponentialBackoff {
-    /// grafana-app-sdk's default: five retries, after 5, 10, 20, 40 and 80 seconds. The
-    /// default here too.
+    /// The default: retries after 1, 2, 4, … seconds, at most 5 minutes, without end, each moved
+    /// by up to a tenth to both sides. A call that fails is repeated until it succeeds, so that
+    /// an outage of any length strands no object.
+    pub const DEFAULT: Self = Self::forever(Duration::from_secs(1))
+        .cap(Duration::from_secs(300))
+        .jitter(0.1);
+
+    /// grafana-app-sdk's default: five retries, after 5, 10, 20, 40 and 80 seconds. It gives up:
+    /// an object whose calls fail for longer is left alone until its next event or resync.
     ///
     /// Source: grafana-app-sdk, `operator.DefaultRetryPolicy`, without its sixth retry, which
     /// its documentation does not mean.
@@ -120,7 +127,7 @@ impl ExponentialBackoff {
 
 impl Default for ExponentialBackoff {
     fn default() -> Self {
-        Self::GRAFANA
+        Self::DEFAULT
     }
 }
 
@@ -152,9 +159,21 @@ mod tests {
 
     /// Rows: GA-03, GA-106, GA-107
     #[test]
-    fn the_default_doubles_from_five_seconds_five_times() {
-        check(ExponentialBackoff::default(), 0.0, "5 10 20 40 80 - -");
-        assert_eq!(ExponentialBackoff::default().max_attempts(), Some(5));
+    fn the_grafana_preset_doubles_from_five_seconds_five_times() {
+        check(ExponentialBackoff::GRAFANA, 0.0, "5 10 20 40 80 - -");
+        assert_eq!(ExponentialBackoff::GRAFANA.max_attempts(), Some(5));
+    }
+
+    #[test]
+    fn the_default_doubles_from_one_second_to_five_minutes_and_never_ends() {
+        let default = ExponentialBackoff::default();
+        check(default, 0.5, "1 2 4 8 16 32 64 128 256 300 300");
+        check(default, 0.0, "0.9 1.8 3.6 7.2");
+        assert_eq!(default.max_attempts(), None);
+        for attempt in [100, u32::MAX] {
+            let delay = default.delay(&error(), attempt, 0.99);
+            assert_eq!(delay, Some(Duration::from_secs(300)));
+        }
     }
 
     #[test]

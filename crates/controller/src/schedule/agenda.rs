@@ -59,6 +59,16 @@ enum Place {
 // === impl Moment ===
 
 impl Moment {
+    /// The same moment in an integer, to be kept in an atomic.
+    pub(crate) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The moment that [`to_bits`](Self::to_bits) gave.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// So far away that nothing due then ever comes.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 

@@ -20,8 +20,8 @@ use windlass_informer::ObjectKey;
 use super::{
     agenda::{Agenda, Appointment, Moment},
     few::{Few, Things},
-    groups::Group,
-    ready::{Class, GroupId, LaneId},
+    groups::{Group, Groups},
+    ready::{GroupId, LaneId, Priority},
 };
 use crate::{Action, HandlerId, route::KindId};
 
@@ -35,6 +35,11 @@ pub(crate) struct LaneKey {
 /// What is about one object, and knows the uid of it. The schedule keeps no uid of its own.
 pub(crate) trait About {
     fn uid(&self) -> Option<&str>;
+
+    /// What happened to it, if something did.
+    fn action(&self) -> Option<Action> {
+        None
+    }
 
     /// Where in memory the object is, if it is shared: what two have at one place is one.
     fn address(&self) -> Option<usize> {
@@ -57,12 +62,23 @@ pub(crate) trait About {
 /// Something that happened to the lane's object, to be told to all its handlers.
 #[derive(Debug)]
 pub(crate) struct Offer<E> {
-    pub(crate) class: Class,
+    pub(crate) class: Priority,
 
     /// The pending calls have been asked about; what is pending since is of its own making.
     pub(crate) asked: bool,
 
     pub(crate) event: E,
+}
+
+/// What becomes of a new event where another one of the same object is undispatched.
+#[derive(Debug)]
+pub(crate) enum Fold<E> {
+    /// Both are dispatched.
+    Separate(E),
+    /// The older one stands for both.
+    Merged,
+    /// Neither is dispatched.
+    Cancelled,
 }
 
 /// A call that one handler is owed later.
@@ -105,7 +121,7 @@ pub(super) struct Lane<E> {
     /// What has not been told, oldest first: the first of it here, with its class and whether
     /// its pending calls have been asked about.
     first: Option<E>,
-    class: Class,
+    class: Priority,
     asked: bool,
     behind: Option<Box<Behind<E>>>,
 
@@ -129,7 +145,7 @@ pub(super) enum Phase {
     /// Nothing now: something is pending, and not due.
     Idle,
     /// It waits for a worker.
-    Ready(Class),
+    Ready(Priority),
     /// A worker has it.
     Held,
 }
@@ -152,6 +168,15 @@ pub(super) struct Slot<P> {
 enum When {
     Later(Appointment),
     Now,
+}
+
+// === impl Fold ===
+
+#[cfg(test)]
+impl<E> Fold<E> {
+    pub(crate) const fn is_separate(&self) -> bool {
+        matches!(self, Self::Separate(_))
+    }
 }
 
 // === impl Pending ===
@@ -178,7 +203,7 @@ impl<E: About> Lane<E> {
             hash,
             phase: Phase::Idle,
             first: None,
-            class: Class::Live,
+            class: Priority::Live,
             asked: false,
             behind: None,
             slots: Few::new(),
@@ -210,14 +235,14 @@ impl<E: About> Lane<E> {
     }
 
     /// How urgent the lane is, if there is something to do now.
-    pub(super) fn urgency(&self) -> Option<Class> {
+    pub(super) fn urgency(&self) -> Option<Priority> {
         let event = self.first.as_ref().map(|_| match &self.behind {
             Some(behind) => behind.urgency().map_or(self.class, |it| it.min(self.class)),
             None => self.class,
         });
         match event {
-            Some(Class::Live) => event,
-            _ if self.due => Some(Class::Retry),
+            Some(Priority::Live) => event,
+            _ if self.due => Some(Priority::Retry),
             _ => event,
         }
     }
@@ -247,12 +272,14 @@ impl<E: About> Lane<E> {
         self.put_first(offer);
     }
 
-    /// Tells the newest undelivered event of the same object to `fold`, which may take the
-    /// offer in; the merged event is as urgent as the more urgent of the two.
+    /// Folds `offer` into the newest undispatched event of the same object, as `fold` decides.
+    /// The merged event has the higher priority of the two. Events that are not needed any more
+    /// are put into `dropped`. Returns the offer if it has to be queued by itself.
     pub(super) fn fold(
         &mut self,
         offer: Offer<E>,
-        fold: impl FnOnce(&mut E, E) -> Option<E>,
+        fold: impl FnOnce(&mut E, E) -> Fold<E>,
+        dropped: &mut Vec<E>,
     ) -> Option<Offer<E>> {
         let behind = self.behind.as_mut().and_then(|behind| {
             let last = behind.events.back_mut()?;
@@ -267,17 +294,35 @@ impl<E: About> Lane<E> {
             return Some(offer);
         }
         let class = offer.class;
-        if let Some(event) = fold(last, offer.event) {
-            return Some(Offer { event, ..offer });
-        }
-        if class < *urgency {
-            if let Some(classes) = classes {
-                classes[*urgency as usize] -= 1;
-                classes[class as usize] += 1;
+        match fold(last, offer.event) {
+            Fold::Separate(event) => return Some(Offer { event, ..offer }),
+            Fold::Merged => {
+                if class < *urgency {
+                    if let Some(classes) = classes {
+                        classes[*urgency as usize] -= 1;
+                        classes[class as usize] += 1;
+                    }
+                    *urgency = class;
+                }
             }
-            *urgency = class;
+            Fold::Cancelled => dropped.extend(self.pop_newest()),
         }
         None
+    }
+
+    /// Takes the newest undispatched event.
+    fn pop_newest(&mut self) -> Option<E> {
+        let Some(behind) = &mut self.behind else {
+            return self.first.take();
+        };
+        let newest = behind.events.pop_back();
+        if let Some(newest) = &newest {
+            behind.classes[newest.class as usize] -= 1;
+        }
+        if behind.events.is_empty() {
+            self.behind = None;
+        }
+        newest.map(|offer| offer.event)
     }
 
     /// Takes the oldest undelivered event.
@@ -302,15 +347,22 @@ impl<E: About> Lane<E> {
         !self.slots.is_empty()
     }
 
-    /// Takes every pending call out, to be asked about.
-    pub(super) fn take_pendings<P>(
+    /// Takes the first pending call out that is `wanted`.
+    pub(super) fn take_pending<P>(
         &mut self,
         later: &mut Later<P>,
-    ) -> impl Iterator<Item = Pending<P>> {
-        self.due = false;
+        wanted: impl Fn(&Pending<P>) -> bool,
+    ) -> Option<Pending<P>> {
         let Later { slots, agenda } = later;
-        let slots = std::iter::from_fn(|| self.slots.take(slots, |_| true));
-        slots.map(|slot| slot.release(agenda))
+        let slot = self.slots.take(slots, |slot| wanted(&slot.pending))?;
+        let pending = slot.release(agenda);
+        self.look_for_due(later);
+        Some(pending)
+    }
+
+    /// The kind of its object.
+    pub(super) fn kind(&self, groups: &Groups) -> KindId {
+        groups[self.group].kind
     }
 
     /// Takes the due call whose turn it is: of those that were overtaken, or of all.
@@ -407,8 +459,8 @@ impl<E: About> Lane<E> {
 // === impl Behind ===
 
 impl<E> Behind<E> {
-    fn urgency(&self) -> Option<Class> {
-        let mut classes = Class::ALL.into_iter();
+    fn urgency(&self) -> Option<Priority> {
+        let mut classes = Priority::ALL.into_iter();
         classes.find(|class| self.classes[*class as usize] > 0)
     }
 }

@@ -120,6 +120,15 @@ impl<T> Pool<T> {
         Some(thing)
     }
 
+    /// The thing with this number, if it is there.
+    pub(super) fn get(&self, number: Number) -> Option<&T> {
+        let (at, place) = Self::split(number);
+        match self.chunks.get(at)?.places.get(place)? {
+            Place::Taken(thing) => Some(thing),
+            Place::Left(_) => None,
+        }
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {

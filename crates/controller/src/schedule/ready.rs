@@ -24,7 +24,7 @@ pub(crate) type GroupId = Number;
 
 /// How urgent something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Class {
+pub(crate) enum Priority {
     /// Somebody changed something.
     Live,
     /// Something is to be tried again, and its time has come.
@@ -38,10 +38,10 @@ pub(crate) enum Class {
 /// The lanes that are ready to be worked on, in the order in which they will be.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    rings: [Ring; Class::ALL.len()],
+    rings: [Ring; Priority::ALL.len()],
 
     /// The lanes of each group, by its number.
-    queues: Vec<[Queue; Class::ALL.len()]>,
+    queues: Vec<[Queue; Priority::ALL.len()]>,
 
     /// The neighbours of each lane, by its number: a lane that becomes more urgent leaves the
     /// middle of its queue as cheaply as the front.
@@ -73,9 +73,9 @@ struct Link {
     behind: Option<Number>,
 }
 
-// === impl Class ===
+// === impl Priority ===
 
-impl Class {
+impl Priority {
     pub(crate) const ALL: [Self; 4] = [Self::Live, Self::Retry, Self::FirstList, Self::Resync];
 
     /// Where the search begins, turn by turn. Three quarters of the turns are by priority;
@@ -95,12 +95,12 @@ impl Class {
 
 impl Ready {
     /// Puts `lane`, which is not here yet, behind all others of its class and group.
-    pub(crate) fn push(&mut self, lane: LaneId, class: Class, group: GroupId) {
+    pub(crate) fn push(&mut self, lane: LaneId, class: Priority, group: GroupId) {
         if self.links.len() <= lane.index() {
             self.links.resize(lane.index() + 1, Link::default());
         }
         if self.queues.len() <= group.index() {
-            (self.queues).resize(group.index() + 1, [Queue::default(); Class::ALL.len()]);
+            (self.queues).resize(group.index() + 1, [Queue::default(); Priority::ALL.len()]);
         }
         let queue = &mut self.queues[group.index()][class as usize];
         let before = queue.back.replace(lane);
@@ -119,7 +119,7 @@ impl Ready {
     }
 
     /// Takes `lane`, which is here, out of the middle.
-    pub(crate) fn remove(&mut self, lane: LaneId, class: Class, group: GroupId) {
+    pub(crate) fn remove(&mut self, lane: LaneId, class: Priority, group: GroupId) {
         let Link { before, behind } = std::mem::take(&mut self.links[lane.index()]);
         let queue = &mut self.queues[group.index()][class as usize];
         match before {
@@ -141,17 +141,17 @@ impl Ready {
         if self.len == 0 {
             return None;
         }
-        let first = Class::FIRST[self.turn % Class::FIRST.len()];
+        let first = Priority::FIRST[self.turn % Priority::FIRST.len()];
         self.turn = self.turn.wrapping_add(1);
         std::iter::once(first)
-            .chain(Class::ALL)
+            .chain(Priority::ALL)
             .find_map(|class| self.next(class))
     }
 
     /// Lanes whose turns come soon: those of the next so many turns, if each group has as many
     /// lanes, nothing more urgent comes, and no lower class has its turn. In no order.
     pub(crate) fn coming(&self, turns: usize) -> impl Iterator<Item = LaneId> {
-        let mut rings = Class::ALL.into_iter().zip(&self.rings);
+        let mut rings = Priority::ALL.into_iter().zip(&self.rings);
         let ring = rings.find_map(|(class, ring)| Some((class, ring.front?)));
         ring.into_iter().flat_map(move |(class, front)| {
             let queue = move |group: GroupId| &self.queues[group.index()][class as usize];
@@ -170,7 +170,7 @@ impl Ready {
     }
 
     /// The oldest lane of the group whose turn it is, which then goes behind the others.
-    fn next(&mut self, class: Class) -> Option<LaneId> {
+    fn next(&mut self, class: Priority) -> Option<LaneId> {
         let group = self.rings[class as usize].front?;
         let lane = self.queue(group, class).front?;
         self.remove(lane, class, group);
@@ -182,7 +182,7 @@ impl Ready {
     }
 
     /// Puts `group` behind the others of its class.
-    fn join(&mut self, group: GroupId, class: Class) {
+    fn join(&mut self, group: GroupId, class: Priority) {
         let before = self.rings[class as usize].back.replace(group);
         match before {
             Some(before) => self.queue(before, class).link.behind = Some(group),
@@ -193,7 +193,7 @@ impl Ready {
     }
 
     /// Takes `group` out of the ring of its class.
-    fn part(&mut self, group: GroupId, class: Class) {
+    fn part(&mut self, group: GroupId, class: Priority) {
         let Link { before, behind } = std::mem::take(&mut self.queue(group, class).link);
         match before {
             Some(before) => self.queue(before, class).link.behind = behind,
@@ -205,7 +205,7 @@ impl Ready {
         }
     }
 
-    fn queue(&mut self, group: GroupId, class: Class) -> &mut Queue {
+    fn queue(&mut self, group: GroupId, class: Priority) -> &mut Queue {
         &mut self.queues[group.index()][class as usize]
     }
 }
@@ -256,8 +256,8 @@ mod tests {
         let mut ready = Ready::default();
         let (group, lane) = (Number::at(7), Number::at(0));
         for _ in 0..100 {
-            ready.push(lane, Class::Live, group);
-            ready.remove(lane, Class::Live, group);
+            ready.push(lane, Priority::Live, group);
+            ready.remove(lane, Priority::Live, group);
         }
         assert_eq!(ready.pop(), None);
         assert_eq!((ready.rings[0].front, ready.rings[0].back), (None, None));
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn whose_turns_come_soon_is_known_before() {
         let mut ready = Ready::default();
-        ready.push(Number::at(99), Class::Resync, Number::at(9));
+        ready.push(Number::at(99), Priority::Resync, Number::at(9));
         for at in 0..12 {
-            ready.push(Number::at(at), Class::Live, Number::at(at % 3));
+            ready.push(Number::at(at), Priority::Live, Number::at(at % 3));
         }
         let mut coming: Vec<_> = ready.coming(6).collect();
         coming.sort_unstable();
@@ -297,10 +297,10 @@ mod tests {
             let lane = name[1..].parse::<usize>().expect("a number") + 100 * group;
             let (group, lane) = (Number::at(group), Number::at(lane));
             let class = match verb {
-                "retry" => Class::Retry,
-                "first" => Class::FirstList,
-                "resync" => Class::Resync,
-                _ => Class::Live,
+                "retry" => Priority::Retry,
+                "first" => Priority::FirstList,
+                "resync" => Priority::Resync,
+                _ => Priority::Live,
             };
             names.insert(lane, name);
             if verb == "remove" {

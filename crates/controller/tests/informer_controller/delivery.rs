@@ -4,14 +4,18 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::Semaphore;
-use windlass_controller::{Delivery, InformerController, Outcome, Request};
+use windlass_controller::{Coalescing, InformerController, Outcome, Request};
 
 use crate::support::{Refused, Rig, Running, ask, config, reborn, settle};
 
 /// A controller whose reconciler waits to be let on, call by call.
-async fn gated(delivery: Delivery, queue: usize, concurrency: usize) -> (Running, Arc<Semaphore>) {
+async fn gated(
+    delivery: Coalescing,
+    queue: usize,
+    concurrency: usize,
+) -> (Running, Arc<Semaphore>) {
     let builder = InformerController::builder()
-        .delivery(delivery)
+        .coalescing(delivery)
         .queue(NonZeroUsize::new(queue).expect("not zero"))
         .concurrency(NonZeroUsize::new(concurrency).expect("not zero"));
     let rig = Rig::new(builder);
@@ -32,10 +36,10 @@ async fn gated(delivery: Delivery, queue: usize, concurrency: usize) -> (Running
 async fn every_event_is_told_unless_the_latest_is_asked_for() {
     for (delivery, told) in [
         (
-            Delivery::Every,
+            Coalescing::Never,
             "updated web=2, updated web=3, updated web=4, deleted web=4, created web=5",
         ),
-        (Delivery::Latest, "deleted web=4, created web=5"),
+        (Coalescing::Always, "deleted web=4, created web=5"),
     ] {
         let (running, gate) = gated(delivery, 100, 4).await;
         running.apply(config("web", 1)).await;
@@ -54,7 +58,7 @@ async fn every_event_is_told_unless_the_latest_is_asked_for() {
 /// Rows: BO-04
 #[tokio::test(start_paused = true)]
 async fn the_latest_update_has_the_oldest_state_that_was_not_told() {
-    let (running, gate) = gated(Delivery::Latest, 100, 4).await;
+    let (running, gate) = gated(Coalescing::Always, 100, 4).await;
     running.rig.watch(running.rig.log.watcher("w"));
     running.apply(config("web", 1)).await;
     running.said().await;
@@ -70,7 +74,7 @@ async fn the_latest_update_has_the_oldest_state_that_was_not_told() {
 /// While too much waits to be told, the watch waits: memory is bounded.
 #[tokio::test(start_paused = true)]
 async fn the_watch_waits_while_the_queue_is_full() {
-    let (running, gate) = gated(Delivery::Every, 4, 1).await;
+    let (running, gate) = gated(Coalescing::Never, 4, 1).await;
     let script = &running.rig.script;
     let mut sent = 0;
     let mut first_refusal = None;
@@ -96,7 +100,7 @@ async fn the_watch_waits_while_the_queue_is_full() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_objects_are_worked_on_at_once_than_asked_for() {
-    let (running, gate) = gated(Delivery::Every, 100, 3).await;
+    let (running, gate) = gated(Coalescing::Never, 100, 3).await;
     for name in ["a", "b", "c", "d", "e"] {
         running.apply(config(name, 1)).await;
     }
@@ -114,7 +118,7 @@ async fn no_more_objects_are_worked_on_at_once_than_asked_for() {
 /// What changes comes before what was there at the start.
 #[tokio::test(start_paused = true)]
 async fn a_change_does_not_wait_for_the_first_list() {
-    let (running, gate) = gated(Delivery::Every, 100, 1).await;
+    let (running, gate) = gated(Coalescing::Never, 100, 1).await;
     let (script, source) = windlass_informer::Scripted::new();
     let informer = windlass_informer::Informer::new(source);
     (running.rig.controller)

@@ -21,7 +21,7 @@ async fn a_new_event_drops_what_is_pending_unless_somebody_says_otherwise() {
     assert_eq!(running.rig.controller.pending_retries(), 0, "not told yet");
     assert_eq!(running.said().await, "w add web=1");
     assert_eq!(running.rig.controller.pending_retries(), 1);
-    running.apply(config("web", 2)).await;
+    running.apply(generation(config("web", 2), 2)).await;
     assert_eq!(running.said().await, "w update web=1 web=2");
     assert_eq!(running.rig.controller.pending_retries(), 0);
     pass(600).await;
@@ -67,7 +67,7 @@ async fn a_policy_is_asked_about_each_pending_call() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "w1 add web=1, w2 add web=1");
-    running.apply(config("web", 2)).await;
+    running.apply(generation(config("web", 2), 2)).await;
     assert_eq!(
         running.said().await,
         "w1 update web=1 web=2, w2 update web=1 web=2"
@@ -136,7 +136,7 @@ async fn a_policy_that_panics_has_said_yes() {
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    running.apply(config("web", 2)).await;
+    running.apply(generation(config("web", 2), 2)).await;
     pass(60).await;
     assert_eq!(running.said().await, "w add web=1, w update web=1 web=2");
     running.stop().await.expect("it stops");
@@ -149,7 +149,7 @@ async fn what_the_never_policy_keeps_is_called_at_its_time() {
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
     running.said().await;
-    running.apply(config("web", 2)).await;
+    running.apply(generation(config("web", 2), 2)).await;
     assert_eq!(running.said().await, "w update web=1 web=2");
     pass(5).await;
     assert_eq!(running.said().await, "w add web=2");

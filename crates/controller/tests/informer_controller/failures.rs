@@ -16,8 +16,11 @@ use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
 async fn the_error_handler_is_told_what_failed_and_decides_nothing() {
     let told = Log::default();
     let hook = told.clone();
-    let rig =
-        Rig::new(InformerController::builder().on_error(move |report| hook.say(line(report))));
+    let rig = Rig::new(
+        InformerController::builder()
+            .retry_policy(ExponentialBackoff::GRAFANA)
+            .on_error(move |report| hook.say(line(report))),
+    );
     rig.watch(rig.log.failing("w", 2));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;

@@ -95,7 +95,7 @@ impl Source<ConfigMap> for Hopeless {
         "hopeless".to_owned()
     }
 
-    async fn run(self, _: windlass_informer::Changes<ConfigMap>) -> Result<(), WatchError> {
+    async fn run(&mut self, _: windlass_informer::Changes<ConfigMap>) -> Result<(), WatchError> {
         tokio::time::sleep(Duration::from_secs(5)).await;
         Err(WatchError::Silent {
             resource: Arc::from("hopeless"),
@@ -225,15 +225,18 @@ fn a_namespace_that_cannot_be_one_is_refused() {
     }
 }
 
-/// An informer runs once; one that has ended tells nobody anything, which must not be silent.
+/// An informer that has stopped is started again by the controller that it is added to.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_has_ended_is_an_error() {
+async fn an_informer_that_has_stopped_is_started_again() {
     let rig = Rig::new(InformerController::builder());
     let stop = CancellationToken::new();
     stop.cancel();
-    rig.informer.run(stop).await.expect("it ends well");
-    match rig.start().ended().await {
-        Err(RunError::Informer { kind, .. }) => assert_eq!(kind, KIND),
-        other => panic!("{other:?}"),
-    }
+    rig.informer.run(stop).await.expect("it stops");
+    rig.controller
+        .add_watcher(KIND, rig.log.watcher("watcher"))
+        .expect("added");
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.rig.log.take().await, "watcher add web=1");
+    running.stop().await.expect("it stops");
 }

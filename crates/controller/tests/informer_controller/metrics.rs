@@ -87,7 +87,11 @@ async fn the_collectors_have_the_names_and_labels_that_dashboards_know() {
 /// What is going on is counted while it does, first calls and retries, and never after.
 #[tokio::test(start_paused = true)]
 async fn gauges_come_back_to_zero() {
-    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    let rig = Rig::new(
+        InformerController::builder()
+            .name("informer-controller")
+            .on_error(|_| {}),
+    );
     rig.reconcile(|request: Request<ConfigMap>| async move {
         tokio::time::sleep(secs(10)).await;
         if request.attempt() == 0 {
@@ -124,6 +128,7 @@ async fn gauges_come_back_to_zero() {
 async fn panics_and_requeues_are_counted_as_such() {
     let rig = Rig::new(
         InformerController::builder()
+            .name("informer-controller")
             .on_error(|_| {})
             .retry_policy(NeverRetry),
     );
@@ -160,7 +165,11 @@ async fn panics_and_requeues_are_counted_as_such() {
 /// last looked at is in it all the same, and once.
 #[tokio::test(start_paused = true)]
 async fn what_was_counted_outlives_the_controller() {
-    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    let rig = Rig::new(
+        InformerController::builder()
+            .name("informer-controller")
+            .on_error(|_| {}),
+    );
     let handler = Arc::new(());
     let there = Arc::downgrade(&handler);
     rig.reconcile(move |_: Request<ConfigMap>| {

@@ -13,11 +13,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_controller::{
-    ExponentialBackoff, Failure, HandlerError, InformerController, InformerControllerBuilder,
-    NeverDequeue, Outcome, Request, RetryObject, State,
+    Coalescing, ExponentialBackoff, Failure, HandlerError, InformerController,
+    InformerControllerBuilder, NeverDequeue, Outcome, Request, RetryObject, State,
 };
 
-use crate::support::{KIND, Refused, Rig, ask, config, pass, reborn, secs, show};
+use crate::support::{KIND, Refused, Rig, ask, config, generation, pass, reborn, secs, show};
 
 /// A controller that reports nothing.
 fn quiet() -> InformerControllerBuilder {
@@ -26,9 +26,38 @@ fn quiet() -> InformerControllerBuilder {
 
 /// Rows: GA-03, GA-23
 #[tokio::test(start_paused = true)]
-async fn the_default_policy_tries_five_times_later_and_later() {
+async fn the_grafana_preset_retries_five_times() {
+    let delays = delays(quiet().retry_policy(ExponentialBackoff::GRAFANA), 3600).await;
+    // Exactly, to the millisecond of the runtime's timer: no tick.
+    assert_eq!(delays.len(), 5);
+    for (waited, said) in delays.iter().zip([5_000, 10_000, 20_000, 40_000, 80_000]) {
+        assert!((said..said + 3).contains(waited), "{delays:?}");
+    }
+}
+
+/// Defect 12. Rows: GA-23
+#[tokio::test(start_paused = true)]
+async fn by_default_retries_never_end() {
+    let day = 24 * 3600;
+    let delays = delays(quiet(), day).await;
+    for (waited, said) in delays.iter().zip([1_000_u128, 2_000, 4_000, 8_000, 16_000]) {
+        assert!(
+            (said * 9 / 10..=said * 11 / 10 + 3).contains(waited),
+            "{delays:?}"
+        );
+    }
+    assert!(delays.iter().all(|waited| *waited <= 300_003), "{delays:?}");
+    let total: u128 = delays.iter().sum();
+    assert!(
+        total > u128::from(day - 301) * 1_000,
+        "the last one is not long ago"
+    );
+}
+
+/// The delays between the calls of a reconciler that always fails, in milliseconds.
+async fn delays(builder: InformerControllerBuilder, seconds: u64) -> Vec<u128> {
     let times = Arc::new(Mutex::new(Vec::new()));
-    let rig = Rig::new(quiet());
+    let rig = Rig::new(builder);
     let calls = Arc::clone(&times);
     rig.reconcile(move |_: Request<ConfigMap>| {
         calls.lock().push(Instant::now());
@@ -36,16 +65,12 @@ async fn the_default_policy_tries_five_times_later_and_later() {
     });
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    pass(3600).await;
-    let times: Vec<_> = (times.lock().windows(2))
-        .map(|pair| (pair[1] - pair[0]).as_millis())
-        .collect();
-    // Exactly, to the millisecond of the runtime's timer: no tick.
-    assert_eq!(times.len(), 5);
-    for (waited, said) in times.iter().zip([5_000, 10_000, 20_000, 40_000, 80_000]) {
-        assert!((said..said + 3).contains(waited), "{times:?}");
-    }
+    pass(seconds).await;
     running.stop().await.expect("it stops");
+    let times = times.lock();
+    (times.windows(2))
+        .map(|pair| (pair[1] - pair[0]).as_millis())
+        .collect()
 }
 
 /// Rows: GA-23, GA-106
@@ -144,7 +169,7 @@ async fn a_call_that_asks_for_it_is_made_again_with_its_state() {
         async move {
             Ok::<_, Refused>(match (calls, seen) {
                 (3.., _) => Outcome::done(),
-                // It says nothing new: what it found stays.
+                // The state lives until an outcome without one.
                 (2, _) => Outcome::requeue_after(secs(30)),
                 _ => Outcome::requeue_after(secs(30)).state(State::new(seen + 1)),
             })
@@ -160,7 +185,7 @@ async fn a_call_that_asks_for_it_is_made_again_with_its_state() {
     pass(600).await;
     assert_eq!(
         running.said().await,
-        "created web=1 Some(2) 0, created web=1 Some(2) 0"
+        "created web=1 Some(2) 0, created web=1 None 0"
     );
     assert_eq!(running.rig.controller.pending_retries(), 0);
     running.stop().await.expect("it stops");
@@ -215,7 +240,7 @@ async fn a_retry_has_the_newest_object_or_the_one_that_was_received() {
         });
         let running = rig.start_empty().await;
         running.apply(config("web", 1)).await;
-        running.apply(config("web", 2)).await;
+        running.apply(generation(config("web", 2), 2)).await;
         assert_eq!(running.said().await, "r created web=1, r updated web=2");
         pass(5).await;
         assert_eq!(running.said().await, retried, "{object:?}");
@@ -226,7 +251,10 @@ async fn a_retry_has_the_newest_object_or_the_one_that_was_received() {
 /// The store may know of a successor before it is told.
 #[tokio::test(start_paused = true)]
 async fn a_retry_never_has_the_object_of_a_successor() {
-    let rig = Rig::new(quiet().queue(NonZeroUsize::MIN));
+    let builder = quiet()
+        .queue(NonZeroUsize::MIN)
+        .coalescing(Coalescing::Never);
+    let rig = Rig::new(builder.retry_policy(ExponentialBackoff::GRAFANA));
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
         log.say(ask(&request));
@@ -253,7 +281,7 @@ async fn a_retry_never_has_the_object_of_a_successor() {
     pass(100).await;
     assert_eq!(
         running.said().await,
-        "deleted web=1, created web=2, created web=2"
+        "deleted web=1, created web=2, deleted web=1, created web=2"
     );
     running.stop().await.expect("it stops");
 }

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use windlass_controller::{
-    Delivery, HandlerError, InformerController, Outcome, Request, RetryObject,
+    Coalescing, HandlerError, InformerController, Outcome, Request, RetryObject,
 };
 
 use crate::support::{Refused, Rig, config};
@@ -33,13 +33,13 @@ struct Seen {
 /// One hand, in order, each once, with failures among them, whatever the threads do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
-    for delivery in [Delivery::Every, Delivery::Latest] {
+    for delivery in [Coalescing::Never, Coalescing::Always] {
         let seen: Arc<Mutex<HashMap<String, Seen>>> = Arc::default();
         let (finished, all) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
         let builder = InformerController::builder()
             .concurrency(NonZeroUsize::new(8).expect("not zero"))
             .queue(NonZeroUsize::new(64).expect("not zero"))
-            .delivery(delivery)
+            .coalescing(delivery)
             // The newest object could be ahead of the events that are still to be told.
             .retry_object(RetryObject::AsReceived)
             // At once: what fails comes between all the rest.
@@ -60,7 +60,7 @@ async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
                     seen.in_hand = true;
                     seen.calls += 1;
                     assert!(value >= seen.value, "{name} goes back in time");
-                    if delivery == Delivery::Every && request.attempt() == 0 {
+                    if delivery == Coalescing::Never && request.attempt() == 0 {
                         assert!(value <= seen.value + 1, "{name} lost an event");
                     }
                     seen.value = value;
@@ -90,7 +90,7 @@ async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
         for (name, seen) in &*seen.lock() {
             assert_eq!(seen.value, UPDATES, "{name}");
             assert!(!seen.in_hand, "{name}");
-            if delivery == Delivery::Every {
+            if delivery == Coalescing::Never {
                 assert!(seen.calls >= UPDATES, "{name}");
             }
         }

@@ -64,7 +64,7 @@ impl MakeWriter<'_> for Lines {
 #[tokio::test(start_paused = true)]
 async fn by_default_errors_are_logged_with_their_component() {
     let (lines, _guard) = Lines::listen(FmtSpan::NONE);
-    let rig = Rig::new(InformerController::builder());
+    let rig = Rig::new(InformerController::builder().retry_policy(windlass_controller::ExponentialBackoff::GRAFANA));
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
@@ -81,7 +81,8 @@ async fn by_default_errors_are_logged_with_their_component() {
         r#"role="watcher""#,
         r#"action="CREATE""#,
         "attempt=0",
-        "retry_in=Some(5s)",
+        "call failed, retrying",
+        "retry_in=5s",
         "error=the handler failed: not yet",
     ] {
         assert!(errors[0].contains(part), "no {part} in {}", errors[0]);

@@ -1,6 +1,6 @@
 //! Objects that leave the selector of their informer.
 
-use windlass_controller::{Leaving, Watcher as _};
+use windlass_controller::OnSelectorExit;
 
 use crate::support::{Rig, pass};
 
@@ -20,7 +20,9 @@ async fn what_leaves_the_selector_is_let_go_and_comes_back_as_new() {
 #[tokio::test(start_paused = true)]
 async fn what_leaves_the_selector_is_cleaned_up_if_that_is_wanted() {
     let rig = Rig::new();
-    let running = rig.watch(rig.watcher().on_leave(Leaving::CleanUp)).await;
+    let running = rig
+        .watch(rig.watcher().on_selector_exit(OnSelectorExit::CleanUp))
+        .await;
     rig.world.create("web", 1).await;
     rig.said().await;
     rig.log.fail("delete");
@@ -32,7 +34,7 @@ async fn what_leaves_the_selector_is_cleaned_up_if_that_is_wanted() {
 
     let rig = Rig::new();
     let running = rig
-        .reconcile(rig.reconciler().on_leave(Leaving::CleanUp))
+        .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::CleanUp))
         .await;
     rig.world.create("web", 1).await;
     rig.said().await;
@@ -45,7 +47,7 @@ async fn what_leaves_the_selector_is_cleaned_up_if_that_is_wanted() {
 async fn what_leaves_the_selector_stays_as_it_is_if_that_is_wanted() {
     let rig = Rig::new();
     let running = rig
-        .reconcile(rig.reconciler().on_leave(Leaving::Report))
+        .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::Report))
         .await;
     rig.world.create("web", 1).await;
     rig.said().await;
@@ -59,9 +61,13 @@ async fn what_leaves_the_selector_stays_as_it_is_if_that_is_wanted() {
 
 #[tokio::test(start_paused = true)]
 async fn what_leaves_the_selector_while_it_dies_is_cleaned_up_whatever_is_wanted() {
-    for leaving in [Leaving::Release, Leaving::CleanUp, Leaving::Report] {
+    for leaving in [
+        OnSelectorExit::Release,
+        OnSelectorExit::CleanUp,
+        OnSelectorExit::Report,
+    ] {
         let rig = Rig::new();
-        let running = rig.watch(rig.watcher().on_leave(leaving)).await;
+        let running = rig.watch(rig.watcher().on_selector_exit(leaving)).await;
         rig.world.create("web", 1).await;
         rig.said().await;
         rig.log.fail("delete");
@@ -81,16 +87,11 @@ async fn a_real_delete_is_told_to_nobody() {
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
     rig.said().await;
-    // By hand, as of an object that is nowhere.
-    let mut last = k8s_openapi::api::coordination::v1::Lease::default();
-    last.metadata.name = Some("nowhere".to_owned());
-    last.metadata.namespace = Some("shop".to_owned());
-    last.metadata.uid = Some("uid".to_owned());
-    last.metadata.finalizers = Some(vec![crate::world::OWN.to_owned()]);
-    rig.watcher()
-        .delete(last.into())
-        .await
-        .expect("nothing to do");
+    rig.world.delete("web").await;
+    // Once: the object is gone when its clean-up has succeeded.
+    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+    pass(60).await;
     assert_eq!(rig.said().await, "");
     running.stop(&rig).await;
 }

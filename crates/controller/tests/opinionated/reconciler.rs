@@ -33,9 +33,9 @@ async fn a_create_that_failed_is_made_again_and_only_then_held() {
     let rig = Rig::new();
     let running = rig.reconcile(rig.reconciler()).await;
     rig.log.fail("created");
-    rig.log.fail("created");
     rig.world.create("web", 1).await;
-    assert_eq!(rig.said().await, "web [wip], created web=1, created web=1");
+    // Defect 7: the event of the guard is no reason to call at once.
+    assert_eq!(rig.said().await, "web [wip], created web=1");
     // Whatever comes next: it was never created.
     rig.world.update("web", 2).await;
     assert_eq!(rig.said().await, "created web=2, web [own]");
@@ -49,7 +49,6 @@ async fn what_was_created_in_an_earlier_life_is_resynced() {
     let running = rig.reconcile(rig.reconciler()).await;
     rig.world.create("web", 1).await;
     rig.said().await;
-    rig.log.fail("created");
     rig.log.fail("created");
     rig.world.create("api", 1).await;
     rig.said().await;
@@ -200,18 +199,14 @@ async fn a_call_that_asks_for_another_passes_through() {
         added.expect("added");
         let running = rig.start(controller, None).await;
         rig.world.create("web", 1).await;
-        // The event of the finalizer has dropped the call that was asked for, if the policy
-        // says so; so it is passed on.
-        assert_eq!(
-            rig.said().await,
-            "web [wip], created web=1 None, web [own], updated web=1 None"
-        );
-        pass(61).await;
-        // Once, whatever the policy: what has been called since is not called for what was
-        // asked before.
-        assert_eq!(rig.said().await, "updated web=1 Some(1)", "never: {never}");
+        // Defect 7: the event of the finalizer touches neither the requeue nor its state.
+        assert_eq!(rig.said().await, "web [wip], created web=1 None, web [own]");
+        pass(58).await;
+        assert_eq!(rig.said().await, "");
+        pass(2).await;
+        assert_eq!(rig.said().await, "created web=1 Some(1)", "never: {never}");
         pass(60).await;
-        assert_eq!(rig.said().await, "updated web=1 Some(2)");
+        assert_eq!(rig.said().await, "created web=1 Some(2)");
         running.stop(&rig).await;
     }
 }
@@ -313,12 +308,10 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
     rig.world.plan(Fault::Fails(1)).await;
     let running = rig.start(controller, None).await;
     assert_eq!(rig.said().await, "created None");
-    pass(11).await;
-    assert_eq!(rig.said().await, "");
-    pass(10).await;
-    assert_eq!(rig.said().await, "web [own], updated None");
+    pass(6).await;
+    assert_eq!(rig.said().await, "web [own]");
     pass(120).await;
-    assert_eq!(rig.said().await, "updated Some(\"mine\")");
+    assert_eq!(rig.said().await, "created Some(\"mine\")");
     running.stop(&rig).await;
 }
 
@@ -374,7 +367,9 @@ async fn an_update_that_failed_is_not_forgotten_for_an_echo() {
     rig.world.create("web", 1).await;
     assert_eq!(
         rig.said().await,
-        "web [wip], created web=1, web [own], updated web=2, updated web=2"
+        "web [wip], created web=1, web [own], updated web=2"
     );
+    pass(6).await;
+    assert_eq!(rig.said().await, "updated web=2");
     running.stop(&rig).await;
 }

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Action, FinalizerName, Finalizers, InformerController, InformerControllerBuilder,
-    OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request, RunError,
-    SimpleWatcher, Watcher,
+    Action, ExponentialBackoff, FinalizerName, Finalizers, InformerController,
+    InformerControllerBuilder, OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler,
+    Request, RunError, SimpleWatcher, Watcher,
 };
 use windlass_informer::{Informer, Scripted};
 
@@ -190,7 +190,9 @@ impl Running {
 
 /// A controller that reports nothing.
 pub(crate) fn builder() -> InformerControllerBuilder {
-    InformerController::builder().on_error(|_| {})
+    InformerController::builder()
+        .retry_policy(ExponentialBackoff::GRAFANA)
+        .on_error(|_| {})
 }
 
 /// An object as `name=value`.

@@ -1,22 +1,25 @@
-//! What an informer is made of.
+//! The settings of an informer.
 
 use std::{fmt, hash::Hash, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
-use super::{Informer, InformerId, Shared, run::ErasedSource};
+use super::{
+    Informer, InformerId, Shared,
+    run::{ErasedSource, Ingest},
+    seat::Seat,
+};
 use crate::{
     Index, Problem, Source, Store, Stored,
-    health::Pulse,
+    health::InformerStatus,
     metrics::Instruments,
     problem::{ErrorHandler, log},
-    store::{Indexed, Table},
-    subscription::Subscribers,
+    store::{Indexed, Table, Writer},
+    subscription::NewSubscribers,
 };
 
-/// An informer in the making.
-#[must_use = "nothing is made before `build`"]
+/// Builds an [`Informer`].
+#[must_use = "`build` makes the informer"]
 pub struct InformerBuilder<K: Stored> {
     resource: Arc<str>,
     source: Box<dyn ErasedSource<K>>,
@@ -25,7 +28,7 @@ pub struct InformerBuilder<K: Stored> {
 }
 
 pub(super) struct Settings {
-    /// Off by default: whatever changes is told, and what does not change needs no telling.
+    /// Off by default: every change is delivered anyway.
     pub(super) resync: Option<Duration>,
     pub(super) buffer: NonZeroUsize,
     pub(super) on_error: ErrorHandler,
@@ -59,21 +62,28 @@ impl<K: Stored> InformerBuilder<K> {
         self
     }
 
-    /// Tells each object again once in `period`, spread over it, as
-    /// [`Resynced`](crate::Event::Resynced), decoded for that if it is not. The default is never.
+    /// Delivers each object again once in each `period`, as
+    /// [`Resynced`](crate::Event::Resynced), decoded for that if it is not. The default is never;
+    /// a period of zero is never too.
+    ///
+    /// The objects are spread over the period by a hash of their keys. An object is resynced for
+    /// the first time at most one period and a 64th of it after it was added, or after the first
+    /// list was complete if that is later; resyncs are late while a subscription is full. A
+    /// period below 1 ms is taken as 1 ms.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = (!period.is_zero()).then_some(period);
         self
     }
 
-    /// How many events may wait for each subscriber before the watch waits too. The default
-    /// is 256.
+    /// How many events may wait in each subscription before the watch waits. The default is
+    /// 256.
     pub fn buffer(mut self, events: NonZeroUsize) -> Self {
         self.settings.buffer = events;
         self
     }
 
-    /// Calls `handler` with whatever goes wrong, instead of logging it.
+    /// Calls `handler` with each problem, instead of logging it. If `handler` panics, the panic
+    /// and the problem are logged, and the informer goes on.
     pub fn on_error(mut self, handler: impl Fn(&Problem<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Arc::new(handler);
         self
@@ -82,16 +92,21 @@ impl<K: Stored> InformerBuilder<K> {
     /// Makes the informer.
     #[must_use]
     pub fn build(self) -> Informer<K> {
+        let store = Store::new(self.indexes);
         Informer {
             shared: Arc::new(Shared {
                 id: InformerId::next(),
                 resource: self.resource,
-                store: Store::new(self.indexes),
-                subscribers: Subscribers::new(),
-                pulse: watch::Sender::new(Pulse::new()),
+                new_subscribers: NewSubscribers::new(),
+                status: watch::Sender::new(InformerStatus::new()),
                 instruments: Instruments::new(),
                 settings: self.settings,
-                source: Mutex::new(Some(self.source)),
+                seat: Seat::new(),
+                ingest: Mutex::new(Ingest {
+                    source: self.source,
+                    writer: Writer::new(store.clone()),
+                }),
+                store,
             }),
         }
     }

@@ -1,11 +1,6 @@
-//! The life of an informer: from the source into the store, and on to the subscribers.
+//! A running informer: from the source into the store, and on to the subscriptions.
 
-use std::{
-    future::Future,
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use tokio::{
@@ -13,387 +8,381 @@ use tokio::{
     task::yield_now,
     time::{Instant, sleep_until},
 };
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::{InformerError, Shared, resync::Round};
+use super::{InformerError, Shared, resync::ResyncSchedule};
 use crate::{
     Event, Named as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
-    health::HealthState,
+    health::{HealthState, InformerStatus},
+    panics, problem,
     source::{Change, Changes},
     store::{Changed, Writer},
-    subscription::Told,
+    subscription::{Publisher, Told},
     trace,
 };
 
-/// A [`Source`] of whatever type.
+/// A [`Source`] of any type.
 pub(super) trait ErasedSource<K: Stored>: Send {
-    fn run(
-        self: Box<Self>,
-        changes: Changes<K>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send>>
-    where
-        K: 'static;
+    fn run(&mut self, changes: Changes<K>) -> SourceRun<'_>;
+}
+
+type SourceRun<'s> = Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send + 's>>;
+
+/// The source, and the writer of what it sends: for one run at a time, and kept from run to run.
+pub(super) struct Ingest<K: Stored> {
+    pub(super) source: Box<dyn ErasedSource<K>>,
+
+    /// Kept, because it numbers the lists that the objects of the store were seen in.
+    pub(super) writer: Writer<K>,
 }
 
 /// How many changes the source may be ahead. Decoding and storing take turns on one task, so
 /// this only saves turns.
 const AHEAD: usize = 4;
 
-/// How many bytes of objects are told before those who are told have a turn. They would have it
-/// anyway; but an object that is used and dropped soon after it was decoded is still in all
-/// caches, and leaves the next one the room that it had.
-const RUN: usize = 32 * 1024;
+/// How many bytes of objects are delivered before the subscribers have a turn. They would have
+/// it anyway; but an object that is used and dropped soon after it was decoded is still in all
+/// caches, and leaves its memory to the next one.
+const TURN_BYTES: usize = 32 * 1024;
 
-/// How long it takes for what nobody reads not to be held decoded any more, and how soon
-/// something must be read again to be.
-const WHILE: Duration = Duration::from_secs(300);
+/// How long an object that is not read stays decoded, and how soon it must be read again to
+/// stay decoded longer.
+const DECODED_TTL: Duration = Duration::from_secs(300);
 
-struct Run<'i, K: Stored> {
-    shared: &'i Shared<K>,
-    writer: Writer<K>,
-    stop: CancellationToken,
+struct Run<'r, K: Stored> {
+    shared: &'r Shared<K>,
+    writer: &'r mut Writer<K>,
+    publisher: Publisher<K>,
+
+    /// Whether the store is that of an earlier run, and no list of this one is complete. No
+    /// subscription is served from such a store.
+    is_stale: bool,
+
+    /// Whether a list has begun that is not complete.
+    is_listing: bool,
+
+    /// When each object is resynced, and since when; none before the first list is complete, or
+    /// if objects are not resynced.
+    resync: Option<(Instant, ResyncSchedule)>,
 
     /// When the store was swept.
     swept: Instant,
 
-    /// How many bytes of objects were told since others had a turn.
-    told: usize,
+    /// How many bytes of objects were delivered since the subscribers had a turn.
+    delivered_bytes: usize,
 }
 
-/// The informer is to stop.
-struct Stop;
-
-pub(super) async fn run<K: Stored>(
-    shared: &Shared<K>,
-    source: Box<dyn ErasedSource<K>>,
-    stop: CancellationToken,
-) -> Result<(), InformerError> {
-    /// Whoever waits must learn of the end, however it comes.
-    struct Ended<'i, K: Stored>(&'i Shared<K>);
-
-    impl<K: Stored> Drop for Ended<'_, K> {
-        fn drop(&mut self) {
-            self.0.subscribers.close();
-            self.0
-                .pulse
-                .send_modify(|pulse| pulse.state = HealthState::Stopped);
-        }
-    }
-
-    let ended = Ended(shared);
+/// Runs the informer until it fails; dropping the future stops it.
+pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
+    // The run before this one may not have been dropped yet.
+    let mut ingest = shared.ingest.lock().await;
+    let Ingest { source, writer } = &mut *ingest;
     let run = Run {
-        shared,
-        writer: Writer::new(shared.store.clone()),
-        stop,
+        shared: &shared,
+        writer,
+        publisher: Publisher::new(Arc::clone(shared.new_subscribers.requested())),
+        is_stale: !shared.store.is_empty(),
+        is_listing: false,
+        resync: None,
         swept: Instant::now(),
-        told: 0,
+        delivered_bytes: 0,
     };
     let span = trace::informer(&shared.resource);
-    let outcome = run.follow(source).instrument(span).await;
-    drop(ended);
-    outcome.map_err(|source| InformerError::Source {
-        resource: Arc::clone(&shared.resource),
-        source,
-    })
+    let run = run.follow(&mut **source).instrument(span);
+    let resource = Arc::clone(&shared.resource);
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(source) => InformerError::Source {
+            resource,
+            source: Arc::new(source),
+        },
+        Err(panic) => InformerError::Panicked {
+            resource,
+            message: panics::message(panic).into(),
+        },
+    }
 }
 
 // === impl Run ===
 
 impl<K: Stored> Run<'_, K> {
-    async fn follow(mut self, source: Box<dyn ErasedSource<K>>) -> Result<(), WatchError> {
-        self.shared
-            .pulse
-            .send_modify(|pulse| pulse.state = HealthState::Listing);
+    async fn follow(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
+        let shared = self.shared;
+        shared.status.send_modify(InformerStatus::start);
         let (sender, mut changes) = mpsc::channel(AHEAD);
-        let mut source = source.run(Changes::new(
-            sender,
-            self.shared.store.clone(),
-            self.shared.subscribers.heard().clone(),
-        ));
+        let count = shared.new_subscribers.count().clone();
+        let mut source = source.run(Changes::new(sender, shared.store.clone(), count));
         let mut source_ended = false;
-        let mut round = None;
-        let stop = self.stop.clone();
-        // Once, and not for each change: to begin to wait takes a lock.
-        let mut stopped = pin!(stop.cancelled());
         loop {
-            let next_resync = round.as_ref().map(Round::next);
-            let outcome = tokio::select! {
+            let resync_due = self.resync_due();
+            tokio::select! {
                 biased;
-                () = &mut stopped => return Ok(()),
-                () = self.shared.subscribers.arrival() => self.welcome().await,
+                () = shared.new_subscribers.added(), if !self.is_stale => {
+                    self.replay_to_new().await;
+                }
                 Some(change) = changes.recv() => {
-                    let outcome = self.changes(change, &mut changes).await;
-                    if round.is_none() && self.shared.pulse.borrow().synced {
-                        round = self.begin_round();
+                    self.changes(change, &mut changes).await;
+                    // Requests and resyncs take turns with changes.
+                    if self.publisher.requested().now_or_never().is_some() {
+                        self.deliver_requested().await;
                     }
-                    // What is asked for takes turns with what changes.
-                    let asked = self.shared.subscribers.recalled().now_or_never();
-                    match (outcome, asked) {
-                        (Ok(()), Some(())) => self.recall().await,
-                        (outcome, _) => outcome,
+                    if self.resync_due().is_some_and(|due| due <= Instant::now()) {
+                        self.resync().await;
                     }
                 }
-                () = until(next_resync) => self.resync(&mut round).await,
+                () = until(resync_due) => self.resync().await,
                 end = &mut source, if !source_ended => {
                     source_ended = true;
-                    // What it told before it ended is still to be taken.
-                    end.map(|()| Ok(()))?
+                    // What it sent before it ended is still in the channel.
+                    if let Err(error) = end {
+                        return error;
+                    }
                 }
                 // Behind the source, which brings the changes that it takes turns with.
-                () = self.shared.subscribers.recalled() => self.recall().await,
-            };
-            if let Err(Stop) = outcome {
-                return Ok(());
+                () = self.publisher.requested() => self.deliver_requested().await,
             }
         }
     }
 
     /// Takes `first` and what came with it: no more than [`AHEAD`], because the source waits
     /// meanwhile.
-    async fn changes(
-        &mut self,
-        first: Change<K>,
-        others: &mut mpsc::Receiver<Change<K>>,
-    ) -> Result<(), Stop> {
+    async fn changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
         let mut next = Some(first);
         while let Some(change) = next {
-            self.change(change).await?;
+            self.change(change).await;
             next = others.try_recv().ok();
         }
-        if self.told >= RUN {
-            self.told = 0;
+        if self.delivered_bytes >= TURN_BYTES {
+            self.delivered_bytes = 0;
             yield_now().await;
         }
-        Ok(())
     }
 
-    async fn change(&mut self, change: Change<K>) -> Result<(), Stop> {
-        let shared = self.shared;
+    async fn change(&mut self, change: Change<K>) {
+        let Shared {
+            status,
+            instruments,
+            resource,
+            ..
+        } = self.shared;
         match change {
             Change::ListStarted => {
                 self.writer.begin();
-                shared.pulse.send_modify(|pulse| {
-                    pulse.state = HealthState::Listing;
-                    pulse.undecodable.clear();
+                self.is_listing = true;
+                status.send_modify(|status| {
+                    status.state = HealthState::Listing;
+                    status.undecodable.clear();
                 });
-                Ok(())
             }
             Change::ListEnded { resource_version } => self.listed(resource_version).await,
             Change::Applied(fresh) => {
                 let object = &fresh.kept;
-                shared.pulse.send_if_modified(|pulse| {
-                    pulse.moved(object.resource_version());
-                    // A key costs allocations, and hardly ever is anything aside.
-                    !pulse.undecodable.is_empty() && pulse.undecodable.remove(&object.key())
+                let was_undecodable = status.send_if_modified(|status| {
+                    status.moved(object.resource_version());
+                    // A key costs allocations, and hardly ever is one undecodable.
+                    !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
                 });
-                let told = self.writer.apply(fresh);
-                self.tell_all(told).await
+                let changed = self.writer.apply(fresh);
+                // An object that did not decode may have been in a list.
+                self.publish_all(changed, self.is_listing || was_undecodable)
+                    .await;
             }
             Change::Unchanged(object) => {
-                let told = self.writer.keep(&object);
-                self.tell_all(told).await
+                let changed = self.writer.keep(&object);
+                self.publish_all(changed, self.is_listing).await;
             }
             Change::Deleted { identity, last } => {
-                shared.pulse.send_if_modified(|pulse| {
-                    pulse.moved(identity.resource_version.as_deref());
-                    pulse.undecodable.remove(&identity.key)
+                status.send_if_modified(|status| {
+                    status.moved(identity.resource_version.as_deref());
+                    status.undecodable.remove(&identity.key)
                 });
-                let told = self.writer.delete(&identity, last);
-                self.tell_all(told).await
+                let changed = self.writer.delete(&identity, last);
+                self.publish_all(changed, self.is_listing).await;
             }
             Change::Undecodable { identity, error } => {
-                shared
-                    .pulse
-                    .send_modify(|pulse| _ = pulse.undecodable.insert(identity.key.clone()));
-                shared.instruments.undecodable();
+                status.send_modify(|status| _ = status.undecodable.insert(identity.key.clone()));
+                instruments.undecodable();
                 self.report(&Problem::Object {
-                    resource: &shared.resource,
+                    resource,
                     key: &identity.key,
                     error: &error,
                 });
-                let told = self.writer.keep(&identity);
-                self.tell_all(told).await
+                let changed = self.writer.keep(&identity);
+                self.publish_all(changed, self.is_listing).await;
             }
             Change::Progress { resource_version } => {
                 self.sweep();
-                shared.pulse.send_if_modified(|pulse| {
-                    pulse.moved(Some(&resource_version));
+                status.send_if_modified(|status| {
+                    status.moved(Some(&resource_version));
                     false
                 });
-                Ok(())
             }
             Change::Connected => {
-                shared
-                    .pulse
-                    .send_modify(|pulse| pulse.state = HealthState::Watching);
-                Ok(())
+                status.send_modify(|status| status.state = HealthState::Watching);
             }
             Change::Ended => {
                 self.sweep();
-                shared.instruments.restarted("ended");
-                Ok(())
+                instruments.restarted("ended");
             }
             Change::Interrupted { error, retry_in } => {
                 self.sweep();
-                shared.instruments.restarted(error.reason());
+                instruments.restarted(error.reason());
                 self.report(&Problem::Watch {
-                    resource: &shared.resource,
+                    resource,
                     error: &error,
                     retry_in,
                 });
-                shared.pulse.send_modify(|pulse| {
-                    pulse.state = HealthState::Down {
+                status.send_modify(|status| {
+                    status.state = HealthState::Down {
                         error: Arc::new(error),
                     };
                 });
-                Ok(())
             }
         }
     }
 
-    /// A picture is whole: whatever it did not show is gone.
-    async fn listed(&mut self, resource_version: Option<String>) -> Result<(), Stop> {
+    /// A list is complete: the objects that were not in it are gone.
+    async fn listed(&mut self, resource_version: Option<String>) {
+        let shared = self.shared;
         for key in self.writer.unmarked() {
-            let told = self.writer.sweep(&key);
-            self.tell_all(told).await?;
+            let changed = self.writer.sweep(&key);
+            self.publish_all(changed, true).await;
         }
-        let first = !self.shared.pulse.borrow().synced;
-        self.shared.pulse.send_modify(|pulse| {
-            pulse.synced = true;
-            pulse.state = HealthState::Watching;
+        self.is_listing = false;
+        let is_first = !shared.status.borrow().synced;
+        shared.status.send_modify(|status| {
+            status.synced = true;
+            status.state = HealthState::Watching;
             if let Some(version) = resource_version {
-                pulse.resource_version = Some(version);
+                status.resource_version = Some(version);
             }
         });
-        self.shared.instruments.listed();
-        if first {
-            self.tell(Told::synced()).await?;
+        shared.instruments.listed();
+        if !is_first {
+            return;
         }
-        Ok(())
+        let period = shared.settings.resync;
+        self.resync = period.map(|period| (Instant::now(), ResyncSchedule::new(period)));
+        if self.is_stale {
+            self.is_stale = false;
+            self.replay_to_new().await;
+        } else {
+            self.publisher.publish(Told::synced()).await;
+        }
     }
 
-    /// Tells new subscribers what is there already.
-    async fn welcome(&mut self) -> Result<(), Stop> {
-        let stop = self.stop.clone();
-        // Once, and not for each run: to begin to wait takes a lock.
-        let mut stopped = pin!(stop.cancelled());
-        while let Some(mut subscriber) = self.shared.subscribers.next_arrival() {
-            let synced = self.shared.pulse.borrow().synced;
-            // With the names that the store has, which are nobody else's to keep.
-            let there = self.shared.store.entries().into_iter();
+    /// Delivers the objects of the store to new subscribers, and every event from then on.
+    async fn replay_to_new(&mut self) {
+        let Shared {
+            store,
+            status,
+            resource,
+            new_subscribers,
+            ..
+        } = self.shared;
+        for mut subscriber in new_subscribers.take_all() {
+            let synced = status.borrow().synced;
+            // With the keys of the store, which are shared with it.
+            let there = store.entries().into_iter();
             let there = there.filter_map(|(key, kept)| {
                 let (object, kept) = kept.open()?;
                 let event = Event::Added(object);
-                let span = trace::event(&self.shared.resource, &event);
-                Some(Told::about(key, event, kept, span))
+                let span = trace::event(resource, &event);
+                Some(Told::about(key, event, kept, span).from_list(true))
             });
             let mut all = there.chain(synced.then(Told::synced));
-            let mut run = Vec::new();
+            let mut batch = Vec::new();
             loop {
-                run.extend(all.by_ref().take(subscriber.run()));
-                if run.is_empty() {
+                batch.extend(all.by_ref().take(subscriber.batch_size()));
+                if batch.is_empty() {
                     break;
                 }
-                tokio::select! {
-                    biased;
-                    () = &mut stopped => return Err(Stop),
-                    () = subscriber.tell_run(&mut run) => {}
-                }
+                subscriber.deliver_batch(&mut batch).await;
             }
-            self.shared.subscribers.admit(subscriber);
+            self.publisher.admit(subscriber);
         }
-        Ok(())
     }
 
-    async fn tell_all(&mut self, told: Changed<K>) -> Result<(), Stop> {
-        for news in told {
-            self.shared.instruments.changed(&news.what);
-            // Whoever comes later is told what is there.
-            if !self.shared.subscribers.heard().by_any() {
+    async fn publish_all(&mut self, changed: Changed<K>, from_list: bool) {
+        let shared = self.shared;
+        for news in changed {
+            shared.instruments.changed(&news.what);
+            // A later subscriber receives a replay of the store.
+            if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
-            self.told += news.object.bytes;
+            self.delivered_bytes += news.object.bytes;
             if let Some((key, event, kept)) = news.told() {
-                let span = trace::event(&self.shared.resource, &event);
-                self.tell(Told::about(key, event, kept, span)).await?;
+                let span = trace::event(&shared.resource, &event);
+                let told = Told::about(key, event, kept, span).from_list(from_list);
+                self.publish(told).await;
             }
         }
-        Ok(())
     }
 
-    async fn tell(&mut self, told: Told<K>) -> Result<(), Stop> {
+    async fn publish(&mut self, told: Told<K>) {
         let span = told.span.clone();
-        let mut tell = pin!(self.shared.subscribers.tell(told).instrument(span));
-        if tell.as_mut().now_or_never().is_some() {
-            // There was room, as there mostly is.
-            return Ok(());
-        }
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => Err(Stop),
-            () = tell => Ok(()),
-        }
+        self.publisher.publish(told).instrument(span).await;
     }
 
-    /// Tells those who asked of one object each, as it is. Here, between two changes, everything
-    /// that is in the store has been told.
-    async fn recall(&mut self) -> Result<(), Stop> {
+    /// Delivers one object to each subscriber that asked for objects. Here, between two changes,
+    /// everything that is in the store has been delivered.
+    async fn deliver_requested(&mut self) {
+        let Shared {
+            store, resource, ..
+        } = self.shared;
+        let current = |key: &ObjectKey| Some(current(resource, store, key)?.recalled());
+        self.publisher.deliver_requested(current).await;
+    }
+
+    /// When the next resync is due, or the next keys are to be read for it.
+    fn resync_due(&self) -> Option<Instant> {
+        let (began, schedule) = self.resync.as_ref()?;
+        began.checked_add(schedule.due()?)
+    }
+
+    /// Resyncs one object, or reads the keys of the next ones.
+    async fn resync(&mut self) {
         let shared = self.shared;
-        let again = |key: &ObjectKey| Some(again(&shared.resource, &shared.store, key)?.again());
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => Err(Stop),
-            () = shared.subscribers.recall(again) => Ok(()),
+        let Some((began, schedule)) = &mut self.resync else {
+            return;
+        };
+        let Some(key) = schedule.take() else {
+            schedule.begin(began.elapsed(), |wanted| shared.store.keys_where(wanted));
+            return;
+        };
+        if let Some(told) = current(&shared.resource, &shared.store, &key) {
+            shared.instruments.resynced();
+            self.publish(told).await;
         }
     }
 
-    fn begin_round(&self) -> Option<Round<Instant>> {
-        let period = self.shared.settings.resync?;
-        Some(Round::new(self.shared.store.keys(), period, Instant::now()))
-    }
-
-    async fn resync(&mut self, round: &mut Option<Round<Instant>>) -> Result<(), Stop> {
-        match round.as_mut().and_then(Round::take) {
-            None => *round = self.begin_round(),
-            Some(key) => {
-                if let Some(told) = again(&self.shared.resource, &self.shared.store, &key) {
-                    self.shared.instruments.resynced();
-                    self.tell(told).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Sweeps the store, if it is time. Asked when a watch says that it lives, which is once a
-    /// minute, or that it does not: nothing ticks for this.
+    /// Sweeps the store, if it is time. Called when a watch shows that it is alive, which is once
+    /// a minute, or that it is not: no timer is needed for this.
     fn sweep(&mut self) {
-        if self.swept.elapsed() >= WHILE {
+        if self.swept.elapsed() >= DECODED_TTL {
             self.swept = Instant::now();
             self.shared.store.sweep();
         }
     }
 
     fn report(&self, problem: &Problem<'_>) {
-        (self.shared.settings.on_error)(problem);
+        let handler = &self.shared.settings.on_error;
+        if let Err(message) = panics::catch(|| handler(problem)) {
+            let resource = &self.shared.resource;
+            tracing::error!(%resource, panic = %message, "error handler panicked, logging the problem instead");
+            problem::log(problem);
+        }
     }
 }
 
 impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
-    fn run(
-        self: Box<Self>,
-        changes: Changes<K>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send>>
-    where
-        K: 'static,
-    {
-        Box::pin(Source::run(*self, changes))
+    fn run(&mut self, changes: Changes<K>) -> SourceRun<'_> {
+        Box::pin(Source::run(self, changes))
     }
 }
 
-/// The object of `key` as it is, told again, if it is there.
-fn again<K: Stored>(resource: &str, store: &Store<K>, key: &ObjectKey) -> Option<Told<K>> {
+/// The object of `key` as the store has it, as a resync.
+fn current<K: Stored>(resource: &str, store: &Store<K>, key: &ObjectKey) -> Option<Told<K>> {
     let (object, kept) = store.kept(key)?.open()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);

@@ -23,13 +23,13 @@ use crate::{
 };
 
 /// A [`ListWatch`] that runs.
-pub(super) struct Follow<K: Resource, O> {
-    requests: Requests<K>,
+pub(super) struct Follow<'s, K: Resource, O> {
+    requests: &'s mut Requests<K>,
     decoder: Arc<Decoder<K>>,
     workers: Workers<K, O>,
     session: Session,
     aside: Aside<Instant>,
-    rng: StdRng,
+    rng: &'s mut StdRng,
     changes: Changes<O>,
 
     /// Whether a picture is being taken that may show what the store has already. Only then
@@ -69,7 +69,7 @@ impl Break {
 
 // === impl Follow ===
 
-impl<K, O> Follow<K, O>
+impl<'s, K, O> Follow<'s, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,
@@ -78,7 +78,7 @@ where
     /// one API server that came back spread over the others again.
     const LASTS: std::ops::Range<u64> = 300..600;
 
-    pub(super) fn new(source: ListWatch<K, O>, changes: Changes<O>) -> Self {
+    pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
             requests,
             backoff,
@@ -91,8 +91,10 @@ where
         } = source;
         Self {
             workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
-            decoder: Arc::new(Decoder::new(requests.types(), trim).keeping_decoded(decoded)),
-            session: Session::new(Arc::clone(&requests.resource), backoff, streamed_lists),
+            decoder: Arc::new(
+                Decoder::new(requests.types(), trim.clone()).keeping_decoded(*decoded),
+            ),
+            session: Session::new(Arc::clone(&requests.resource), *backoff, *streamed_lists),
             requests,
             aside: Aside::new(),
             rng,
@@ -132,11 +134,11 @@ where
             Ok(()) if opened.is_none() => Duration::ZERO,
             Ok(()) => {
                 self.changes.send(Change::Ended).await?;
-                self.session.ended(stood, &mut self.rng)
+                self.session.ended(stood, self.rng)
             }
             Err(Break::Watch(error)) if !self.session.is_final(&error) => {
                 self.workers.drop_all();
-                let retry_in = self.session.broke(&error, stood, &mut self.rng);
+                let retry_in = self.session.broke(&error, stood, self.rng);
                 self.changes
                     .send(Change::Interrupted { error, retry_in })
                     .await?;
@@ -270,11 +272,7 @@ pub(super) fn read<K, O: Form<K>>(
     heard: &Heard,
 ) -> Result<Fresh<O>, DecodeError> {
     let fresh = O::read(decoder, raw)?;
-    Ok(if heard.by_any() {
-        fresh
-    } else {
-        fresh.unheard()
-    })
+    Ok(if heard.any() { fresh } else { fresh.unheard() })
 }
 
 /// Waits until `due`, or for ever.

@@ -353,35 +353,39 @@ where
         self.requests.resource.to_string()
     }
 
-    async fn run(self, changes: Changes<O>) -> Result<(), WatchError> {
+    async fn run(&mut self, changes: Changes<O>) -> Result<(), WatchError> {
         Follow::new(self, changes).run().await
     }
 }
 
+/// An [`Api`] with the defaults of [`ListWatch`]. `K` is `Clone` because an `Api` asks for that
+/// to be cloned, for each start of the informer; `ListWatch::new(api)` does not.
 impl<K> Source<K> for Api<K>
 where
-    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Default,
 {
     fn resource(&self) -> String {
         resource_name::<K>(&K::DynamicType::default())
     }
 
-    async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
-        ListWatch::<K>::new(self).run(changes).await
+    async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
+        ListWatch::<K>::new(self.clone()).run(changes).await
     }
 }
 
+/// The same, for a kind whose type is known at run time.
 impl<K> Source<K> for (Api<K>, K::DynamicType)
 where
-    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
+    K::DynamicType: Clone,
 {
     fn resource(&self) -> String {
         resource_name::<K>(&self.1)
     }
 
-    async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
-        ListWatch::<K>::new(self).run(changes).await
+    async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
+        ListWatch::<K>::new(self.clone()).run(changes).await
     }
 }
 

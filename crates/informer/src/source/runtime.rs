@@ -1,4 +1,4 @@
-//! A stream of kube's own watcher as a source.
+//! Streams of kube's own watcher as a source.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
@@ -14,43 +14,70 @@ use crate::{
     watch::{Answer, Verb},
 };
 
-/// A stream of `kube::runtime::watcher` events as a source, for whoever has one already.
+/// Streams of `kube::runtime::watcher` events as a source.
 ///
-/// *Not promised:* what kube's watcher does not see is not seen here either. It skips an
-/// object that does not decode, and a list with one such object fails whole; our own
-/// [`ListWatch`](crate::ListWatch) does neither. Deletes found by a relist are made good
-/// here as everywhere, because the store is what finds them.
-pub struct WatcherStream<S> {
+/// *Not promised:* events that kube's watcher does not yield. It skips an object that does not
+/// decode, and a list with one such object fails as a whole; our own
+/// [`ListWatch`](crate::ListWatch) does neither. Deletes that only a relist shows are reported,
+/// because the store finds them. After an error in a watch the informer is shown as down until
+/// the next event, because the stream does not say when it is connected again.
+///
+/// # Example
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::{Api, Client, runtime::watcher};
+/// use windlass_informer::{Informer, WatcherStream};
+///
+/// # fn pods(client: Client) {
+/// let api = Api::<Pod>::all(client);
+/// let source = WatcherStream::new("pods", move || watcher(api.clone(), watcher::Config::default()));
+/// let pods: Informer<Pod> = Informer::new(source);
+/// # }
+/// ```
+pub struct WatcherStream<F> {
     resource: String,
-    stream: S,
+    open: F,
 }
 
 // === impl WatcherStream ===
 
-impl<S> WatcherStream<S> {
-    /// Takes the events of `stream`; `resource` names their kind for people, as
-    /// `plural.group`.
-    pub fn new(resource: impl Into<String>, stream: S) -> Self {
+impl<F> WatcherStream<F> {
+    /// Takes the events of the stream that `open` returns; `resource` is the name of their kind,
+    /// as `plural.group`.
+    ///
+    /// `open` is called each time the informer starts, and returns a stream that begins with a
+    /// list, as each new stream of kube's watcher does.
+    pub fn new(resource: impl Into<String>, open: F) -> Self {
         Self {
             resource: resource.into(),
-            stream,
+            open,
         }
     }
 }
 
-impl<K, S> Source<K> for WatcherStream<S>
+impl<K, S, F> Source<K> for WatcherStream<F>
 where
     K: Resource + Send + Sync + 'static,
     S: Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
+    F: FnMut() -> S + Send + 'static,
 {
     fn resource(&self) -> String {
         self.resource.clone()
     }
 
-    async fn run(self, changes: Changes<K>) -> Result<(), WatchError> {
+    async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
         let resource = Arc::from(self.resource.as_str());
-        let mut stream = pin!(self.stream);
+        let mut stream = pin!((self.open)());
+        let mut is_down = false;
         while let Some(event) = stream.next().await {
+            let is_connected = matches!(event, Ok(Event::Apply(_) | Event::Delete(_)));
+            if std::mem::replace(&mut is_down, event.is_err())
+                && is_connected
+                && changes.send(Change::Connected).await.is_err()
+            {
+                break;
+            }
             let change = match event {
                 Ok(Event::Init) => Change::ListStarted,
                 Ok(Event::InitApply(object) | Event::Apply(object)) => {
@@ -69,7 +96,7 @@ where
                 },
                 Err(error) => Change::Interrupted {
                     error: WatchError::answered(&resource, Verb::Watch, answer(&error)),
-                    // The stream itself knows, and does not say.
+                    // The stream knows when it retries, and does not say.
                     retry_in: Duration::ZERO,
                 },
             };
@@ -100,7 +127,7 @@ fn answer(error: &watcher::Error) -> Answer {
     }
 }
 
-impl<S> fmt::Debug for WatcherStream<S> {
+impl<F> fmt::Debug for WatcherStream<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatcherStream")
             .field("resource", &self.resource)

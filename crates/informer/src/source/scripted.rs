@@ -1,4 +1,4 @@
-//! A source that tells what a test says.
+//! A source whose changes a test writes.
 
 use std::{fmt, time::Duration};
 
@@ -7,7 +7,10 @@ use tokio::sync::mpsc;
 use super::{Change, Changes, Source, Stopped};
 use crate::{Identity, ObjectKey, Stored, Uid, WatchError};
 
-/// A source that tells what its [`Script`] says: for tests of handlers, without a server.
+/// A source that sends the changes of its [`Script`]: for tests of handlers, without a server.
+///
+/// When the informer is stopped and run again, the script continues. What it sends then is
+/// dropped until its next list begins, because each run begins with a list ([`Source`]).
 ///
 /// # Example
 ///
@@ -41,9 +44,12 @@ use crate::{Identity, ObjectKey, Stored, Uid, WatchError};
 /// ```
 pub struct Scripted<K> {
     script: mpsc::Receiver<Change<K>>,
+
+    /// Whether it ran before, so that half a list may be left in the script.
+    has_run: bool,
 }
 
-/// What a [`Scripted`] source tells.
+/// Writes the changes of a [`Scripted`] source.
 ///
 /// Each call waits while the informer is behind. Dropping the script ends the source, and
 /// the informer goes on with what it has.
@@ -58,7 +64,8 @@ impl<K: Stored> Scripted<K> {
     #[must_use]
     pub fn new() -> (Script<K>, Self) {
         let (changes, script) = mpsc::channel(1);
-        (Script { changes }, Self { script })
+        let has_run = false;
+        (Script { changes }, Self { script, has_run })
     }
 }
 
@@ -70,8 +77,16 @@ where
         "scripted".to_owned()
     }
 
-    async fn run(mut self, changes: Changes<K>) -> Result<(), WatchError> {
+    async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
+        let mut is_stale = std::mem::replace(&mut self.has_run, true);
         while let Some(change) = self.script.recv().await {
+            match change {
+                Change::ListStarted => is_stale = false,
+                // These are about the source and not about objects.
+                Change::Interrupted { .. } | Change::Connected | Change::Ended => {}
+                _ if is_stale => continue,
+                _ => {}
+            }
             if changes.send(change).await.is_err() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! How an informer lives: it runs once, says when it has synced, and how it is.
+//! How one informer runs, and what its health says.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,8 +8,7 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{
-    Change, DecodeError, HealthState, Identity, Informer, InformerError, ObjectKey, Scripted, Uid,
-    WatchError,
+    Change, DecodeError, HealthState, Identity, Informer, ObjectKey, Scripted, Uid, WatchError,
 };
 
 use crate::running::{config, run, start, told};
@@ -58,7 +57,7 @@ async fn synced_is_said_after_the_first_whole_list_and_not_before() {
         resource_version: Some("7".to_owned()),
     };
     script.change(ended).await.expect("runs");
-    running.informer.synced().await;
+    running.informer.synced().await.expect("runs");
     assert!(running.informer.has_synced());
     assert!(
         !running.events.has_synced(),
@@ -128,17 +127,6 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     script.list([config("a", "1")]).await.expect("runs");
     let watching = |state: &HealthState| matches!(state, HealthState::Watching);
     assert!(running.informer.until(watching).await.is_well());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_informer_runs_once() {
-    let (_script, running) = start();
-    tokio::task::yield_now().await;
-    let error = running.informer.run(CancellationToken::new()).await;
-    assert!(
-        matches!(error, Err(InformerError::AlreadyRan { .. })),
-        "{error:?}"
-    );
 }
 
 /// Clones are one informer; two of the same kind are two.

@@ -8,4 +8,12 @@ mod parts;
 
 mod life;
 
+mod shared;
+
+mod synced;
+
+mod lists;
+
+mod resync;
+
 mod telling;

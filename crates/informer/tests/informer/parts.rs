@@ -83,12 +83,12 @@ async fn a_source_of_ones_own_is_as_good_as_an_api() {
             "fixed".to_owned()
         }
 
-        async fn run(self, changes: Changes<ConfigMap>) -> Result<(), WatchError> {
+        async fn run(&mut self, changes: Changes<ConfigMap>) -> Result<(), WatchError> {
             let mut list = vec![Change::ListStarted];
             list.extend(
                 self.0
-                    .into_iter()
-                    .map(|object| Change::Applied(object.into())),
+                    .iter()
+                    .map(|object| Change::Applied(object.clone().into())),
             );
             list.push(Change::ListEnded {
                 resource_version: None,

@@ -20,3 +20,5 @@ mod kept;
 mod breaks;
 
 mod pace;
+
+mod restart;

@@ -63,7 +63,7 @@ async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
     let added = controller.add_reconciler("configs", reconciler);
     added.expect("a name");
     let second = Replica::of(election(&server, "second"), controller);
-    informer.synced().await;
+    informer.synced().await.expect("runs");
     sleep(secs(60)).await;
     assert!(told.try_recv().is_err(), "it stands by");
     assert_eq!(informer.store().len(), 1);

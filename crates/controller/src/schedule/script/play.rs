@@ -24,7 +24,9 @@ use windlass_informer::{ObjectKey, Uid};
 use crate::{
     Action, HandlerId,
     route::KindId,
-    schedule::{About, Class, LaneKey, Moment, Offer, Pending, Reason, Schedule, Turn, Work},
+    schedule::{
+        About, Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, Schedule, Turn, Work,
+    },
 };
 
 /// A schedule, and what must be true of it.
@@ -145,11 +147,11 @@ impl Play {
         let folding = self.folding;
         self.schedule.offer(offers, |older, newer| {
             if !folding {
-                return Some(newer);
+                return Fold::Separate(newer);
             }
             older.numbers.extend(newer.numbers);
             older.action = newer.action;
-            None
+            Fold::Merged
         });
     }
 
@@ -159,11 +161,11 @@ impl Play {
         };
         let (name, uid) = name.split_once('#').unwrap_or((name, "1"));
         let (action, class) = match verb {
-            "create" => (Action::Created, Class::Live),
-            "update" => (Action::Updated, Class::Live),
-            "delete" => (Action::Deleted, Class::Live),
-            "resync" => (Action::Resynced, Class::Resync),
-            "first" => (Action::Created, Class::FirstList),
+            "create" => (Action::Created, Priority::Live),
+            "update" => (Action::Updated, Priority::Live),
+            "delete" => (Action::Deleted, Priority::Live),
+            "resync" => (Action::Resynced, Priority::Resync),
+            "first" => (Action::Created, Priority::FirstList),
             _ => panic!("no such verb: {verb}"),
         };
         let number = self.offered.entry(name.to_owned()).or_default();
@@ -198,10 +200,10 @@ impl Play {
                 let oldest: Vec<_> = untold.drain(..offer.event.numbers.len()).collect();
                 assert_eq!(offer.event.numbers, oldest, "told in order");
                 for pending in pendings {
-                    assert!(pending.call.0 == offer.event.uid || pending.action == Action::Deleted);
+                    assert!(pending.call.0 == offer.event.uid, "of the same uid");
                 }
                 if !offer.asked {
-                    slots.clear();
+                    slots.retain(|slot| slot.1 != offer.event.uid);
                 }
                 let numbers: Vec<_> = (oldest.iter())
                     .map(|number| format!("{name}{number}"))

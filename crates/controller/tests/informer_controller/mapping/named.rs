@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::Semaphore;
-use windlass_controller::{Delivery, Failure, InformerController, Outcome, Request};
+use windlass_controller::{Coalescing, Failure, InformerController, Outcome, Request};
 use windlass_informer::{Informer, ObjectKey, Scripted};
 
 use super::themes::{THEMES, map, rig, sites, sorted, start, used_by};
@@ -53,7 +53,7 @@ async fn a_reference_that_moves_wakes_both_ends() {
 /// Its own handler is late, and is told one event for all: each end is woken all the same.
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_moves_again_and_again_wakes_every_end() {
-    let (rig, themes) = rig(InformerController::builder().delivery(Delivery::Latest));
+    let (rig, themes) = rig(InformerController::builder().coalescing(Coalescing::Always));
     rig.reconcile(rig.log.reconciler("r"));
     map(&rig, used_by);
     let gate = Arc::new(Semaphore::new(0));

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use windlass_controller::{Action, Delivery, InformerController, Outcome, Request};
+use windlass_controller::{Action, Coalescing, InformerController, Outcome, Request};
 use windlass_informer::{Informer, ObjectKey, Script, Scripted, Store};
 
 use super::themes::{THEMES, map, used_by};
@@ -24,11 +24,11 @@ const ROUNDS: u32 = 40;
 /// told since the last theme came to it or left it, and none before it was there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_change_is_lost_whatever_the_threads_do() {
-    for delivery in [Delivery::Every, Delivery::Latest] {
+    for delivery in [Coalescing::Never, Coalescing::Always] {
         let errors = Log::default();
         let log = errors.clone();
         let builder = InformerController::builder()
-            .delivery(delivery)
+            .coalescing(delivery)
             .on_error(move |report| log.say(report))
             .queue(16.try_into().expect("not zero"));
         let rig = Rig::new(builder);

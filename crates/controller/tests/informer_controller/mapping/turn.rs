@@ -7,7 +7,7 @@ use std::sync::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::Semaphore;
-use windlass_controller::{Delivery, Failure, InformerController, Outcome, Request};
+use windlass_controller::{Coalescing, Failure, InformerController, Outcome, Request};
 use windlass_informer::{Informer, Scripted};
 
 use super::themes::{map, rig, start, used_by};
@@ -15,8 +15,8 @@ use crate::support::{KIND, Refused, ask, config, secs, settle, word};
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_changes_are_not_a_thousand_calls() {
-    for delivery in [Delivery::Every, Delivery::Latest] {
-        let (rig, themes) = rig(InformerController::builder().delivery(delivery));
+    for delivery in [Coalescing::Never, Coalescing::Always] {
+        let (rig, themes) = rig(InformerController::builder().coalescing(delivery));
         let gate = Arc::new(Semaphore::new(0));
         let calls = Arc::new(AtomicUsize::new(0));
         let slow = {

@@ -34,7 +34,7 @@ struct Annotations {
 
 // === impl Follow ===
 
-impl<K, O> Follow<K, O>
+impl<K, O> Follow<'_, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,

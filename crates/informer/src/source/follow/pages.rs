@@ -16,7 +16,7 @@ use crate::{
 
 // === impl Follow ===
 
-impl<K, O> Follow<K, O>
+impl<K, O> Follow<'_, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,

@@ -1,4 +1,4 @@
-//! The calls that were given up: kept to be looked at, and to be made again on request.
+//! Dead letters: calls that failed and are not repeated, kept for inspection and redrive.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,13 +7,13 @@ use std::{
 
 use windlass_informer::ObjectKey;
 
-use super::notice::Owed;
+use super::queued::PendingCall;
 use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
 
-/// A call that was given up.
+/// A call that failed and is not repeated by itself any more.
 ///
-/// It is forgotten when its handler is told of something new about its object, when its handler is removed, and
-/// when too many have been given up since.
+/// It is forgotten when its handler is called for a new event of its object, when its handler is
+/// removed, and when a thousand others have been given up since.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GivenUp {
@@ -36,32 +36,32 @@ pub struct GivenUp {
 }
 
 /// What is needed to make a call again.
-pub(crate) struct Shelved {
-    pub(crate) told: GivenUp,
+pub(crate) struct DeadLetter {
+    pub(crate) letter: GivenUp,
     pub(crate) lane: LaneKey,
-    pub(crate) call: Owed,
+    pub(crate) call: PendingCall,
 }
 
 /// The calls that were given up, the newest of them.
 #[derive(Default)]
-pub(crate) struct Shelf {
+pub(crate) struct DeadLetters {
     /// By number, oldest first.
-    calls: BTreeMap<u64, Shelved>,
+    calls: BTreeMap<u64, DeadLetter>,
     lanes: HashMap<LaneKey, Vec<u64>>,
     numbers: u64,
 }
 
-// === impl Shelf ===
+// === impl DeadLetters ===
 
-impl Shelf {
+impl DeadLetters {
     /// Enough to see what is wrong, and few enough to be kept.
     pub(crate) const CAPACITY: usize = 1000;
 
     /// Keeps `call`; when there are too many, the oldest goes. Returns what went.
-    pub(crate) fn put(&mut self, mut call: Shelved) -> Option<Shelved> {
+    pub(crate) fn put(&mut self, mut call: DeadLetter) -> Option<DeadLetter> {
         let number = self.numbers;
         self.numbers += 1;
-        call.told.number = number;
+        call.letter.number = number;
         self.lanes
             .entry(call.lane.clone())
             .or_default()
@@ -75,7 +75,7 @@ impl Shelf {
     }
 
     /// Takes a call down, if it is still there.
-    pub(crate) fn take(&mut self, number: u64) -> Option<Shelved> {
+    pub(crate) fn take(&mut self, number: u64) -> Option<DeadLetter> {
         let call = self.calls.remove(&number)?;
         if let Some(numbers) = self.lanes.get_mut(&call.lane) {
             numbers.retain(|it| *it != number);
@@ -91,29 +91,32 @@ impl Shelf {
         &mut self,
         lane: &LaneKey,
         told: impl Fn(HandlerId) -> bool,
-    ) -> Vec<Shelved> {
+    ) -> Vec<DeadLetter> {
         let numbers = self.lanes.get(lane).cloned().unwrap_or_default();
         let told = |number: &u64| {
             let call = self.calls.get(number);
-            call.is_some_and(|call| told(call.told.handler))
+            call.is_some_and(|call| told(call.letter.handler))
         };
         let numbers: Vec<_> = numbers.into_iter().filter(told).collect();
         numbers.into_iter().filter_map(|it| self.take(it)).collect()
     }
 
     /// Takes down all calls of one handler.
-    pub(crate) fn cancel(&mut self, handler: HandlerId) -> Vec<Shelved> {
+    pub(crate) fn cancel(&mut self, handler: HandlerId) -> Vec<DeadLetter> {
         let calls = self.calls.values();
         let theirs: Vec<_> = calls
-            .filter(|call| call.told.handler == handler)
-            .map(|call| call.told.number)
+            .filter(|call| call.letter.handler == handler)
+            .map(|call| call.letter.number)
             .collect();
         theirs.into_iter().filter_map(|it| self.take(it)).collect()
     }
 
     /// All of them, oldest first.
     pub(crate) fn all(&self) -> Vec<GivenUp> {
-        self.calls.values().map(|call| call.told.clone()).collect()
+        self.calls
+            .values()
+            .map(|call| call.letter.clone())
+            .collect()
     }
 
     /// Whether there is none.
@@ -151,51 +154,51 @@ mod tests {
 
     #[test]
     fn a_call_is_taken_down_once() {
-        let mut shelf = Shelf::default();
-        shelf.put(call("a0"));
-        let number = shelf.all()[0].number;
-        assert!(shelf.take(number).is_some());
-        assert!(shelf.take(number).is_none());
-        assert!(shelf.is_empty() && shelf.lanes.is_empty());
+        let mut letters = DeadLetters::default();
+        letters.put(call("a0"));
+        let number = letters.all()[0].number;
+        assert!(letters.take(number).is_some());
+        assert!(letters.take(number).is_none());
+        assert!(letters.is_empty() && letters.lanes.is_empty());
     }
 
     #[test]
     fn the_oldest_goes_when_there_are_too_many() {
-        let mut shelf = Shelf::default();
-        for _ in 0..Shelf::CAPACITY {
-            assert!(shelf.put(call("a0")).is_none());
+        let mut letters = DeadLetters::default();
+        for _ in 0..DeadLetters::CAPACITY {
+            assert!(letters.put(call("a0")).is_none());
         }
-        let gone = shelf.put(call("b0")).expect("one goes");
-        assert_eq!(gone.told.number, 0);
-        assert_eq!(shelf.all().len(), Shelf::CAPACITY);
+        let gone = letters.put(call("b0")).expect("one goes");
+        assert_eq!(gone.letter.number, 0);
+        assert_eq!(letters.all().len(), DeadLetters::CAPACITY);
         assert_eq!(
-            shelf.clear(&call("a0").lane, |_| true).len(),
-            Shelf::CAPACITY - 1
+            letters.clear(&call("a0").lane, |_| true).len(),
+            DeadLetters::CAPACITY - 1
         );
-        assert_eq!(shelf.all().len(), 1);
+        assert_eq!(letters.all().len(), 1);
     }
 
     /// Plays `script`, where `a1` is a call of handler 1 for the object a; `left` is what is
     /// there in the end.
     #[track_caller]
     fn check(script: &str, left: &str) {
-        let mut shelf = Shelf::default();
+        let mut letters = DeadLetters::default();
         for step in script.split(", ") {
             match step.split_once(' ') {
-                Some(("put", it)) => _ = shelf.put(call(it)),
-                Some(("clear", name)) => _ = shelf.clear(&lane(name), |_| true),
+                Some(("put", it)) => _ = letters.put(call(it)),
+                Some(("clear", name)) => _ = letters.clear(&lane(name), |_| true),
                 Some(("tell", name)) => {
                     let told = call(name);
-                    shelf.clear(&told.lane, |handler| handler == told.told.handler);
+                    letters.clear(&told.lane, |handler| handler == told.letter.handler);
                 }
                 Some((_, handler)) => {
                     let handler = handler.parse().expect("a number");
-                    shelf.cancel(HandlerId(handler));
+                    letters.cancel(HandlerId(handler));
                 }
                 None => panic!("no such step: {step}"),
             }
         }
-        let names: Vec<_> = (shelf.all().iter())
+        let names: Vec<_> = (letters.all().iter())
             .map(|it| format!("{}{}", it.key, it.handler))
             .collect();
         assert_eq!(names.join(" "), left, "{script}");
@@ -208,14 +211,14 @@ mod tests {
         }
     }
 
-    fn call(text: &str) -> Shelved {
+    fn call(text: &str) -> DeadLetter {
         let (name, handler) = text.split_at(1);
         let lane = lane(name);
         let error = Arc::new(HandlerError::TimedOut {
             limit: Duration::ZERO,
         });
-        Shelved {
-            told: GivenUp {
+        DeadLetter {
+            letter: GivenUp {
                 kind: Arc::from("k"),
                 key: lane.object.clone(),
                 handler: HandlerId(handler.parse().expect("a number")),
@@ -226,7 +229,7 @@ mod tests {
                 number: 0,
             },
             lane,
-            call: Owed {
+            call: PendingCall {
                 event: Event::Synced,
                 attempt: 0,
                 state: None,

@@ -1,4 +1,4 @@
-//! What a subscriber asks to be told again: each key once, in the order of asking.
+//! Objects that a subscriber asks to be delivered again: each key once, in the order of asking.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -11,17 +11,18 @@ use tokio::sync::Notify;
 
 use crate::ObjectKey;
 
-/// Asks that one [`Subscription`](crate::Subscription) be told again of objects that have not
-/// changed.
+/// Asks for objects that have not changed to be delivered again to one
+/// [`Subscription`](crate::Subscription).
 ///
 /// # Contract
 ///
-/// *Promised.* An object that is there is told once more, to this subscription alone, as
-/// [`Resynced`](crate::Event::Resynced) with [`recalled`](crate::Told::recalled) set, and in its
-/// turn: after everything that has happened to it by then. However often it is asked for before
-/// it is told, it is told once. One that is not there when its turn comes is not told.
+/// *Promised.* An object that is in the store is delivered once more, to this subscription
+/// only, as [`Resynced`](crate::Event::Resynced) with [`recalled`](crate::Told::recalled) set,
+/// after everything that has happened to it by then. An object that is asked for several times
+/// before it is delivered is delivered once. One that is not in the store when its turn comes
+/// is skipped.
 ///
-/// *Not promised.* That it is told soon: changes take turns with what is asked for.
+/// *Not promised.* A time limit: changes and requests take turns.
 ///
 /// Clones ask for the same subscription. Asking never waits.
 ///
@@ -40,7 +41,7 @@ use crate::ObjectKey;
 /// let mut web = ConfigMap::default();
 /// web.metadata.name = Some("web".into());
 /// script.list([web]).await?;
-/// configs.synced().await;
+/// configs.synced().await?;
 ///
 /// recall.ask([ObjectKey::new("web")]);
 /// while let Some(told) = events.told().await {
@@ -52,14 +53,14 @@ use crate::ObjectKey;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Recall {
+pub struct ResyncHandle {
     wanted: Arc<Wanted>,
 }
 
-/// What one subscriber asks for.
+/// The keys that one subscriber has asked for.
 pub(super) struct Wanted {
     keys: Mutex<Keys>,
-    /// Told when anybody asks.
+    /// Notified when this subscriber, or another of the same informer, asks.
     asked: Arc<Notify>,
 }
 
@@ -70,9 +71,9 @@ struct Keys {
     known: HashSet<ObjectKey>,
 }
 
-// === impl Recall ===
+// === impl ResyncHandle ===
 
-impl Recall {
+impl ResyncHandle {
     pub(super) const fn new(wanted: Arc<Wanted>) -> Self {
         Self { wanted }
     }
@@ -86,9 +87,9 @@ impl Recall {
     }
 }
 
-impl fmt::Debug for Recall {
+impl fmt::Debug for ResyncHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recall")
+        f.debug_struct("ResyncHandle")
             .field("wanted", &self.wanted.keys.lock().order.len())
             .finish_non_exhaustive()
     }
@@ -104,7 +105,7 @@ impl Wanted {
         }
     }
 
-    /// The key that was asked for first.
+    /// Takes the key that was asked for first.
     pub(super) fn pop(&self) -> Option<ObjectKey> {
         self.keys.lock().pop()
     }
@@ -135,13 +136,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_twice_is_told_once() {
+    fn a_key_that_is_asked_for_twice_is_delivered_once() {
         check("a b a", "a b");
         check("a - a", "a a");
         check("b a - b", "b a b");
     }
 
-    /// Asks for keys, and takes one (`-`); `told` is what was taken, then and at the end.
+    /// Asks for keys, and takes one (`-`); `told` is what was taken, first there and then at
+    /// the end.
     #[track_caller]
     fn check(script: &str, told: &str) {
         let mut keys = Keys::default();

@@ -1,0 +1,439 @@
+//! A queued event, a pending call, and how events of one object are coalesced.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use windlass_informer::{Event, Named};
+
+use super::permit::Permit;
+use crate::{
+    Action, HandlerError, HandlerId, State,
+    event::AnyEvent,
+    route::Role,
+    schedule::{About, Fold, Moment},
+    trace::Origin,
+};
+
+/// When the undispatched events of one object are folded into one.
+///
+/// | queued | newer | folded |
+/// |--|--|--|
+/// | `Added(a)` | `Updated { a, b }` | `Added(b)` |
+/// | `Updated { a, b }` | `Updated { b, c }` | `Updated { a, c }` |
+/// | `Resynced(a)` | `Updated { a, b }` | `Updated { a, b }` |
+/// | `Added` of an object from a list, `Updated`, `Resynced` | `Deleted` | `Deleted` |
+/// | `Added` of an object first seen live | `Deleted` | nothing |
+/// | anything | of another uid | both |
+///
+/// What some handler has been called for already is never folded. A `Resynced` is always folded
+/// into an undispatched event of its object; a handler whose [`Predicate`](crate::Predicate)
+/// does not let that event pass gets the resync instead. An object from a list keeps its
+/// `Deleted` even if its `Added` was not dispatched: an earlier process may have worked on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Coalescing {
+    /// Each event is dispatched by itself while fewer events than
+    /// [`queue`](crate::InformerControllerBuilder::queue) says are undispatched; beyond that,
+    /// the events of one object are folded. A slow handler never stops the watch, and the queue
+    /// is bounded by that number, the live objects, and those that were deleted and not
+    /// dispatched yet. The default.
+    #[default]
+    WhenFull,
+
+    /// Undispatched events of one object are folded at once. An object that changes all the
+    /// time costs as much as any other.
+    Always,
+
+    /// Nothing is folded: each event is dispatched. When the queue is full the watch waits,
+    /// once the first list is queued. Refused for an informer that another controller shares,
+    /// which would wait too.
+    Never,
+}
+
+/// An event that waits to be dispatched to its handlers.
+pub(crate) struct QueuedEvent {
+    pub(crate) event: AnyEvent,
+
+    /// A resync was folded into it.
+    pub(crate) resynced: bool,
+
+    /// It is a resync that a mapper asked for.
+    pub(crate) woken: bool,
+
+    /// Its object comes from a list, so that an earlier process may have worked on it.
+    pub(crate) listed: bool,
+
+    /// The trace that it is part of.
+    pub(crate) origin: Origin,
+
+    /// When it was queued, or the oldest of those that were folded into it.
+    pub(crate) received: Moment,
+
+    /// The last handler that was called for it, if the dispatch broke off.
+    pub(crate) told: Option<Place>,
+
+    /// Its place within the bound of the queue, given back when all handlers were called. None
+    /// for the first list, which does not count, and beyond the bound.
+    pub(crate) permit: Option<Permit>,
+}
+
+/// A handler's place in its chain, in four bytes: there is one for every queued event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(NonZeroU32);
+
+/// What a pending call needs.
+pub(crate) struct PendingCall {
+    /// The event that the handler is called for.
+    pub(crate) event: AnyEvent,
+
+    /// How many calls of this handler for this uid have failed, one after the other.
+    pub(crate) attempt: u32,
+
+    /// Few calls leave one.
+    pub(crate) state: Option<Box<State>>,
+
+    /// Why the last call failed, if it did.
+    pub(crate) error: Option<Arc<HandlerError>>,
+
+    /// The trace of the call that it comes from.
+    pub(crate) origin: Origin,
+}
+
+// === impl Coalescing ===
+
+impl Coalescing {
+    /// Folds `newer` into `older` of the same object, if that is allowed. What is not needed any
+    /// more is put into `rest`, to be dropped where no lock is held.
+    pub(crate) fn fold(
+        self,
+        older: &mut QueuedEvent,
+        mut newer: QueuedEvent,
+        rest: &mut Vec<QueuedEvent>,
+    ) -> Fold<QueuedEvent> {
+        // A handler has been called for the older one already.
+        if older.told.is_some() {
+            return Fold::Separate(newer);
+        }
+        let all = match self {
+            Self::WhenFull => newer.permit.is_none(),
+            Self::Always => true,
+            Self::Never => false,
+        };
+        let is_resync = |event: &AnyEvent| matches!(event, Event::Resynced(_));
+        let resynced = is_resync(&older.event) || is_resync(&newer.event);
+        match (&mut older.event, &mut newer.event) {
+            (Event::Added(_) | Event::Updated { .. } | Event::Resynced(_), Event::Resynced(_)) => {}
+            (
+                Event::Added(object) | Event::Updated { new: object, .. },
+                Event::Updated { new, .. },
+            ) if all => std::mem::swap(object, new),
+            (Event::Added(_), Event::Deleted { .. }) if all && !older.listed => {
+                rest.push(newer);
+                return Fold::Cancelled;
+            }
+            (
+                older @ Event::Resynced(_),
+                newer @ (Event::Updated { .. } | Event::Deleted { .. }),
+            )
+            | (older @ (Event::Added(_) | Event::Updated { .. }), newer @ Event::Deleted { .. })
+                if all =>
+            {
+                std::mem::swap(older, newer);
+            }
+            _ => return Fold::Separate(newer),
+        }
+        // There is no state to resync of an object that is gone.
+        older.woken |= newer.woken;
+        older.resynced =
+            (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
+        rest.push(newer);
+        Fold::Merged
+    }
+}
+
+// === impl QueuedEvent ===
+
+impl About for QueuedEvent {
+    fn uid(&self) -> Option<&str> {
+        uid(&self.event)
+    }
+
+    fn action(&self) -> Option<Action> {
+        Action::of(&self.event)
+    }
+
+    fn address(&self) -> Option<usize> {
+        address(&self.event)
+    }
+
+    fn owners(&self) -> usize {
+        self.event.object().map_or(0, Arc::strong_count)
+    }
+}
+
+// === impl PendingCall ===
+
+impl PendingCall {
+    /// Replaces the object by the one of `newer`, an event of the same uid: a later call has
+    /// the newest state that was dispatched. An update keeps the old state with which the call
+    /// failed; a resync becomes the update that came after it.
+    pub(crate) fn refresh(&mut self, newer: &AnyEvent) {
+        let Some(object) = newer.object() else {
+            return;
+        };
+        match (&mut self.event, newer) {
+            (Event::Added(held) | Event::Updated { new: held, .. }, _) => {
+                *held = Arc::clone(object);
+            }
+            (event @ Event::Resynced(_), _) => *event = newer.clone(),
+            _ => {}
+        }
+    }
+}
+
+impl About for PendingCall {
+    fn uid(&self) -> Option<&str> {
+        uid(&self.event)
+    }
+
+    fn address(&self) -> Option<usize> {
+        address(&self.event)
+    }
+}
+
+fn uid(event: &AnyEvent) -> Option<&str> {
+    Named::uid(&**event.object()?)
+}
+
+fn address(event: &AnyEvent) -> Option<usize> {
+    Some(Arc::as_ptr(event.object()?).addr())
+}
+
+// === impl Place ===
+
+impl Place {
+    pub(crate) fn of((role, id): (Role, HandlerId)) -> Self {
+        /// The bits of the number; above them is the role.
+        const NUMBERS: u32 = 30;
+        let number = u32::try_from(id.0).expect("handlers are added by hand");
+        debug_assert!(number < 1 << NUMBERS, "handlers are added by hand");
+        Self(NonZeroU32::MIN.saturating_add((role as u32) << NUMBERS | number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use windlass_informer::Kept;
+
+    use super::*;
+    use crate::AnyObject;
+
+    #[test]
+    fn the_newest_state_is_told_with_the_oldest_that_was_not() {
+        check(Coalescing::Always, "add a", "update a b", "add b");
+        check(Coalescing::Always, "update a b", "update b c", "update a c");
+        check(Coalescing::Always, "resync a", "update a b", "update a b+");
+    }
+
+    #[test]
+    fn a_delete_is_told_in_place_of_what_came_before() {
+        check(Coalescing::Always, "add a", "delete b", "delete b");
+        check(Coalescing::Always, "update a b", "delete c", "delete c");
+        check(Coalescing::Always, "resync a", "delete a", "delete a");
+    }
+
+    /// Rows: D24
+    #[test]
+    fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vanishes() {
+        let live = |text| QueuedEvent {
+            listed: false,
+            ..notice(text)
+        };
+        for coalescing in [Coalescing::Always, Coalescing::WhenFull] {
+            let mut added = live("add a");
+            let deleted = coalescing.fold(&mut added, live("delete a"), &mut Vec::new());
+            assert!(matches!(deleted, Fold::Cancelled));
+            check(coalescing, "add a", "delete a", "delete a");
+        }
+        let mut updated = live("update a b");
+        let deleted = Coalescing::Always.fold(&mut updated, live("delete b"), &mut Vec::new());
+        assert!(matches!(deleted, Fold::Merged), "its added was dispatched");
+    }
+
+    #[test]
+    fn a_pending_call_gets_the_newest_object_and_keeps_what_it_is_for() {
+        for (pending, newer, then) in [
+            ("add a", "update a b", "add b"),
+            ("update a b", "update b c", "update a c"),
+            ("update a b", "resync c", "update a c"),
+            ("resync a", "update a b", "update a b"),
+            ("resync a", "resync b", "resync b"),
+            ("delete a", "add b", "delete a"),
+        ] {
+            let mut call = PendingCall {
+                event: notice(pending).event,
+                attempt: 1,
+                state: None,
+                error: None,
+                origin: Origin::default(),
+            };
+            call.refresh(&notice(newer).event);
+            let shown = QueuedEvent {
+                event: call.event,
+                ..notice("add a")
+            };
+            assert_eq!(show(&shown), then, "{pending}, then {newer}");
+        }
+    }
+
+    #[test]
+    fn a_resync_is_no_news_while_there_is_news() {
+        for coalescing in [Coalescing::Never, Coalescing::Always] {
+            check(coalescing, "add a", "resync a", "add a+");
+            check(coalescing, "update a b", "resync b", "update a b+");
+            check(coalescing, "resync a", "resync a", "resync a+");
+        }
+    }
+
+    #[test]
+    fn that_there_was_a_resync_is_not_forgotten() {
+        let mut first = notice("update a b");
+        for (newer, shown) in [
+            ("resync b", "update a b+"),
+            ("update b c", "update a c+"),
+            ("delete d", "delete d"),
+        ] {
+            let second = Coalescing::Always.fold(&mut first, notice(newer), &mut Vec::new());
+            assert!(matches!(second, Fold::Merged));
+            assert_eq!(show(&first), shown, "{newer}");
+        }
+    }
+
+    #[test]
+    fn nothing_follows_a_delete_as_one() {
+        for coalescing in [Coalescing::Never, Coalescing::Always] {
+            check(coalescing, "delete a", "add b", "delete a, add b");
+            check(coalescing, "delete a", "resync a", "delete a, resync a");
+        }
+    }
+
+    #[test]
+    fn every_event_is_told_on_its_own() {
+        for (older, newer) in [
+            ("add a", "update a b"),
+            ("update a b", "update b c"),
+            ("update a b", "delete b"),
+            ("resync a", "update a b"),
+        ] {
+            check(
+                Coalescing::Never,
+                older,
+                newer,
+                &format!("{older}, {newer}"),
+            );
+        }
+    }
+
+    #[test]
+    fn what_somebody_has_been_told_stays_as_it_is() {
+        let mut older = notice("update a b");
+        older.told = Some(Place::of((Role::Watcher, HandlerId(0))));
+        assert!(
+            Coalescing::Always
+                .fold(&mut older, notice("update b c"), &mut Vec::new())
+                .is_separate()
+        );
+    }
+
+    #[test]
+    fn one_object_is_known_by_its_uid_and_a_state_of_it_by_its_place() {
+        let object = |uid: &str| -> Arc<dyn AnyObject> {
+            let mut map = ConfigMap::default();
+            map.metadata.uid = Some(uid.to_owned());
+            Arc::new(map)
+        };
+        let added = |object: &Arc<dyn AnyObject>| QueuedEvent {
+            event: Event::Added(Arc::clone(object)),
+            ..notice("add a")
+        };
+        let (first, again, other) = (object("1"), object("1"), object("2"));
+        assert_eq!(added(&first).address(), added(&first).address());
+        assert!(added(&first).is_about(&added(&first)));
+        assert_ne!(added(&first).address(), added(&again).address());
+        assert!(added(&first).is_about(&added(&again)));
+        assert!(!added(&first).is_about(&added(&other)));
+    }
+
+    #[test]
+    fn places_stand_in_the_order_of_the_chain() {
+        let chain = [
+            (Role::Watcher, HandlerId(0)),
+            (Role::Watcher, HandlerId(7)),
+            (Role::Reconciler, HandlerId(0)),
+            (Role::Reconciler, HandlerId(3)),
+        ];
+        assert!(chain.is_sorted());
+        assert!(chain.map(Place::of).is_sorted_by(|a, b| a < b));
+    }
+
+    #[track_caller]
+    fn check(coalescing: Coalescing, older: &str, newer: &str, told: &str) {
+        let mut first = notice(older);
+        let mut all = Vec::new();
+        let second = coalescing.fold(&mut first, notice(newer), &mut Vec::new());
+        match second {
+            Fold::Separate(second) => all.extend([show(&first), show(&second)]),
+            Fold::Merged => all.push(show(&first)),
+            Fold::Cancelled => all.push("nothing".to_owned()),
+        }
+        assert_eq!(
+            all.join(", "),
+            told,
+            "{older} and then {newer}, {coalescing:?}"
+        );
+    }
+
+    fn notice(text: &str) -> QueuedEvent {
+        let words: Vec<_> = text.split(' ').collect();
+        let object = |name: &str| -> Arc<dyn AnyObject> {
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(name.to_owned());
+            Arc::new(map)
+        };
+        let event = match *words {
+            ["add", a] => Event::Added(object(a)),
+            ["update", a, b] => Event::Updated {
+                old: Kept::any(object(a)),
+                new: object(b),
+            },
+            ["delete", a] => Event::Deleted {
+                last: object(a),
+                missed: false,
+            },
+            ["resync", a] => Event::Resynced(object(a)),
+            _ => panic!("no such event: {text}"),
+        };
+        QueuedEvent {
+            event,
+            resynced: false,
+            woken: false,
+            origin: Origin::default(),
+            received: Moment::default(),
+            told: None,
+            listed: true,
+            permit: None,
+        }
+    }
+
+    fn show(notice: &QueuedEvent) -> String {
+        let resynced = if notice.resynced { "+" } else { "" };
+        let event = match &notice.event {
+            Event::Added(a) => format!("add {}", a.key()),
+            Event::Updated { old, new } => format!("update {} {}", old.key(), new.key()),
+            Event::Deleted { last, .. } => format!("delete {}", last.key()),
+            Event::Resynced(a) => format!("resync {}", a.key()),
+            _ => "synced".to_owned(),
+        };
+        event + resynced
+    }
+}

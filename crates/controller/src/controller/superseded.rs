@@ -1,0 +1,208 @@
+//! What a new event does to the pending calls of its object.
+//!
+//! | pending call | event | becomes |
+//! |--|--|--|
+//! | any | `Deleted` of its uid | cancelled, whatever the policy says |
+//! | a `Deleted` | `Added` of its uid, which is back | cancelled |
+//! | of a handler whose predicate refuses the event | any | kept, with the newest object |
+//! | failed, not due | of the same generation | kept with the newest object; the event is not dispatched to its handler |
+//! | failed and due, or of an older generation, or a requeue | any | cancelled or kept, as the policy says |
+//! | any | a resync that a mapper asked for | cancelled or kept, as the policy says |
+//!
+//! A resync that a mapper asked for ends the wait, because what the call waits for may have come;
+//! the count of failures goes on. Calls about another uid of the same name are not touched. What a cancelled call counted and
+//! carried goes over to the call that takes its place.
+
+use windlass_informer::{AnyObject, Event};
+
+use super::{
+    engine::LaneGuard,
+    queued::{PendingCall, QueuedEvent},
+    turn::{Recipients, Turn},
+};
+use crate::{
+    Action, Arrival, HandlerId, PendingRetry, RetryObject, State,
+    event::AnyEvent,
+    schedule::{Moment, Pending, Reason, Work},
+    work::ask,
+};
+
+/// What pending calls leave to the calls that an event makes.
+#[derive(Default)]
+pub(super) struct Carried {
+    /// Handlers with a pending call that has taken the event over.
+    waiting: Vec<HandlerId>,
+
+    /// Failures so far, and the state of the last call.
+    calls: Vec<(HandlerId, u32, Option<State>)>,
+}
+
+/// What becomes of one pending call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Cancel,
+    Keep,
+    /// It is kept, and stands for the event.
+    TakeOver,
+    /// It is replaced by the event, which waits in its place.
+    Replace,
+}
+
+/// Decides about each pending call of the object of an event, before the event is dispatched.
+pub(super) fn supersede(
+    turn: &Turn<'_>,
+    held: &mut LaneGuard<QueuedEvent, PendingCall>,
+    recipients: &Recipients<'_>,
+) -> Carried {
+    let now = held.since();
+    let (lane, work, later) = held.parts();
+    let Work::Event { offer, pendings } = work else {
+        return Carried::default();
+    };
+    offer.asked = true;
+    if pendings.is_empty() {
+        return Carried::default();
+    }
+    let event = &offer.event.event;
+    let latest = turn.shared.settings.retry_object == RetryObject::Latest;
+    let is_dequeued = |pending: &Pending<PendingCall>, event: &AnyEvent| {
+        let arrival = Action::of(event).zip(event.object());
+        let retry = pending.call.event.object();
+        let Some(((action, object), retry)) = arrival.zip(retry) else {
+            return true;
+        };
+        let arrival = Arrival {
+            kind: &turn.metrics.kind,
+            key: &lane.object,
+            action,
+            object,
+        };
+        let retry = PendingRetry {
+            handler: pending.handler,
+            action: pending.action,
+            object: retry,
+            error: pending.call.error.as_deref(),
+            attempt: pending.call.attempt,
+        };
+        let policy = &turn.shared.settings.dequeue;
+        // A policy that panics is taken to have said yes, as the default does.
+        ask("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
+    };
+
+    let mut carried = Carried::default();
+    let verdicts: Vec<_> = (pendings.iter())
+        .map(|pending| {
+            if matches!(event, Event::Deleted { .. }) || pending.action == Action::Deleted {
+                return Verdict::Cancel;
+            }
+            let Some(event) = recipients.event_of(pending.handler, event) else {
+                return Verdict::Keep;
+            };
+            let dequeued = is_dequeued(pending, event);
+            let waits = !offer.event.woken && is_in_backoff(pending, now, event);
+            let verdict = match (waits, dequeued) {
+                (true, _) if latest => Verdict::TakeOver,
+                (true, true) => Verdict::Replace,
+                (false, true) => Verdict::Cancel,
+                (_, false) => Verdict::Keep,
+            };
+            if matches!(verdict, Verdict::TakeOver | Verdict::Replace) {
+                carried.waiting.push(pending.handler);
+            }
+            verdict
+        })
+        .collect();
+    for (mut pending, verdict) in pendings.drain(..).zip(verdicts) {
+        let waits = carried.waits(pending.handler);
+        if verdict == Verdict::Cancel && !waits {
+            carried.add(pending, event);
+            continue;
+        }
+        if verdict == Verdict::Keep && !waits {
+            carried.add_count(&pending, event);
+        }
+        if verdict == Verdict::Replace {
+            pending.call.event = event.clone();
+        } else if latest {
+            pending.call.refresh(event);
+        }
+        if let Some(action) = Action::of(&pending.call.event)
+            && pending.action != Action::Deleted
+        {
+            pending.action = action;
+        }
+        later.push(pending);
+    }
+    carried
+}
+
+/// Whether `pending` failed and is not due, and `event` is no reason to call sooner: it has
+/// neither another generation nor a new deletion mark.
+fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) -> bool {
+    let objects = pending.call.event.object().zip(event.object());
+    pending.reason == Reason::Failed
+        && pending.due > now
+        && objects
+            .is_some_and(|(old, new)| !is_marked(&**old, &**new) && !has_changed(&**old, &**new))
+}
+
+/// Whether `new` is marked for deletion and `old` is not.
+fn is_marked(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
+    let is_dying = |object: &dyn AnyObject| object.metadata().deletion_timestamp.is_some();
+    is_dying(new) && !is_dying(old)
+}
+
+/// Whether `new` has another generation than `old`, or, for kinds without one, other content.
+fn has_changed(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
+    match (old.generation(), new.generation()) {
+        (Some(old), Some(new)) => old != new,
+        _ => crate::content::differs(old, new),
+    }
+}
+
+// === impl Carried ===
+
+impl Carried {
+    /// Whether the event waits in a pending call of `handler`.
+    pub(super) fn waits(&self, handler: HandlerId) -> bool {
+        self.waiting.contains(&handler)
+    }
+
+    /// With how many failures and which state `handler` is called.
+    pub(super) fn take(&mut self, handler: HandlerId) -> (u32, Option<State>) {
+        let at = self.calls.iter().position(|(it, ..)| *it == handler);
+        at.map_or((0, None), |at| {
+            let (_, attempt, state) = self.calls.swap_remove(at);
+            (attempt, state)
+        })
+    }
+
+    /// Notes what `pending`, which stays, has counted.
+    fn add_count(&mut self, pending: &Pending<PendingCall>, event: &AnyEvent) {
+        let attempt = failures(pending, event);
+        self.note(pending.handler, attempt, None);
+    }
+
+    /// Notes what `pending`, which goes, has counted and carried.
+    fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent) {
+        let attempt = failures(&pending, event);
+        let state = pending.call.state.map(|state| *state);
+        self.note(pending.handler, attempt, state);
+    }
+
+    fn note(&mut self, handler: HandlerId, attempt: u32, state: Option<State>) {
+        if let Some((_, known, kept)) = self.calls.iter_mut().find(|(it, ..)| *it == handler) {
+            *known = attempt.max(*known);
+            *kept = kept.take().or(state);
+        } else {
+            self.calls.push((handler, attempt, state));
+        }
+    }
+}
+
+/// How many failures of `pending` count for a call about `event`: those of its generation.
+fn failures(pending: &Pending<PendingCall>, event: &AnyEvent) -> u32 {
+    let objects = pending.call.event.object().zip(event.object());
+    let is_new = objects.is_none_or(|(old, new)| has_changed(&**old, &**new));
+    if is_new { 0 } else { pending.call.attempt }
+}

@@ -1,0 +1,293 @@
+//! The finalizer of a wrapper, and what the wrapper remembers of each object.
+
+use std::{fmt, sync::Arc};
+
+use kube::Resource;
+use parking_lot::Mutex;
+use serde::Serialize;
+use windlass_informer::{Event, ObjectKey, Uid};
+
+use super::{
+    change,
+    memory::{Memories, Memory, Progress, Unfinished},
+    next_step::Observed,
+    selector_exit::OnSelectorExit,
+};
+use crate::{
+    FinalizerError, Finalizers,
+    finalizer::{Goal, Settled, Standing},
+};
+
+/// What both wrappers share.
+pub(super) struct FinalizerState<K> {
+    pub(super) finalizers: Finalizers<K>,
+    pub(super) on_selector_exit: OnSelectorExit,
+    memories: Mutex<Memories<K>>,
+}
+
+/// What became of an object that the informer reported as deleted.
+#[derive(Debug)]
+pub(super) enum Disposition<K> {
+    /// It does not exist.
+    Gone,
+    /// It exists without a finalizer of ours.
+    Free(Arc<K>),
+    /// It exists, is marked for deletion, and has our finalizer.
+    Dying(Arc<K>),
+    /// It exists, and has our finalizer.
+    Held(Arc<K>),
+}
+
+// === impl FinalizerState ===
+
+impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
+    pub(super) fn new(finalizers: Finalizers<K>) -> Self {
+        Self {
+            finalizers,
+            on_selector_exit: OnSelectorExit::default(),
+            memories: Mutex::default(),
+        }
+    }
+
+    /// What `object` shows, whose state before was `old`.
+    pub(super) fn observe(&self, object: &K, old: Option<&K>) -> Observed {
+        let before = old.map(|old| self.finalizers.standing(old));
+        let stale = self.with(object, |memory| {
+            is_older(
+                object.meta().resource_version.as_deref(),
+                memory.patched.as_deref(),
+            )
+        });
+        Observed {
+            standing: self.finalizers.standing(object),
+            dying: object.meta().deletion_timestamp.is_some(),
+            was_held: before.is_some_and(|before| before != Standing::Free),
+            stale: stale.unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn progress(&self, object: &K) -> Option<Progress> {
+        self.with(object, |memory| memory.progress).flatten()
+    }
+
+    pub(super) fn set_progress(&self, object: &K, progress: Progress) {
+        self.change(object, |memory| memory.progress = Some(progress));
+    }
+
+    pub(super) fn unfinished(&self, object: &K) -> Option<Unfinished<K>> {
+        self.with(object, |memory| memory.unfinished.clone())
+            .flatten()
+    }
+
+    /// A call begins that has to succeed, whatever event comes next.
+    pub(super) fn begin(&self, object: &K, call: Unfinished<K>) {
+        self.change(object, |memory| memory.unfinished = Some(call));
+    }
+
+    /// The call has succeeded.
+    pub(super) fn finish(&self, object: &K) {
+        self.change(object, |memory| memory.unfinished = None);
+    }
+
+    /// The newer of `object` and the state that the inner handler got last, so that versions never
+    /// go back.
+    pub(super) fn newest(&self, object: &Arc<K>) -> Arc<K> {
+        let given = self.with(object, |memory| memory.given.clone()).flatten();
+        given
+            .filter(|given| is_older_state(object, given))
+            .unwrap_or_else(|| Arc::clone(object))
+    }
+
+    /// The state that the inner handler got last, if the informer has not shown it yet and it is
+    /// older than `object`.
+    pub(super) fn given_before(&self, object: &Arc<K>) -> Option<Arc<K>> {
+        let given = self.given(object);
+        given.filter(|given| is_older_state(given, object))
+    }
+
+    fn given(&self, object: &K) -> Option<Arc<K>> {
+        self.with(object, |memory| memory.given.clone()).flatten()
+    }
+
+    /// The inner handler gets `object`: remembered while the informer is behind our patches.
+    pub(super) fn give(&self, object: &Arc<K>) {
+        self.change(object, |memory| {
+            if memory.patched.is_some() {
+                memory.given = Some(Arc::clone(object));
+            }
+        });
+    }
+
+    /// Forgets the object, which is gone.
+    pub(super) fn forget(&self, object: &K) {
+        self.memories.lock().forget(Uid::of(object).as_ref());
+    }
+
+    /// Guards `object` with the in-progress finalizer at least. None if it is marked for deletion
+    /// or gone, and not to be added.
+    pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        self.settle(Goal::Guard, object).await
+    }
+
+    /// Writes the finalizer to `object`, in place of all others of ours. None if it is marked for
+    /// deletion: what holds it goes on doing so, and an event will come.
+    pub(super) async fn hold(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        let held = self.settle(Goal::Hold, object).await?;
+        // What matters for a dying object is that it is not added again for an older event.
+        self.set_progress(object, Progress::Held);
+        Ok(held)
+    }
+
+    /// Removes the finalizer from `object`, whose clean-up has succeeded.
+    pub(super) async fn release(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
+        self.settle(Goal::Release, object).await?;
+        self.set_progress(object, Progress::Released);
+        Ok(())
+    }
+
+    /// Removes the finalizer from `object`, which has left the selector.
+    pub(super) async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
+        self.finalizers.settle(Goal::Release, object).await?;
+        tracing::warn!(
+            component = "Finalizers",
+            key = %ObjectKey::of(&**object),
+            finalizer = %self.finalizers.name(),
+            "an object left the selector, its finalizer was removed"
+        );
+        Ok(())
+    }
+
+    /// Logs that an object has left the selector, and that nothing was done.
+    pub(super) fn report_outside(&self, object: &K) {
+        tracing::error!(
+            component = "Finalizers",
+            key = %ObjectKey::of(object),
+            finalizer = %self.finalizers.name(),
+            "an object left the selector with our finalizer and cannot be deleted until it \
+             matches again or the finalizer is removed"
+        );
+    }
+
+    /// Asks the server what became of an object whose last known state is `last`.
+    pub(super) async fn disposition(
+        &self,
+        last: &Arc<K>,
+    ) -> Result<Disposition<K>, FinalizerError> {
+        let Some(live) = self.finalizers.find(last).await? else {
+            return Ok(Disposition::Gone);
+        };
+        let dying = live.meta().deletion_timestamp.is_some();
+        Ok(match (self.finalizers.standing(&live), dying) {
+            (Standing::Free, _) => Disposition::Free(live),
+            (_, true) => Disposition::Dying(live),
+            (_, false) => Disposition::Held(live),
+        })
+    }
+
+    /// Settles the finalizers of `object`, and remembers the version if that took a patch.
+    async fn settle(&self, goal: Goal, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        let Settled::Reached(settled) = self.finalizers.settle(goal, object).await? else {
+            return Ok(None);
+        };
+        let version = &settled.meta().resource_version;
+        if *version != object.meta().resource_version {
+            self.change(object, |memory| memory.patched.clone_from(version));
+        }
+        Ok(Some(settled))
+    }
+
+    fn with<T>(&self, object: &K, look: impl FnOnce(&Memory<K>) -> T) -> Option<T> {
+        let memories = self.memories.lock();
+        memories.get(Uid::of(object).as_ref()).map(look)
+    }
+
+    fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {
+        // Dropped where no lock is held: it may be the last of an object.
+        let mut before = None;
+        self.memories.lock().change(Uid::of(object), |memory| {
+            before = memory.given.clone();
+            change(memory);
+        });
+        drop(before);
+    }
+}
+
+impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
+    /// Whether the inner handler knows what `event` shows: it is not newer than the state that
+    /// it got, or shows nothing but a patch of ours. Notes what the informer has shown.
+    pub(super) fn is_known(&self, event: &Event<K>) -> bool {
+        let (Event::Added(new) | Event::Updated { new, .. } | Event::Resynced(new)) = event else {
+            return false;
+        };
+        let given = self.given(new);
+        let known = match event {
+            Event::Updated { old, .. } => match given {
+                Some(given) if !is_older_state(&given, new) => true,
+                Some(given) => change::is_echo(&self.finalizers, &given, new),
+                None => {
+                    // To decode the old state costs; our patches change the finalizers.
+                    let own = self.finalizers.standing(new) != Standing::Free;
+                    let changed = own && old.metadata().finalizers != new.meta().finalizers;
+                    let old = if changed { old.get().ok() } else { None };
+                    old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
+                }
+            },
+            _ => false,
+        };
+        self.show(new);
+        known
+    }
+
+    /// Notes that the informer has shown `object`.
+    fn show(&self, object: &Arc<K>) {
+        if self.with(object, |_| ()).is_none() {
+            return;
+        }
+        let held = self.finalizers.standing(object) == (Standing::Held { tidy: true });
+        let version = object.meta().resource_version.as_deref();
+        self.change(object, |memory| {
+            if is_older(version, memory.patched.as_deref()) {
+                return;
+            }
+            memory.patched = None;
+            if memory
+                .given
+                .as_ref()
+                .is_some_and(|given| !is_older_state(object, given))
+            {
+                memory.given = None;
+            }
+            if held && memory.progress == Some(Progress::Held) {
+                memory.progress = None;
+            }
+        });
+    }
+}
+
+/// Whether `state` is older than `than`, for certain.
+fn is_older_state<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
+    let (state, than) = (state.meta(), than.meta());
+    is_older(
+        state.resource_version.as_deref(),
+        than.resource_version.as_deref(),
+    )
+}
+
+/// Whether `version` is older than `than`. Versions that are not numbers are not compared: the
+/// one that came later counts.
+fn is_older(version: Option<&str>, than: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version?.parse::<u64>().ok();
+    number(version)
+        .zip(number(than))
+        .is_some_and(|(version, than)| version < than)
+}
+
+impl<K> fmt::Debug for FinalizerState<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FinalizerState")
+            .field("finalizers", &self.finalizers)
+            .field("on_selector_exit", &self.on_selector_exit)
+            .field("remembered", &self.memories.lock().len())
+            .finish()
+    }
+}

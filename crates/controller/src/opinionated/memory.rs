@@ -1,0 +1,134 @@
+//! What this process did for objects that the informer does not show yet. *(pure)*
+//!
+//! The informer shows our own patches later. Until then the memory of an object knows more than
+//! its events: its version says from when on the events know more than the memory.
+//!
+//! An entry lives from the first thing to remember until the informer shows it, or the object
+//! is gone: there are as many entries as there are objects in the middle of something.
+
+use std::{collections::HashMap, sync::Arc};
+
+use windlass_informer::Uid;
+
+/// What is remembered, by uid.
+#[derive(Debug)]
+pub(super) struct Memories<K> {
+    entries: HashMap<Uid, Memory<K>>,
+}
+
+/// What is remembered of one object.
+#[derive(Debug)]
+pub(super) struct Memory<K> {
+    pub(super) progress: Option<Progress>,
+
+    /// The version of the answer to our last patch, until the informer has shown it.
+    pub(super) patched: Option<String>,
+
+    /// The state that the inner handler got last, until the informer has shown it.
+    pub(super) given: Option<Arc<K>>,
+
+    /// A call of the inner handler that has not succeeded.
+    pub(super) unfinished: Option<Unfinished<K>>,
+}
+
+/// How far the work for one object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Its add succeeded; the finalizer is not written.
+    Added,
+    /// Its add succeeded, and it has the finalizer.
+    Held,
+    /// It is marked for deletion, and its clean-up was begun.
+    CleaningUp,
+    /// Its clean-up succeeded; the finalizer is not removed.
+    CleanedUp,
+    /// Its clean-up succeeded, and it has no finalizer of ours.
+    Released,
+    /// It was marked for deletion, without a finalizer of ours, when it was first seen.
+    Ignored,
+}
+
+/// A call of the inner handler that was begun and has not succeeded: a newer event may have
+/// replaced it, and that event alone may not look like one to make a call for.
+#[derive(Debug)]
+pub(super) enum Unfinished<K> {
+    /// An update from this state on.
+    Update(Arc<K>),
+    /// A resume.
+    Resume,
+}
+
+// === impl Memories ===
+
+impl<K> Memories<K> {
+    pub(super) fn get(&self, uid: Option<&Uid>) -> Option<&Memory<K>> {
+        self.entries.get(uid?)
+    }
+
+    /// Changes what is remembered of one object. An entry that remembers nothing is removed.
+    pub(super) fn change<T>(
+        &mut self,
+        uid: Option<Uid>,
+        change: impl FnOnce(&mut Memory<K>) -> T,
+    ) -> Option<T> {
+        let uid = uid?;
+        let entry = self.entries.entry(uid.clone()).or_default();
+        let changed = change(entry);
+        if entry.is_empty() {
+            self.entries.remove(&uid);
+        }
+        Some(changed)
+    }
+
+    /// Forgets the object.
+    pub(super) fn forget(&mut self, uid: Option<&Uid>) {
+        if let Some(uid) = uid {
+            self.entries.remove(uid);
+        }
+    }
+
+    /// Of how many objects something is remembered.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+// Not derived: that would require the same of `K`.
+impl<K> Default for Memories<K> {
+    fn default() -> Self {
+        Self {
+            entries: HashMap::new(),
+        }
+    }
+}
+
+// === impl Memory ===
+
+impl<K> Memory<K> {
+    const fn is_empty(&self) -> bool {
+        self.progress.is_none()
+            && self.patched.is_none()
+            && self.given.is_none()
+            && self.unfinished.is_none()
+    }
+}
+
+impl<K> Default for Memory<K> {
+    fn default() -> Self {
+        Self {
+            progress: None,
+            patched: None,
+            given: None,
+            unfinished: None,
+        }
+    }
+}
+
+impl<K> Clone for Unfinished<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Update(old) => Self::Update(Arc::clone(old)),
+            Self::Resume => Self::Resume,
+        }
+    }
+}

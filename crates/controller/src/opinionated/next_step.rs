@@ -1,0 +1,219 @@
+//! What a wrapper does next for an object that exists. *(pure)*
+
+use super::memory::Progress;
+use crate::finalizer::Standing;
+
+/// Why a wrapper is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The object was not known.
+    Added,
+    /// It differs from what was known.
+    Updated {
+        /// Whether the inner handler is called for the difference.
+        matters: bool,
+    },
+    /// It has not changed.
+    Resynced,
+}
+
+/// The next thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextStep {
+    Nothing,
+    /// Ignore an object that is deleted without us, until it is gone.
+    Ignore,
+    /// Guard it, add it, hold it.
+    Add,
+    /// Write the finalizer, and ask again.
+    Hold,
+    /// Resume what was added by an earlier process, or resync.
+    Resume,
+    Update,
+    /// Clean up, and remove the finalizer.
+    CleanUp,
+    /// Remove the finalizer: its clean-up succeeded.
+    Release,
+}
+
+/// What an object shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Observed {
+    pub(super) standing: Standing,
+    /// Whether it is marked for deletion.
+    pub(super) dying: bool,
+    /// Whether the state before this one had a finalizer of ours.
+    pub(super) was_held: bool,
+    /// Whether the state is from before our last patch.
+    pub(super) stale: bool,
+}
+
+/// Decides what to do for an object that shows `observed`, of which `progress` is remembered.
+pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progress>) -> NextStep {
+    let Observed {
+        standing,
+        dying,
+        was_held,
+        stale,
+    } = observed;
+    let free = standing == Standing::Free;
+    if dying {
+        return match progress {
+            Some(Progress::Released) if stale || free => NextStep::Nothing,
+            Some(Progress::CleanedUp) if free && !stale => NextStep::Nothing,
+            Some(Progress::CleanedUp | Progress::Released) => NextStep::Release,
+            Some(Progress::Ignored) if free => NextStep::Nothing,
+            // Nothing of ours has ever been seen of it.
+            None if free && !was_held => NextStep::Ignore,
+            // Also if somebody has removed our finalizer: its clean-up has not succeeded.
+            _ => NextStep::CleanUp,
+        };
+    }
+    let held = matches!(standing, Standing::Held { .. });
+    if progress == Some(Progress::Added) || standing == (Standing::Held { tidy: false }) {
+        return NextStep::Hold;
+    }
+    if !held {
+        let known = progress == Some(Progress::Held);
+        if known && stale {
+            // The event is older than our patch.
+            return match cause {
+                // A repeated call finds that another one has added it.
+                Cause::Added | Cause::Updated { matters: false } => NextStep::Nothing,
+                Cause::Resynced => NextStep::Resume,
+                Cause::Updated { matters: true } => NextStep::Update,
+            };
+        }
+        // Somebody has removed the finalizer of an object that was added.
+        let removed = known || (free && was_held && progress.is_none());
+        return if removed {
+            NextStep::Hold
+        } else {
+            NextStep::Add
+        };
+    }
+    match cause {
+        Cause::Added | Cause::Resynced => NextStep::Resume,
+        Cause::Updated { matters: true } => NextStep::Update,
+        Cause::Updated { matters: false } => NextStep::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPDATED: Cause = Cause::Updated { matters: true };
+    const STATUS: Cause = Cause::Updated { matters: false };
+    const ALL: [Cause; 4] = [Cause::Added, UPDATED, STATUS, Cause::Resynced];
+
+    #[test]
+    fn a_new_object_is_added() {
+        for cause in ALL {
+            check(cause, "free", None, NextStep::Add);
+            // Another process has begun to add it, and it is not known how that ended.
+            check(cause, "guarded", None, NextStep::Add);
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_held_is_not_added_again() {
+        check(Cause::Added, "held", None, NextStep::Resume);
+        check(Cause::Resynced, "held", None, NextStep::Resume);
+        check(UPDATED, "held", None, NextStep::Update);
+        check(STATUS, "held", None, NextStep::Nothing);
+    }
+
+    #[test]
+    fn a_state_from_before_our_patch_is_not_taken_for_a_removed_finalizer() {
+        let held = Some(Progress::Held);
+        for shown in ["stale free", "stale guarded"] {
+            check(STATUS, shown, held, NextStep::Nothing);
+            check(UPDATED, shown, held, NextStep::Update);
+            check(Cause::Added, shown, held, NextStep::Nothing);
+            check(Cause::Resynced, shown, held, NextStep::Resume);
+        }
+    }
+
+    #[test]
+    fn a_finalizer_that_somebody_removed_is_put_back() {
+        for cause in ALL {
+            check(cause, "free", Some(Progress::Held), NextStep::Hold);
+            check(cause, "free after held", None, NextStep::Hold);
+        }
+    }
+
+    #[test]
+    fn a_finalizer_that_is_not_written_yet_comes_first() {
+        for cause in ALL {
+            check(cause, "guarded", Some(Progress::Added), NextStep::Hold);
+            check(cause, "legacy", None, NextStep::Hold);
+        }
+    }
+
+    #[test]
+    fn a_dying_object_is_cleaned_up_until_that_has_succeeded() {
+        for cause in ALL {
+            for shown in ["dying guarded", "dying held", "dying legacy"] {
+                for progress in [None, Some(Progress::Held), Some(Progress::Added)] {
+                    check(cause, shown, progress, NextStep::CleanUp);
+                }
+                check(cause, shown, Some(Progress::CleaningUp), NextStep::CleanUp);
+                check(cause, shown, Some(Progress::CleanedUp), NextStep::Release);
+            }
+            let stale = "stale dying held";
+            check(cause, stale, Some(Progress::Released), NextStep::Nothing);
+            check(cause, stale, Some(Progress::CleanedUp), NextStep::Release);
+        }
+    }
+
+    #[test]
+    fn a_dying_object_whose_finalizer_somebody_removed_is_cleaned_up() {
+        for cause in ALL {
+            for progress in [Progress::Held, Progress::Added, Progress::CleaningUp] {
+                check(cause, "dying free", Some(progress), NextStep::CleanUp);
+            }
+            check(cause, "dying free after held", None, NextStep::CleanUp);
+            for progress in [Progress::CleanedUp, Progress::Released] {
+                check(cause, "dying free", Some(progress), NextStep::Nothing);
+            }
+        }
+    }
+
+    #[test]
+    fn a_dying_object_that_was_never_ours_is_ignored() {
+        for cause in ALL {
+            check(cause, "dying free", None, NextStep::Ignore);
+            check(
+                cause,
+                "dying free",
+                Some(Progress::Ignored),
+                NextStep::Nothing,
+            );
+        }
+    }
+
+    #[track_caller]
+    fn check(cause: Cause, shown: &str, progress: Option<Progress>, expected: NextStep) {
+        let has = |word: &str| shown.split(' ').any(|it| it == word);
+        let (now, before) = shown.split_once(" after ").unwrap_or((shown, ""));
+        let standing = match now.rsplit(' ').next() {
+            Some("free") => Standing::Free,
+            Some("guarded") => Standing::Guarded,
+            Some("held") => Standing::Held { tidy: true },
+            Some("legacy") => Standing::Held { tidy: false },
+            other => panic!("{other:?}"),
+        };
+        let observed = Observed {
+            standing,
+            dying: has("dying"),
+            was_held: before == "held",
+            stale: has("stale"),
+        };
+        assert_eq!(
+            next_step(cause, observed, progress),
+            expected,
+            "{cause:?} {shown} {progress:?}"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! Why an informer ended, or is not synced.
+
+use std::sync::Arc;
+
+use crate::WatchError;
+
+/// Why an informer failed. Every caller of [`Informer::run`](crate::Informer::run) gets the same.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InformerError {
+    /// The source failed permanently.
+    #[error("the informer of {resource} failed: its source cannot continue")]
+    Source {
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
+        /// Why.
+        source: Arc<WatchError>,
+    },
+
+    /// Code of the source, or of a type of the user, panicked where the informer cannot go on.
+    #[error(
+        "the informer of {resource} failed: its source, or a `Drop` or `Hash` of its types, panicked: {message}; this is a defect of that code"
+    )]
+    Panicked {
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
+        /// The message of the panic, cut to 256 characters.
+        message: Arc<str>,
+    },
+}
+
+/// Why [`Informer::synced`](crate::Informer::synced) does not wait any longer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// No caller of [`Informer::run`](crate::Informer::run) drives the informer.
+    #[error(
+        "the informer of {resource} is not synced: it has not been run within 10 s; call `Informer::run` and poll its future, or add the informer to a controller that runs"
+    )]
+    NotRun {
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
+    },
+
+    /// The informer was stopped by its last caller of [`Informer::run`](crate::Informer::run).
+    #[error(
+        "the informer of {resource} is not synced: the last caller of `Informer::run` stopped it; run it again first"
+    )]
+    Stopped {
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
+    },
+
+    /// The informer failed.
+    #[error("the informer of {resource} is not synced: it failed")]
+    Failed {
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
+        /// Why.
+        source: InformerError,
+    },
+}

@@ -1,0 +1,191 @@
+//! Which caller of `run` drives a shared informer.
+//!
+//! The calls of [`Informer::run`](super::Informer::run) that overlap share one session. Its
+//! future, the list and watch as it runs, is polled by one of them, the driver. A driver that
+//! leaves parks the future, and another caller takes it and goes on polling it. So nothing is
+//! lost, and nothing is listed again. The last caller to leave drops the future, which ends the
+//! session; the next call begins another.
+
+use std::{
+    pin::pin,
+    sync::{Arc, OnceLock},
+};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{InformerError, Shared, run::run};
+use crate::{Stored, subscription::Subscriber};
+
+/// The session that is under way, if there is one.
+pub(super) struct Seat(Mutex<Option<Current>>);
+
+struct Current {
+    session: Arc<Session>,
+
+    /// The number of callers of `run`. Never zero: the last one takes the session along.
+    callers: usize,
+
+    /// The future, while no caller polls it. It owns the informer; this cycle ends with the
+    /// last caller.
+    parked: Option<BoxFuture<'static, InformerError>>,
+}
+
+/// What the callers of one session share.
+struct Session {
+    /// Why the session ended by itself.
+    failure: OnceLock<InformerError>,
+
+    /// Notified when the future is parked, or has failed.
+    changed: Notify,
+}
+
+/// One call of `run`: from the call until its future is ready or dropped.
+pub(super) struct Caller<K: Stored> {
+    shared: Arc<Shared<K>>,
+    session: Arc<Session>,
+}
+
+/// A caller that polls the future of the session. Dropping it parks the future.
+struct Driver<'c, K: Stored> {
+    caller: &'c Caller<K>,
+    run: Option<BoxFuture<'static, InformerError>>,
+}
+
+// === impl Seat ===
+
+impl Seat {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+// === impl Caller ===
+
+impl<K: Stored> Caller<K> {
+    /// Joins the session that is under way, or begins one.
+    pub(super) fn enter(shared: &Arc<Shared<K>>) -> Self {
+        let mut seat = shared.seat.0.lock();
+        let current = seat.get_or_insert_with(|| Current {
+            session: Arc::new(Session {
+                failure: OnceLock::new(),
+                changed: Notify::new(),
+            }),
+            callers: 0,
+            parked: Some(Box::pin(run(Arc::clone(shared)))),
+        });
+        current.callers += 1;
+        Self {
+            session: Arc::clone(&current.session),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// Waits until `stop` is cancelled or the session fails, and drives it while no other caller
+    /// does.
+    pub(super) async fn wait(self, stop: CancellationToken) -> Result<(), InformerError> {
+        let mut stopped = pin!(stop.cancelled());
+        loop {
+            // Made before the look at the session: it is notified of what changes from here on.
+            let changed = self.session.changed.notified();
+            if let Some(failure) = self.session.failure.get() {
+                return Err(failure.clone());
+            }
+            match self.drive() {
+                Some(driver) => tokio::select! {
+                    biased;
+                    () = &mut stopped => return Ok(()),
+                    () = driver.finish() => {}
+                },
+                None => tokio::select! {
+                    biased;
+                    () = &mut stopped => return Ok(()),
+                    () = changed => {}
+                },
+            }
+        }
+    }
+
+    /// Takes the future of the session, if no other caller polls it.
+    fn drive(&self) -> Option<Driver<'_, K>> {
+        let mut seat = self.shared.seat.0.lock();
+        let run = self.current(&mut seat)?.parked.take()?;
+        self.shared
+            .status
+            .send_modify(|status| status.is_driven = true);
+        Some(Driver {
+            caller: self,
+            run: Some(run),
+        })
+    }
+
+    /// The session of this caller, unless it has ended.
+    fn current<'s>(&self, seat: &'s mut Option<Current>) -> Option<&'s mut Current> {
+        seat.as_mut()
+            .filter(|current| Arc::ptr_eq(&current.session, &self.session))
+    }
+
+    /// Ends the session. Called with the lock of the seat held, so that a call of `run` that
+    /// comes later, and what is subscribed after it, belongs to the next session.
+    fn end(&self, failure: Option<InformerError>) -> Vec<Subscriber<K>> {
+        let ended = self.shared.new_subscribers.take_all();
+        self.shared.status.send_modify(|status| status.end(failure));
+        ended
+    }
+}
+
+impl<K: Stored> Drop for Caller<K> {
+    fn drop(&mut self) {
+        let mut seat = self.shared.seat.0.lock();
+        let Some(current) = self.current(&mut seat) else {
+            return;
+        };
+        current.callers -= 1;
+        if current.callers > 0 {
+            return;
+        }
+        let ended = (seat.take(), self.end(None));
+        // The source is dropped with the future: user code, which runs under no lock.
+        drop(seat);
+        drop(ended);
+    }
+}
+
+// === impl Driver ===
+
+impl<K: Stored> Driver<'_, K> {
+    /// Polls the future of the session until the session fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future parks that of the session.
+    async fn finish(mut self) {
+        let Some(run) = &mut self.run else { return };
+        let failure = run.await;
+        // It holds the source until it is dropped.
+        self.run = None;
+        let Caller { shared, session } = self.caller;
+        let mut seat = shared.seat.0.lock();
+        _ = session.failure.set(failure.clone());
+        let ended = (seat.take(), self.caller.end(Some(failure)));
+        drop(seat);
+        drop(ended);
+        session.changed.notify_waiters();
+    }
+}
+
+impl<K: Stored> Drop for Driver<'_, K> {
+    fn drop(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let Caller { shared, session } = self.caller;
+        let mut seat = shared.seat.0.lock();
+        if let Some(current) = self.caller.current(&mut seat) {
+            current.parked = Some(run);
+            shared.status.send_modify(|status| status.is_driven = false);
+        }
+        drop(seat);
+        session.changed.notify_waiters();
+    }
+}

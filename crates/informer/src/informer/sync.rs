@@ -1,0 +1,74 @@
+//! Waits for the first complete list of an informer.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::{Informer, Shared, SyncError};
+use crate::{
+    Stored,
+    health::{HealthState, InformerStatus},
+};
+
+/// What can be said of an informer that somebody waits for.
+enum Progress {
+    Synced,
+    /// A caller of `run` drives it.
+    Driven,
+    /// No caller drives it.
+    Idle,
+    Stopped,
+}
+
+pub(super) async fn synced<K: Stored>(shared: &Shared<K>) -> Result<(), SyncError> {
+    let mut status = shared.status.subscribe();
+    let mut was_driven = false;
+    loop {
+        let progress = Progress::of(&status.borrow_and_update());
+        match progress {
+            Progress::Synced => return Ok(()),
+            Progress::Driven => {
+                was_driven = true;
+                // The sender lives as long as `shared`, so waiting cannot fail.
+                _ = status
+                    .wait_for(|status| status.synced || !status.is_driven)
+                    .await;
+            }
+            Progress::Stopped if was_driven => return Err(why(shared)),
+            // A task that will run it may just have been spawned, or is about to take over.
+            Progress::Idle | Progress::Stopped => {
+                let driven = status.wait_for(|status| status.synced || status.is_driven);
+                if timeout(Informer::<K>::RUN_GRACE, driven).await.is_err() {
+                    return Err(why(shared));
+                }
+            }
+        }
+    }
+}
+
+/// Why an informer that is not driven is not synced.
+fn why<K: Stored>(shared: &Shared<K>) -> SyncError {
+    let status = shared.status.borrow();
+    let resource = Arc::clone(&shared.resource);
+    match (&status.state, &status.failure) {
+        (HealthState::Stopped, Some(failure)) => SyncError::Failed {
+            resource,
+            source: failure.clone(),
+        },
+        (HealthState::Stopped, None) => SyncError::Stopped { resource },
+        _ => SyncError::NotRun { resource },
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    fn of(status: &InformerStatus) -> Self {
+        match status.state {
+            _ if status.synced => Self::Synced,
+            _ if status.is_driven => Self::Driven,
+            HealthState::Stopped => Self::Stopped,
+            _ => Self::Idle,
+        }
+    }
+}

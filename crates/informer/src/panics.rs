@@ -1,0 +1,65 @@
+//! Panics of user code, caught and turned into text.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// Enough to find the place, and not enough to fill a log with an object.
+const LIMIT: usize = 256;
+
+/// Calls `user_code`, and returns the message of its panic if it panics.
+pub(crate) fn catch<T>(user_code: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(user_code)).map_err(message)
+}
+
+/// The message of a panic, cut to 256 characters. The payload is dropped here, where a panic
+/// of its `Drop` is caught too.
+pub(crate) fn message(payload: Box<dyn Any + Send>) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message");
+    let message = match text.char_indices().nth(LIMIT - 1) {
+        // More than one character is left: one makes place for the mark that text is missing.
+        Some((at, last)) if at + last.len_utf8() < text.len() => format!("{}…", &text[..at]),
+        _ => text.to_owned(),
+    };
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        // A payload whose `Drop` panics may panic with another such payload.
+        std::mem::forget(second);
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::panic_any;
+
+    use super::catch;
+
+    #[test]
+    fn a_message_is_cut_to_256_characters() {
+        for length in [0, 1, 255, 256, 257, 1000] {
+            let text = "ä".repeat(length);
+            let message = catch(|| panic!("{text}")).expect_err("it panics");
+            assert_eq!(message.chars().count(), length.min(256));
+            assert_eq!(message.ends_with('…'), length > 256, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_payload_whose_drop_panics_is_caught() {
+        struct Bomb;
+
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("again");
+            }
+        }
+
+        let message = catch(|| panic_any(Bomb)).expect_err("it panics");
+        assert_eq!(message, "a panic without a message");
+    }
+}

@@ -1,0 +1,36 @@
+//! How many subscriptions an informer has.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// The number of live subscriptions, to skip work that only a subscriber needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SubscriberCount(Arc<AtomicUsize>);
+
+/// One live subscription; dropping it takes it off the count.
+#[derive(Debug)]
+pub(super) struct Counted(SubscriberCount);
+
+// === impl SubscriberCount ===
+
+impl SubscriberCount {
+    /// Whether there is at least one.
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn count_one(&self) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
+    }
+}
+
+// === impl Counted ===
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,149 @@
+//! An event with what a subscriber has to know about how it came.
+
+use std::fmt;
+
+use tracing::Span;
+
+use crate::{AnyObject, Event, Kept, ObjectKey, Stored};
+
+/// An event, the span in which it was delivered, and how it came.
+///
+/// The span ends when the last copy of this envelope is dropped; it is [`Span::none`] where no
+/// subscriber of `tracing` wants it.
+#[non_exhaustive]
+pub struct Told<K> {
+    /// The key of the object; none for [`Synced`](Event::Synced).
+    pub key: Option<ObjectKey>,
+    /// What happened.
+    pub event: Event<K>,
+    /// The span `informer-event-*`.
+    pub span: Span,
+    /// Whether this subscription asked for the event, through its
+    /// [`ResyncHandle`](crate::ResyncHandle).
+    pub recalled: bool,
+    /// Whether the event comes from a list: the first list, a relist, or the replay that a new
+    /// subscription receives. The object of an `Added` from a list may have existed for a long
+    /// time; one that is not from a list was seen live, when it was created or began to match
+    /// the selector. False for [`Resynced`](Event::Resynced) and [`Synced`](Event::Synced).
+    pub from_list: bool,
+    /// The object as the store keeps it, if that is another form.
+    kept: Option<Kept<K>>,
+}
+
+/// An event about an object of any kind, for code that works on many kinds at once.
+#[non_exhaustive]
+pub struct AnyTold {
+    /// The key of the object; none for [`Synced`](Event::Synced).
+    pub key: Option<ObjectKey>,
+    /// What happened, to an object in the form in which the store keeps it.
+    pub event: Event<dyn AnyObject>,
+    /// The span `informer-event-*`.
+    pub span: Span,
+    /// Whether this subscription asked for the event: see [`Told::recalled`].
+    pub recalled: bool,
+    /// Whether the event comes from a list: see [`Told::from_list`].
+    pub from_list: bool,
+}
+
+// === impl Told ===
+
+impl<K> Told<K> {
+    /// Something happened to the object of `key`, which the store keeps as `kept`.
+    pub(crate) const fn about(
+        key: ObjectKey,
+        event: Event<K>,
+        kept: Option<Kept<K>>,
+        span: Span,
+    ) -> Self {
+        Self {
+            key: Some(key),
+            event,
+            span,
+            recalled: false,
+            from_list: false,
+            kept,
+        }
+    }
+
+    /// The first list has been delivered.
+    pub(crate) const fn synced() -> Self {
+        Self {
+            key: None,
+            event: Event::Synced,
+            span: Span::none(),
+            recalled: false,
+            from_list: false,
+            kept: None,
+        }
+    }
+
+    /// The same, asked for by the subscription.
+    pub(crate) fn recalled(self) -> Self {
+        Self {
+            recalled: true,
+            ..self
+        }
+    }
+
+    /// The same, with whether it comes from a list.
+    pub(crate) fn from_list(self, from_list: bool) -> Self {
+        Self { from_list, ..self }
+    }
+}
+
+impl<K: Stored> Told<K> {
+    /// The same event about an object of any kind, as the store keeps it. What is decoded
+    /// already stays decoded until [`rest`](AnyObject) is called on it.
+    #[must_use]
+    pub fn into_any(self) -> AnyTold {
+        let kept = self.kept;
+        let event = self.event.map(|object| match kept {
+            Some(kept) => {
+                kept.hold(&object);
+                kept.into_any()
+            }
+            None => object,
+        });
+        AnyTold {
+            key: self.key,
+            event,
+            span: self.span,
+            recalled: self.recalled,
+            from_list: self.from_list,
+        }
+    }
+}
+
+impl<K> Clone for Told<K> {
+    fn clone(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            event: self.event.clone(),
+            span: self.span.clone(),
+            recalled: self.recalled,
+            from_list: self.from_list,
+            kept: self.kept.clone(),
+        }
+    }
+}
+
+impl<K: Stored> fmt::Debug for Told<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told")
+            .field("event", &self.event)
+            .field("from_list", &self.from_list)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl AnyTold ===
+
+impl fmt::Debug for AnyTold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyTold")
+            .field("key", &self.key)
+            .field("action", &self.event.action())
+            .field("from_list", &self.from_list)
+            .finish_non_exhaustive()
+    }
+}

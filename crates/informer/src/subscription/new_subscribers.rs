@@ -1,0 +1,81 @@
+//! New subscriptions on their way to the informer's task.
+//!
+//! A subscription is made on any thread, and its first events are delivered by the task that
+//! runs the informer. Until then it waits here.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+
+use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::Wanted};
+
+/// The subscriptions that have not been delivered anything yet.
+pub(crate) struct NewSubscribers<K> {
+    count: SubscriberCount,
+    waiting: Mutex<Vec<Subscriber<K>>>,
+    /// Notified when one is added.
+    added: Notify,
+    /// Notified when a subscription asks for objects, once for all subscriptions.
+    requested: Arc<Notify>,
+}
+
+// === impl NewSubscribers ===
+
+impl<K> NewSubscribers<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            count: SubscriberCount::default(),
+            waiting: Mutex::new(Vec::new()),
+            added: Notify::new(),
+            requested: Arc::default(),
+        }
+    }
+
+    /// How many subscriptions there are, new or not.
+    pub(crate) const fn count(&self) -> &SubscriberCount {
+        &self.count
+    }
+
+    /// Makes a subscription for which `buffer` events may wait.
+    pub(crate) fn add(&self, buffer: NonZeroUsize) -> Subscription<K> {
+        // Counted before it is in the list: the informer skips events while the count is zero,
+        // and it may take the new subscriber out of the list, replay the store to it and see
+        // the next change before this function returns. The lock of the list orders the two:
+        // a task that has taken the subscriber has seen the count.
+        let counted = self.count.count_one();
+        let (sender, events) = mpsc::channel(buffer.get());
+        let wanted = Arc::new(Wanted::new(Arc::clone(&self.requested)));
+        let subscriber = Subscriber::new(sender, Arc::clone(&wanted));
+        self.waiting.lock().push(subscriber);
+        self.added.notify_one();
+        Subscription {
+            _counted: counted,
+            events,
+            synced: Arc::new(AtomicBool::new(false)),
+            wanted,
+        }
+    }
+
+    /// Waits until one may have been added.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped at any time.
+    pub(crate) async fn added(&self) {
+        self.added.notified().await;
+    }
+
+    /// Takes all that wait, oldest first.
+    pub(crate) fn take_all(&self) -> Vec<Subscriber<K>> {
+        std::mem::take(&mut *self.waiting.lock())
+    }
+
+    /// Notified when a subscription asks for objects.
+    pub(crate) const fn requested(&self) -> &Arc<Notify> {
+        &self.requested
+    }
+}

@@ -1,0 +1,131 @@
+//! Delivers events to every subscription of a running informer.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
+use tracing::Instrument as _;
+
+use super::{Told, resync_handle::Wanted};
+use crate::ObjectKey;
+
+/// The informer's end of one subscription.
+pub(crate) struct Subscriber<K> {
+    events: mpsc::Sender<Told<K>>,
+    wanted: Arc<Wanted>,
+    /// Whether the subscription was dropped.
+    gone: bool,
+}
+
+/// The subscribers of a running informer. Dropping it ends their subscriptions.
+pub(crate) struct Publisher<K> {
+    subscribers: Vec<Subscriber<K>>,
+    /// Notified when a subscription asks for objects.
+    requested: Arc<Notify>,
+}
+
+// === impl Subscriber ===
+
+impl<K> Subscriber<K> {
+    pub(super) fn new(events: mpsc::Sender<Told<K>>, wanted: Arc<Wanted>) -> Self {
+        Self {
+            events,
+            wanted,
+            gone: false,
+        }
+    }
+
+    /// Waits until there is room in the subscription, and delivers `told`. Does nothing if the
+    /// subscription was dropped.
+    async fn deliver(&mut self, told: Told<K>) {
+        if !self.gone {
+            self.gone = self.events.send(told).await.is_err();
+        }
+    }
+
+    /// How many events to deliver at once: half of the buffer at most, so that the subscriber
+    /// can take one half while the other is filled.
+    pub(crate) fn batch_size(&self) -> usize {
+        /// Enough that the cost of a batch, shared by its events, is next to nothing.
+        const ENOUGH: usize = 64;
+        (self.events.max_capacity() / 2).clamp(1, ENOUGH)
+    }
+
+    /// Waits until there is room for a [batch](Self::batch_size) of events, and delivers them,
+    /// each in its span. Does nothing if the subscription was dropped.
+    pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<Told<K>>) {
+        let batch = batch.drain(..);
+        if self.gone {
+            return;
+        }
+        match self.events.reserve_many(batch.len()).await {
+            Ok(permits) => permits.zip(batch).for_each(|(permit, told)| {
+                let span = told.span.clone();
+                span.in_scope(|| permit.send(told));
+            }),
+            Err(_) => self.gone = true,
+        }
+    }
+}
+
+// === impl Publisher ===
+
+impl<K> Publisher<K> {
+    pub(crate) fn new(requested: Arc<Notify>) -> Self {
+        Self {
+            subscribers: Vec::new(),
+            requested,
+        }
+    }
+
+    /// Delivers every event from now on to `subscriber`.
+    pub(crate) fn admit(&mut self, subscriber: Subscriber<K>) {
+        if !subscriber.wanted.is_empty() {
+            // It asked before it was admitted, and that notification is spent.
+            self.requested.notify_one();
+        }
+        self.subscribers.push(subscriber);
+    }
+
+    /// Waits until there is room in every subscription, one after the other, and delivers
+    /// `told`.
+    pub(crate) async fn publish(&mut self, told: Told<K>) {
+        // The last one gets the event itself: with one subscriber nothing is cloned.
+        if let Some((last, others)) = self.subscribers.split_last_mut() {
+            for subscriber in others {
+                subscriber.deliver(told.clone()).await;
+            }
+            last.deliver(told).await;
+        }
+        self.subscribers.retain(|subscriber| !subscriber.gone);
+    }
+
+    /// Waits until a subscription may have asked for objects.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be dropped at any time.
+    pub(crate) async fn requested(&self) {
+        self.requested.notified().await;
+    }
+
+    /// Delivers one object to each subscriber that asked for objects, as `current` has it. A
+    /// subscriber that asked for more gets the next one another time.
+    pub(crate) async fn deliver_requested(
+        &mut self,
+        current: impl Fn(&ObjectKey) -> Option<Told<K>>,
+    ) {
+        let mut more = false;
+        for subscriber in &mut self.subscribers {
+            let mut keys = std::iter::from_fn(|| subscriber.wanted.pop());
+            if let Some(told) = keys.find_map(|key| current(&key)) {
+                let span = told.span.clone();
+                subscriber.deliver(told).instrument(span).await;
+            }
+            more |= !subscriber.wanted.is_empty();
+        }
+        self.subscribers.retain(|subscriber| !subscriber.gone);
+        if more {
+            self.requested.notify_one();
+        }
+    }
+}

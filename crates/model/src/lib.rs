@@ -36,7 +36,7 @@ pub use crate::{
     checker::{Checker, check, check_all},
     log::{
         Action, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record,
-        Role, Shown, Writer,
+        Role, Seen, Shown, Writer,
     },
     object::{Snapshot, Version},
     rule::{Rule, Violation},

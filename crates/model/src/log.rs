@@ -59,9 +59,8 @@ pub enum Shown {
     Added {
         /// The object.
         object: Arc<Snapshot>,
-        /// Whether it comes from the informer's first list, so that an earlier process may have
-        /// worked on it.
-        listed: bool,
+        /// How it came to be shown.
+        from: Seen,
     },
     /// A newer state of an object that it had.
     Updated(Arc<Snapshot>),
@@ -69,6 +68,17 @@ pub enum Shown {
     Deleted(Arc<Snapshot>),
     /// An object that it has, in the state that it had.
     Resynced(Arc<Snapshot>),
+}
+
+/// How an informer came to show an object that it did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// By its first list: an earlier process may have worked on the object.
+    FirstList,
+    /// By a later list.
+    List,
+    /// By its watch: the object is new.
+    Watch,
 }
 
 /// Who wrote to the API server.
@@ -262,9 +272,9 @@ impl fmt::Display for Shown {
         match self {
             Self::Added {
                 object,
-                listed: true,
-            } => write!(f, "listed {object}"),
-            Self::Added { object, .. } => write!(f, "added {object}"),
+                from: Seen::Watch,
+            } => write!(f, "added {object}"),
+            Self::Added { object, .. } => write!(f, "listed {object}"),
             Self::Updated(object) => write!(f, "updated {object}"),
             Self::Deleted(object) => write!(f, "deleted {object}"),
             Self::Resynced(object) => write!(f, "resynced {object}"),

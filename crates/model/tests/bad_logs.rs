@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use windlass_model::{
     Action, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Retry,
-    Role, Settings, Shown, Snapshot, Version, Writer, check_all, rules,
+    Role, Seen, Settings, Shown, Snapshot, Version, Writer, check_all, rules,
 };
 
 /// The finalizers of wrapped handlers.
@@ -404,7 +404,11 @@ fn parse(text: &str) -> Vec<Record> {
                         "deletes" => Shown::Deleted(object),
                         verb => Shown::Added {
                             object,
-                            listed: verb == "lists",
+                            from: if verb == "lists" {
+                                Seen::FirstList
+                            } else {
+                                Seen::Watch
+                            },
                         },
                     },
                 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::{InformerId, Shown, Snapshot, Version};
+use crate::{InformerId, Seen, Shown, Snapshot, Version};
 
 /// One object as the informers of its kind showed it, in one process.
 #[derive(Debug)]
@@ -46,8 +46,10 @@ pub(crate) struct Moment {
 pub(crate) struct Life {
     pub(crate) from: Moment,
     pub(crate) until: Option<Moment>,
-    /// Whether a list showed it in that time.
+    /// Whether a list showed it first to an informer in that time.
     pub(crate) listed: bool,
+    /// Whether the first list of an informer did.
+    pub(crate) listed_first: bool,
     /// Whether it ended because the last informer that had it was removed.
     pub(crate) forgotten: bool,
 }
@@ -104,16 +106,22 @@ impl Sighted {
             self.unsure |= ended.is_some_and(|it| it.time == now.time);
             return;
         }
-        let listed = matches!(shown, Shown::Added { listed: true, .. });
+        let seen = match shown {
+            Shown::Added { from, .. } => *from,
+            _ => Seen::Watch,
+        };
         if self.holders.is_empty() {
             self.lives.push(Life {
                 from: now,
                 until: None,
-                listed,
+                listed: false,
+                listed_first: false,
                 forgotten: false,
             });
-        } else if let (true, Some(life)) = (listed, self.lives.last_mut()) {
-            life.listed = true;
+        }
+        if let Some(life) = self.lives.last_mut() {
+            life.listed |= seen != Seen::Watch;
+            life.listed_first |= seen == Seen::FirstList;
         }
         self.holders.entry(informer).or_insert(now);
         self.versions.entry(object.version).or_insert(now);

@@ -131,7 +131,7 @@ fn delete_handled(facts: &Facts) -> Verdict {
         };
         let id = handling.handler.id;
         let Some(work) = work else {
-            must(!life.listed, uid, || {
+            must(!life.listed_first, uid, || {
                 format!("{id} was never called for an object from a list that is gone")
             })?;
             continue;

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Arrival, Delivery, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
+    Arrival, Coalescing, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
     HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OpinionatedReconciler,
     OpinionatedRetryDequeuePolicy, OpinionatedWatcher, PendingRetry, RetryObject, RunError,
 };
@@ -52,11 +52,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
             DequeueOption::Coin => Dequeue::Other,
         },
         retry: match options.retry {
-            // grafana's, until the default is the model's own.
-            RetryOption::Default => Retry::new(move |failure| {
-                let delay = seconds(5 << failure.min(5));
-                (failure < 5).then_some((delay, delay))
-            }),
+            RetryOption::Default => Retry::default(),
             RetryOption::Constant => Retry::new(move |_| Some((seconds(4), seconds(4)))),
             RetryOption::Doubling => Retry::new(move |failure| {
                 let delay = seconds(1 << failure.min(6));
@@ -68,7 +64,6 @@ pub(crate) fn settings(options: &Options) -> Settings {
             RetryOption::Never => Retry::never(),
         },
         retry_as_received: options.as_received,
-        // Until the engine waits for it by default.
         start_before_sync: options.before_sync,
         timeout: (options.timeout > 0).then(|| seconds(options.timeout)),
     }
@@ -81,10 +76,13 @@ impl Engine {
         let mut builder = InformerController::builder()
             .on_error(|_| {})
             .seed(options.seed)
-            .delivery(match options.coalescing {
-                CoalescingOption::WhenFull | CoalescingOption::Never => Delivery::Every,
-                CoalescingOption::Always => Delivery::Latest,
-            });
+            .coalescing(match options.coalescing {
+                CoalescingOption::WhenFull => Coalescing::WhenFull,
+                CoalescingOption::Always => Coalescing::Always,
+                CoalescingOption::Never => Coalescing::Never,
+            })
+            .start_before_sync(options.before_sync)
+            .cache_sync_timeout(None);
         builder = match options.dequeue {
             DequeueOption::Always => builder,
             DequeueOption::Never => builder.retry_dequeue_policy(NeverDequeue),

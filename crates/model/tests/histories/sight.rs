@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::mpsc;
 use windlass_informer::{Change as Told, Identity, ObjectKey, Script, Uid};
-use windlass_model::{Entry, InformerId, Shown};
+use windlass_model::{Entry, InformerId, Seen, Shown};
 
 use crate::{
     script::Selector,
@@ -67,7 +67,7 @@ impl Sight {
                 after,
             } = change;
             if let Some(after) = after.filter(|it| self.selects(it)) {
-                self.apply(&after, false);
+                self.apply(&after, Seen::Watch);
                 return true;
             }
             if let Some(mut last) = before.filter(|it| self.selects(it)) {
@@ -105,7 +105,12 @@ impl Sight {
             .filter(|it| self.selects(it))
             .collect();
         for object in &listed {
-            self.apply(object, !self.synced);
+            let from = if self.synced {
+                Seen::List
+            } else {
+                Seen::FirstList
+            };
+            self.apply(object, from);
         }
         let gone: Vec<_> = self
             .has
@@ -148,7 +153,7 @@ impl Sight {
         }
     }
 
-    fn apply(&mut self, object: &Lease, listed: bool) {
+    fn apply(&mut self, object: &Lease, from: Seen) {
         let had = self.has.insert(name(object), object.clone());
         let same = had
             .as_ref()
@@ -162,7 +167,7 @@ impl Sight {
                 }
                 self.log(Shown::Added {
                     object: snapshot(object),
-                    listed,
+                    from,
                 });
             }
         }

@@ -1,0 +1,254 @@
+//! What is known at a point of a log: the facts that rules are checked against.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use crate::{
+    Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Settings, Shown,
+    Snapshot,
+};
+
+mod server;
+mod sight;
+mod work;
+
+pub(crate) use self::{
+    server::OnServer,
+    sight::{Absence, Moment, Sighted},
+    work::{Pending, Work},
+};
+
+/// A uid.
+pub(crate) type Uid = Arc<str>;
+
+/// What is known at a point of a log.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) settings: Settings,
+    /// The number of the entry that is read.
+    pub(crate) at: usize,
+    pub(crate) now: Duration,
+    pub(crate) is_quiet: bool,
+    pub(crate) is_settled: bool,
+
+    /// The server's objects, those that are erased too.
+    pub(crate) server: BTreeMap<Uid, OnServer>,
+    /// What each wrapper has cleaned up, in whichever process.
+    pub(crate) cleaned: BTreeMap<(HandlerId, Uid), usize>,
+
+    /// Everything below is of one process.
+    pub(crate) started: Option<usize>,
+    pub(crate) informers: BTreeMap<InformerId, Showing>,
+    pub(crate) handlers: BTreeMap<HandlerId, Handling>,
+    pub(crate) sighted: BTreeMap<Uid, Sighted>,
+    pub(crate) work: BTreeMap<(HandlerId, Uid), Work>,
+    pub(crate) open: BTreeMap<CallId, Open>,
+    /// How many patches have no answer yet.
+    pub(crate) patches: usize,
+}
+
+/// An informer of the controller.
+#[derive(Debug)]
+pub(crate) struct Showing {
+    pub(crate) kind: Arc<str>,
+    pub(crate) synced: bool,
+    /// Whether it was added before the controller ran.
+    pub(crate) initial: bool,
+}
+
+/// A handler of the controller.
+#[derive(Debug)]
+pub(crate) struct Handling {
+    pub(crate) handler: Handler,
+    pub(crate) added: usize,
+    pub(crate) removed: Option<usize>,
+    /// Its place in add order.
+    pub(crate) place: usize,
+    /// How many patches of its wrapper failed.
+    pub(crate) failed_patches: u32,
+}
+
+/// A call that has not ended.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) began: Began,
+    pub(crate) at: Duration,
+}
+
+// === impl Facts ===
+
+impl Facts {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            at: 0,
+            now: Duration::ZERO,
+            is_quiet: false,
+            is_settled: false,
+            server: BTreeMap::new(),
+            cleaned: BTreeMap::new(),
+            started: None,
+            informers: BTreeMap::new(),
+            handlers: BTreeMap::new(),
+            sighted: BTreeMap::new(),
+            work: BTreeMap::new(),
+            open: BTreeMap::new(),
+            patches: 0,
+        }
+    }
+
+    /// Takes note of an entry, after the rules have been checked at it.
+    pub(crate) fn note(&mut self, record: &Record) {
+        match &record.entry {
+            Entry::Started => self.started = Some(self.at),
+            Entry::Stopped => {
+                self.started = None;
+                self.informers.clear();
+                self.handlers.clear();
+                self.sighted.clear();
+                self.work.clear();
+                self.open.clear();
+                self.patches = 0;
+            }
+            Entry::HandlerAdded(handler) => {
+                let handling = Handling {
+                    handler: handler.clone(),
+                    added: self.at,
+                    removed: None,
+                    place: self.handlers.len(),
+                    failed_patches: 0,
+                };
+                self.handlers.insert(handler.id, handling);
+            }
+            Entry::HandlerRemoved(handler) => {
+                if let Some(handling) = self.handlers.get_mut(handler) {
+                    handling.removed = Some(self.at);
+                }
+            }
+            Entry::InformerAdded { informer, kind } => {
+                let showing = Showing {
+                    kind: Arc::clone(kind),
+                    synced: false,
+                    initial: self.started.is_none(),
+                };
+                self.informers.insert(*informer, showing);
+            }
+            Entry::InformerRemoved(informer) => {
+                let now = self.moment();
+                self.informers.remove(informer);
+                for (uid, sighted) in &mut self.sighted {
+                    if sighted.forget(*informer, now) {
+                        let works = self.work.iter_mut().filter(|((_, its), _)| its == uid);
+                        works.for_each(|(_, work)| work.forget());
+                    }
+                }
+            }
+            Entry::Synced(informer) => {
+                if let Some(showing) = self.informers.get_mut(informer) {
+                    showing.synced = true;
+                }
+            }
+            Entry::Shown { informer, shown } => self.shown(*informer, shown),
+            Entry::Committed { by, object } => {
+                let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
+                on_server.commit(*by, object);
+            }
+            Entry::Erased { by, object } => {
+                let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
+                on_server.erase(*by, object);
+            }
+            Entry::PatchBegan(_) => self.patches += 1,
+            Entry::PatchEnded(_) => self.patches = self.patches.saturating_sub(1),
+            Entry::PatchFailed(handler) => {
+                if let Some(handling) = self.handlers.get_mut(handler) {
+                    handling.failed_patches += 1;
+                }
+            }
+            Entry::Began(began) => self.began(began),
+            Entry::Ended { call, outcome } => self.ended(*call, outcome),
+            Entry::Quiet => self.is_quiet = true,
+            Entry::Settled => self.is_settled = true,
+        }
+    }
+
+    fn shown(&mut self, informer: InformerId, shown: &Shown) {
+        let Some(kind) = self.informers.get(&informer).map(|it| Arc::clone(&it.kind)) else {
+            return;
+        };
+        let now = self.moment();
+        let uid = Arc::clone(&shown.object().uid);
+        let sighted = (self.sighted.entry(uid)).or_insert_with(|| Sighted::new(kind, shown));
+        sighted.show(informer, shown, now);
+    }
+
+    fn began(&mut self, began: &Began) {
+        let key = (began.handler, Arc::clone(&began.object.uid));
+        let sighted = self.sighted.get(&key.1);
+        let handling = self.handlers.get(&began.handler);
+        let work = self.work.entry(key).or_default();
+        work.wrapped = handling.is_some_and(Handling::is_wrapped);
+        let now = Moment {
+            at: self.at,
+            time: self.now,
+        };
+        work.begin(began, sighted, &self.settings, now);
+        let open = Open {
+            began: began.clone(),
+            at: self.now,
+        };
+        self.open.insert(began.call, open);
+    }
+
+    fn ended(&mut self, call: CallId, outcome: &Outcome) {
+        let Some(open) = self.open.remove(&call) else {
+            return;
+        };
+        let key = (open.began.handler, Arc::clone(&open.began.object.uid));
+        if *outcome == Outcome::Done && open.began.action == crate::Action::Deleted {
+            self.cleaned.insert(key.clone(), self.at);
+        }
+        if let Some(work) = self.work.get_mut(&key) {
+            let taken = self.now - open.at;
+            work.end(&open.began, outcome, &self.settings, self.now, taken);
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        let (at, time) = (self.at, self.now);
+        Moment { at, time }
+    }
+
+    // --- questions ---
+
+    /// The work of a handler for an object.
+    pub(crate) fn work(&self, handler: HandlerId, uid: &Uid) -> Option<&Work> {
+        self.work.get(&(handler, Arc::clone(uid)))
+    }
+
+    /// The handler, if it was added.
+    pub(crate) fn handler(&self, id: HandlerId) -> Option<&Handling> {
+        self.handlers.get(&id)
+    }
+
+    /// The handlers of a kind that were not removed, in the order in which they are called.
+    pub(crate) fn chain<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Handling> {
+        let mut chain: Vec<_> = (self.handlers.values())
+            .filter(|it| &*it.handler.kind == kind && it.removed.is_none())
+            .collect();
+        chain.sort_by_key(|it| (it.handler.role, it.place));
+        chain.into_iter()
+    }
+
+    /// The object as the server has it; none if it is erased.
+    pub(crate) fn live(&self, uid: &Uid) -> Option<&Arc<Snapshot>> {
+        self.server.get(uid)?.live()
+    }
+}
+
+// === impl Handling ===
+
+impl Handling {
+    /// Whether a wrapper with a finalizer is around it.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        !self.handler.finalizers.is_empty()
+    }
+}

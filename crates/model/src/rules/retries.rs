@@ -1,0 +1,127 @@
+//! When a call is made again, with which attempt and which state.
+
+use super::{Checked, Verdict, call, must};
+use crate::{
+    Action, Began, Dequeue,
+    facts::{Facts, Pending},
+};
+
+pub(super) const RULES: &[Checked] = &[
+    call("a_call_has_a_cause", "D12, D19, GA-98", has_cause),
+    call("a_retry_waits_until_it_is_due", "D19", waits),
+    call("an_attempt_counts_the_failures", "D19", counts),
+    call(
+        "a_state_lives_until_an_outcome_without_one",
+        "D14, D19",
+        carries_state,
+    ),
+];
+
+/// Whether the wrapper of the handler makes calls of its own.
+fn is_wrapped(facts: &Facts, began: &Began) -> bool {
+    facts
+        .handler(began.handler)
+        .is_some_and(super::super::facts::Handling::is_wrapped)
+}
+
+fn has_cause(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    let Some(work) = facts.work(began.handler, uid) else {
+        return Ok(());
+    };
+    if is_wrapped(facts, began) {
+        return Ok(());
+    }
+    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    must(
+        cause.event || cause.due || cause.urgent || cause.resync,
+        uid,
+        || match work.pending.first() {
+            Some(pending) => format!(
+                "nothing happened, and what is pending is due at {:.3}s",
+                pending.due.as_secs_f64()
+            ),
+            None => "nothing happened, and nothing is pending".to_owned(),
+        },
+    )
+}
+
+/// While a call is in backoff, only a new generation, a deletion mark or a delete makes a call.
+fn waits(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    let Some(work) = facts.work(began.handler, uid) else {
+        return Ok(());
+    };
+    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    // A kept call keeps its object, so a new event needs a call of its own.
+    let kept = facts.settings.retry_as_received && facts.settings.dequeue != Dequeue::Always;
+    if cause.due || cause.urgent || kept || began.action == Action::Deleted {
+        return Ok(());
+    }
+    // An object that is back after its delete is called for at once.
+    let waits = |it: &&Pending| it.failed && !it.uncertain && it.due > facts.now;
+    let waiting = (work.pending.iter()).find(|it| waits(it) && it.action != Action::Deleted);
+    must(waiting.is_none(), uid, || {
+        let due = waiting.map_or(0.0, |it| it.due.as_secs_f64());
+        format!("it is in backoff until {due:.3}s, and nothing urgent happened")
+    })
+}
+
+fn counts(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    let (Some(work), Some(request)) = (facts.work(began.handler, uid), began.request) else {
+        return must(began.request.is_none_or(|it| it.attempt == 0), uid, || {
+            "the first call has an attempt that is not 0".to_owned()
+        });
+    };
+    let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
+    if failed_patches {
+        // They are failures of the wrapped call.
+        return Ok(());
+    }
+    let sighted = facts.sighted.get(uid);
+    let overtaken = work.pending.iter().any(|it| it.is_overtaken(sighted));
+    let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
+    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    let deleted = began.action == Action::Deleted;
+    let fine = match request.attempt {
+        0 => overtaken || work.failures == 0 || is_new || deleted || work.since.is_none(),
+        // A retry can have been given an object that is newer than its generation.
+        attempt => attempt == work.failures && (!is_new || cause.due || deleted),
+    };
+    must(fine, uid, || {
+        let new = if is_new {
+            " in an earlier generation"
+        } else {
+            ""
+        };
+        format!(
+            "the attempt is {}, and {} calls failed{new}",
+            request.attempt, work.failures
+        )
+    })
+}
+
+fn carries_state(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    let Some(request) = began.request else {
+        return Ok(());
+    };
+    let Some(work) = facts.work(began.handler, uid) else {
+        return must(request.state.is_none(), uid, || {
+            "the first call has a state".to_owned()
+        });
+    };
+    let pending = work.pending.iter().any(|it| it.state == request.state);
+    let other = work.pending.len() > 1 || work.pending.iter().any(|it| it.action != began.action);
+    // A call that the policy kept keeps its state, and the event has none.
+    let ended = work.exhausted.is_some() || facts.settings.dequeue != Dequeue::Always;
+    let fine =
+        request.state == work.state || pending || ((other || ended) && request.state.is_none());
+    must(fine, uid, || {
+        format!(
+            "the state is {:?}, and the last call left {:?}",
+            request.state, work.state
+        )
+    })
+}

@@ -1,0 +1,75 @@
+//! Which states a handler is given, and in which order.
+
+use super::{Checked, Verdict, call, must};
+use crate::{Action, Began, facts::Facts};
+
+pub(super) const RULES: &[Checked] = &[
+    call("versions_never_go_back", "D21", never_back),
+    call("an_update_begins_where_the_last_call_ended", "D21", chained),
+];
+
+fn never_back(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    let Some(work) = facts.work(began.handler, uid) else {
+        return Ok(());
+    };
+    let Some(last) = &work.last else {
+        return Ok(());
+    };
+    let as_received = facts.settings.retry_as_received
+        && (work.pending.iter()).any(|it| it.object.version == began.object.version);
+    must(
+        began.object.version >= last.version || as_received,
+        uid,
+        || {
+            format!(
+                "{} was given {} before, and now {}",
+                began.handler, last.version, began.object.version
+            )
+        },
+    )
+}
+
+fn chained(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    let (Some(old), Action::Updated) = (&began.old, began.action) else {
+        return Ok(());
+    };
+    must(old.uid == *uid, uid, || {
+        format!("the update is from {}, another object", old.uid)
+    })?;
+    let wrapped = facts
+        .handler(began.handler)
+        .is_some_and(super::super::facts::Handling::is_wrapped);
+    must(old.version <= began.object.version, uid, || {
+        format!(
+            "the update is from {} to {}",
+            old.version, began.object.version
+        )
+    })?;
+    let Some(last) = facts
+        .work(began.handler, uid)
+        .filter(|it| it.since.is_some())
+    else {
+        return Ok(());
+    };
+    let given = last.last.as_ref().map(|it| it.version);
+    let retried = last.pending.iter().any(|it| {
+        it.old.as_ref().is_some_and(|it| it.version == old.version)
+            || it.object.version == old.version
+    });
+    // A wrapper does not pass on each state, and a retry may have been given a state whose
+    // event comes only now.
+    let known = given == Some(old.version)
+        || retried
+        || (given.is_some_and(|given| old.version < given)
+            && (last.was_retry || facts.settings.retry_as_received))
+        || wrapped;
+    must(known, uid, || {
+        let given = given.map(|it| it.to_string()).unwrap_or_default();
+        format!(
+            "the update is from {}, and the last call was for {given}",
+            old.version
+        )
+    })
+}

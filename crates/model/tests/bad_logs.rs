@@ -1,0 +1,520 @@
+//! Each rule notices a log that breaks it, and no other log.
+
+use std::{sync::Arc, time::Duration};
+
+use windlass_model::{
+    Action, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Retry,
+    Role, Seen, Settings, Shown, Snapshot, Version, Writer, check_all, rules,
+};
+
+/// The finalizers of wrapped handlers.
+const OURS: [&str; 2] = ["own", "wip"];
+
+/// A watcher, an informer, and an object that is handled.
+const HANDLED: &str = "add h0 watcher; add i0; start; i0 lists a1@1; i0 synced; \
+                       call h0 created a1@1; done; ";
+
+/// The same with a reconciler.
+const RECONCILED: &str = "add h0 reconciler; add i0; start; i0 lists a1@1; i0 synced; ";
+
+/// The same with a wrapped watcher.
+const WRAPPED: &str = "add h0 wrapped; add i0; start; server a1@1; i0 lists a1@1; i0 synced; \
+                       h0 writes a1@2 wip; call h0 created a1@2 wip; done; h0 writes a1@3 own; \
+                       i0 updates a1@2 wip; i0 updates a1@3 own; wait 1; ";
+
+#[test]
+fn a_good_log_breaks_no_rule() {
+    check(
+        HANDLED,
+        "i0 updates a1@2 g2; call h0 updated a1@2 g2 from 1; done; settled",
+        "",
+    );
+    check(
+        HANDLED,
+        "i0 deletes a1@2; call h0 deleted a1@2; done; quiet; settled",
+        "",
+    );
+    check(
+        RECONCILED,
+        "call h0 created a1@1; failed state 7; wait 4; call h0 created a1@1 attempt 1 state 7; done; settled",
+        "",
+    );
+    check(
+        RECONCILED,
+        "call h0 created a1@1; requeue 5 state 1; wait 5; call h0 created a1@1 state 1; done; settled",
+        "",
+    );
+    check(
+        WRAPPED,
+        "server a1@4 g2 dying own; i0 updates a1@4 g2 dying own; call h0 deleted a1@4 g2 dying own; done; h0 erases a1@4; i0 deletes a1@5 g2 dying own; settled",
+        "",
+    );
+}
+
+#[test]
+fn two_calls_at_once_are_noticed() {
+    let two = "add h0 watcher; add h1 watcher; add i0; start; i0 lists a1@1; i0 synced; ";
+    check(
+        two,
+        "call h0 created a1@1; call h1 created a1@1",
+        "calls_for_one_object_never_overlap",
+    );
+}
+
+#[test]
+fn a_call_of_a_removed_handler_is_noticed() {
+    let log = "i0 updates a1@2; remove h0; call h0 updated a1@2 from 1";
+    check(HANDLED, log, "a_removed_handler_is_not_called");
+}
+
+#[test]
+fn a_call_before_sync_is_noticed() {
+    let log = "add h0 watcher; add i0; add i1; start; i0 lists a1@1; i0 synced; \
+               call h0 created a1@1; done";
+    check("", log, "no_handler_is_called_before_sync");
+}
+
+#[test]
+fn a_call_out_of_order_is_noticed() {
+    let two = "add h0 reconciler; add h1 watcher; add i0; start; i0 lists a1@1; i0 synced; ";
+    check(
+        two,
+        "call h0 created a1@1; done",
+        "handlers_are_called_in_add_order",
+    );
+    check(
+        two,
+        "call h1 created a1@1; done; call h0 created a1@1; done; settled",
+        "",
+    );
+}
+
+#[test]
+fn a_call_when_all_is_quiet_is_noticed() {
+    let log = "quiet; settled; wait 60; i0 updates a1@2; call h0 updated a1@2 from 1";
+    check(HANDLED, log, "quiet_stays_quiet");
+}
+
+#[test]
+fn a_first_call_that_is_not_created_is_noticed() {
+    let log = "add h0 watcher; add i0; start; i0 synced; i0 adds a1@1; i0 updates a1@2; \
+               call h0 updated a1@2 from 1; done";
+    check("", log, "the_first_call_is_created");
+    // From a list its delete is kept, for what an earlier process made.
+    let gone = "add h0 watcher; add i0; start; i0 lists a1@1; i0 synced; i0 deletes a1@2; ";
+    check(gone, "call h0 deleted a1@2; done; settled", "");
+    let live = "add h0 watcher; add i0; start; i0 synced; i0 adds a1@1; i0 deletes a1@2; ";
+    check(
+        live,
+        "call h0 deleted a1@2; done; settled",
+        "the_first_call_is_created",
+    );
+    check(live, "settled", "");
+}
+
+#[test]
+fn a_second_created_is_noticed() {
+    check(HANDLED, "call h0 created a1@1; done", "created_comes_once");
+}
+
+#[test]
+fn a_call_after_deleted_is_noticed() {
+    let log = "i0 updates a1@2; i0 deletes a1@3; call h0 deleted a1@3; done; \
+               call h0 updated a1@2 from 1; done";
+    check(HANDLED, log, "nothing_follows_deleted");
+    let back = "i0 deletes a1@3; call h0 deleted a1@3; done; wait 1; i0 adds a1@4; \
+                call h0 created a1@4; done; settled";
+    check(HANDLED, back, "");
+}
+
+#[test]
+fn a_deleted_of_an_object_that_is_there_is_noticed() {
+    let both = "add h0 watcher; add i0; add i1; start; i0 lists a1@1; i0 synced; i1 lists a1@1; \
+                i1 synced; call h0 created a1@1; done; wait 1; i0 deletes a1@2; ";
+    check(
+        both,
+        "call h0 deleted a1@2; done",
+        "deleted_comes_when_no_informer_has_it",
+    );
+    check(
+        both,
+        "i1 deletes a1@2; call h0 deleted a1@2; done; settled",
+        "",
+    );
+}
+
+#[test]
+fn a_successor_before_the_delete_is_noticed() {
+    let log = "i0 deletes a1@2; wait 1; i0 adds a2@3; call h0 created a2@3; done";
+    check(HANDLED, log, "a_successor_waits_for_the_delete");
+}
+
+#[test]
+fn an_object_that_was_not_shown_is_noticed() {
+    check(
+        HANDLED,
+        "call h0 created b9@9; done",
+        "an_object_is_shown_before_it_is_handled",
+    );
+}
+
+#[test]
+fn a_version_that_goes_back_is_noticed() {
+    let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 1; done; \
+               call h0 updated a1@2 from 1; done";
+    check(HANDLED, log, "versions_never_go_back");
+}
+
+#[test]
+fn an_update_with_a_gap_before_it_is_noticed() {
+    let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 2; done; settled";
+    check(HANDLED, log, "an_update_begins_where_the_last_call_ended");
+}
+
+#[test]
+fn a_call_without_a_cause_is_noticed() {
+    let log = "i0 updates a1@2; call h0 updated a1@2 from 1; done; call h0 updated a1@2 from 1; done; settled";
+    check(HANDLED, log, "a_call_has_a_cause");
+}
+
+#[test]
+fn a_retry_that_comes_early_is_noticed() {
+    let log =
+        "call h0 created a1@1; failed; i0 updates a1@2; call h0 updated a1@2 from 1 attempt 1";
+    check(RECONCILED, log, "a_retry_waits_until_it_is_due");
+    let urgent = "call h0 created a1@1; failed; i0 updates a1@2 g2; call h0 updated a1@2 g2 from 1; done; settled";
+    check(RECONCILED, urgent, "");
+}
+
+#[test]
+fn a_wrong_attempt_is_noticed() {
+    let log = "call h0 created a1@1; failed; wait 4; call h0 created a1@1; done; settled";
+    check(RECONCILED, log, "an_attempt_counts_the_failures");
+    let anew = "call h0 created a1@1; failed; i0 updates a1@2 g2; call h0 updated a1@2 g2 from 1 attempt 1; done; settled";
+    check(RECONCILED, anew, "an_attempt_counts_the_failures");
+}
+
+#[test]
+fn a_lost_state_is_noticed() {
+    let log = "call h0 created a1@1; failed state 7; wait 4; call h0 created a1@1 attempt 1; done; settled";
+    check(
+        RECONCILED,
+        log,
+        "a_state_lives_until_an_outcome_without_one",
+    );
+    let kept = "call h0 created a1@1; done; call h0 created a1@1 state 7";
+    check(
+        RECONCILED,
+        kept,
+        "a_state_lives_until_an_outcome_without_one",
+    );
+}
+
+#[test]
+fn a_created_without_a_finalizer_is_noticed() {
+    let log = "add h0 wrapped; add i0; start; server a1@1; i0 lists a1@1; i0 synced; \
+               call h0 created a1@1; done; h0 writes a1@2 own; i0 updates a1@2 own; settled";
+    check("", log, "no_created_without_our_finalizer");
+}
+
+#[test]
+fn a_second_clean_up_is_noticed() {
+    let log = "server a1@4 g2 dying own; i0 updates a1@4 g2 dying own; \
+               call h0 deleted a1@4 g2 dying own; done; call h0 deleted a1@4 g2 dying own; done; \
+               h0 erases a1@4; i0 deletes a1@5 g2 dying own; settled";
+    check(WRAPPED, log, "a_clean_up_that_succeeded_is_not_repeated");
+}
+
+#[test]
+fn an_echo_is_noticed() {
+    check(
+        WRAPPED,
+        "call h0 updated a1@3 own from 2; done; settled",
+        "echoes_are_not_passed_on",
+    );
+}
+
+#[test]
+fn a_finalizer_on_a_dying_object_is_noticed() {
+    let log = "add h0 wrapped; add i0; start; server a1@1 dying other; i0 lists a1@1 dying other; \
+               i0 synced; h0 writes a1@2 dying other wip";
+    check("", log, "a_dying_object_gets_no_finalizer");
+}
+
+#[test]
+fn a_lost_finalizer_of_another_is_noticed() {
+    let log = "add h0 wrapped; add i0; start; server a1@1 other; h0 writes a1@2 wip";
+    check("", log, "finalizers_of_others_are_not_touched");
+}
+
+#[test]
+fn a_release_before_the_clean_up_is_noticed() {
+    let log = "server a1@4 g2 dying own; h0 erases a1@4";
+    check(WRAPPED, log, "our_finalizer_goes_after_the_clean_up");
+}
+
+#[test]
+fn an_event_that_waits_is_noticed() {
+    let late = "i0 updates a1@2; wait 9; call h0 updated a1@2 from 1; done; settled";
+    check(HANDLED, late, "an_event_is_not_late");
+    let gone = "i0 deletes a1@2; wait 9; call h0 deleted a1@2; done; settled";
+    check(HANDLED, gone, "an_event_is_not_late");
+    let urgent = "call h0 created a1@1; failed; i0 updates a1@2 g2; wait 4; \
+                  call h0 updated a1@2 g2 from 1; done; settled";
+    check(RECONCILED, urgent, "an_event_is_not_late");
+}
+
+#[test]
+fn a_retry_that_waits_is_noticed() {
+    let log = "call h0 created a1@1; failed; wait 8; quiet; wait 1; \
+               call h0 created a1@1 attempt 1; done; settled";
+    check(RECONCILED, log, "a_retry_is_not_late");
+}
+
+#[test]
+fn a_call_that_does_not_end_is_noticed() {
+    check(
+        RECONCILED,
+        "call h0 created a1@1; settled",
+        "every_call_has_ended",
+    );
+}
+
+#[test]
+fn a_lost_update_is_noticed() {
+    check(
+        HANDLED,
+        "i0 updates a1@2; settled",
+        "the_newest_state_is_handled",
+    );
+    check(RECONCILED, "settled", "the_newest_state_is_handled");
+    let wrapped = "server a1@4 g2 own; i0 updates a1@4 g2 own; settled";
+    check(WRAPPED, wrapped, "the_newest_state_is_handled");
+}
+
+#[test]
+fn a_lost_delete_is_noticed() {
+    check(HANDLED, "i0 deletes a1@2; settled", "a_delete_is_handled");
+    let listed =
+        "add h0 watcher; add i0; start; i0 lists a1@1; i0 synced; i0 deletes a1@2; settled";
+    check("", listed, "a_delete_is_handled");
+}
+
+#[test]
+fn a_lost_requeue_is_noticed() {
+    check(
+        RECONCILED,
+        "call h0 created a1@1; requeue 5; wait 60; settled",
+        "a_pending_call_is_made",
+    );
+}
+
+#[test]
+fn a_live_object_without_our_finalizer_is_noticed() {
+    let log = "server a1@4; i0 updates a1@4; settled";
+    check(WRAPPED, log, "a_live_object_has_our_finalizer");
+}
+
+#[test]
+fn a_dying_object_with_our_finalizer_is_noticed() {
+    let log = "server a1@4 g2 dying own; i0 updates a1@4 g2 dying own; settled";
+    check(WRAPPED, log, "no_dying_object_keeps_our_finalizer");
+}
+
+#[test]
+fn a_lost_clean_up_is_noticed() {
+    let log = "server a1@4; i0 updates a1@4; other erases a1@5; i0 deletes a1@5; settled";
+    check(WRAPPED, log, "what_we_held_is_cleaned_up");
+}
+
+/// Every rule of the model has a test here: its name stands in this file.
+#[test]
+fn each_rule_has_a_log_that_breaks_it() {
+    let tests = include_str!("bad_logs.rs");
+    let missing: Vec<_> = rules()
+        .map(|it| it.name)
+        .filter(|it| !tests.contains(&format!("\"{it}\"")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Reads a log; `rule` is among the rules that it breaks, or is empty and it breaks none.
+#[track_caller]
+fn check(begin: &str, log: &str, rule: &str) {
+    let settings = Settings {
+        retry: Retry::new(|_| Some((Duration::from_secs(4), Duration::from_secs(4)))),
+        ..Settings::default()
+    };
+    let text = format!("{begin}{log}");
+    let violations = check_all(settings, parse(&text));
+    let broken: Vec<_> = violations.iter().map(|it| it.rule.name).collect();
+    let fine = if rule.is_empty() {
+        broken.is_empty()
+    } else {
+        broken.contains(&rule)
+    };
+    let shown: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    assert!(fine, "{text}\nbreaks {broken:?}\n{}", shown.join("\n"));
+}
+
+/// The log that a text stands for: entries between semicolons.
+fn parse(text: &str) -> Vec<Record> {
+    let mut at = Duration::ZERO;
+    let mut calls = 0;
+    let mut log = Vec::new();
+    for line in text.split(';').map(str::trim).filter(|it| !it.is_empty()) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let entry = match *words {
+            ["wait", seconds] => {
+                at += Duration::from_secs(seconds.parse().expect("seconds"));
+                continue;
+            }
+            ["add", handler, role] if handler.starts_with('h') => Entry::HandlerAdded(Handler {
+                id: HandlerId(number(handler)),
+                kind: Arc::from("kind"),
+                role: if role == "reconciler" {
+                    Role::Reconciler
+                } else {
+                    Role::Watcher
+                },
+                finalizers: match role {
+                    "wrapped" => OURS.map(str::to_owned).to_vec(),
+                    _ => Vec::new(),
+                },
+            }),
+            ["add", informer] => Entry::InformerAdded {
+                informer: InformerId(number(informer)),
+                kind: Arc::from("kind"),
+            },
+            ["remove", handler] => Entry::HandlerRemoved(HandlerId(number(handler))),
+            ["start"] => Entry::Started,
+            ["quiet"] => Entry::Quiet,
+            ["settled"] => Entry::Settled,
+            [informer, "synced"] => Entry::Synced(InformerId(number(informer))),
+            [
+                informer,
+                verb @ ("lists" | "adds" | "updates" | "deletes"),
+                ref object @ ..,
+            ] => {
+                let object = snapshot(object);
+                Entry::Shown {
+                    informer: InformerId(number(informer)),
+                    shown: match verb {
+                        "updates" => Shown::Updated(object),
+                        "deletes" => Shown::Deleted(object),
+                        verb => Shown::Added {
+                            object,
+                            from: if verb == "lists" {
+                                Seen::FirstList
+                            } else {
+                                Seen::Watch
+                            },
+                        },
+                    },
+                }
+            }
+            ["server", ref object @ ..] => Entry::Committed {
+                by: Writer::Other,
+                object: snapshot(object),
+            },
+            [handler, "writes", ref object @ ..] => Entry::Committed {
+                by: Writer::Wrapper(HandlerId(number(handler))),
+                object: snapshot(object),
+            },
+            ["other", "erases", ref object @ ..] => Entry::Erased {
+                by: Writer::Other,
+                object: snapshot(object),
+            },
+            [handler, "erases", ref object @ ..] => Entry::Erased {
+                by: Writer::Wrapper(HandlerId(number(handler))),
+                object: snapshot(object),
+            },
+            ["call", handler, action, ref object @ ..] => {
+                calls += 1;
+                let object_words: Vec<_> = (object.iter().copied())
+                    .take_while(|it| !["from", "attempt", "state"].contains(it))
+                    .collect();
+                let value = |word: &str| {
+                    let at = object.iter().position(|it| *it == word)?;
+                    object.get(at + 1)?.parse::<u32>().ok()
+                };
+                let object = snapshot(&object_words);
+                let from = value("from").map(|from| {
+                    let mut before = Snapshot::clone(&object);
+                    before.version.number = from.into();
+                    Arc::new(before)
+                });
+                Entry::Began(Began {
+                    call: CallId(calls),
+                    handler: HandlerId(number(handler)),
+                    action: match action {
+                        "created" => Action::Created,
+                        "updated" => Action::Updated,
+                        "deleted" => Action::Deleted,
+                        _ => Action::Resynced,
+                    },
+                    old: from,
+                    object,
+                    request: text.contains("reconciler").then(|| Attempt {
+                        attempt: value("attempt").unwrap_or_default(),
+                        state: value("state").map(Into::into),
+                        last: false,
+                    }),
+                })
+            }
+            [outcome @ ("done" | "failed" | "requeue"), ref rest @ ..] => {
+                let state = rest.iter().position(|it| *it == "state");
+                let state = state.and_then(|at| rest.get(at + 1)?.parse().ok());
+                Entry::Ended {
+                    call: CallId(calls),
+                    outcome: match outcome {
+                        "done" => Outcome::Done,
+                        "failed" => Outcome::Failed {
+                            retry_after: None,
+                            state,
+                        },
+                        _ => Outcome::Requeue {
+                            after: Duration::from_secs(rest[0].parse().expect("seconds")),
+                            state,
+                        },
+                    },
+                }
+            }
+            _ => panic!("no such entry: {line}"),
+        };
+        log.push(Record { at, entry });
+    }
+    log
+}
+
+/// `a1@2 g2 dying own`: uid, version, generation, deletion mark, finalizers.
+fn snapshot(words: &[&str]) -> Arc<Snapshot> {
+    let (uid, version) = words[0].split_once('@').expect("a uid and a version");
+    let mut snapshot = Snapshot {
+        key: Arc::from(&uid[..1]),
+        uid: Arc::from(uid),
+        version: Version {
+            epoch: 0,
+            number: version.parse().expect("a version"),
+        },
+        generation: Some(1),
+        dying: false,
+        finalizers: Vec::new(),
+        content: Arc::from("1"),
+    };
+    for word in &words[1..] {
+        match word.strip_prefix('g').and_then(|it| it.parse().ok()) {
+            Some(generation) => {
+                snapshot.generation = Some(generation);
+                snapshot.content = Arc::from(generation.to_string());
+            }
+            None if *word == "dying" => snapshot.dying = true,
+            None => snapshot.finalizers.push((*word).to_owned()),
+        }
+    }
+    Arc::new(snapshot)
+}
+
+fn number(word: &str) -> u32 {
+    word[1..].parse().expect("a letter and a number")
+}

@@ -1,0 +1,107 @@
+//! Histories that an engine once broke a rule with, one for each defect.
+
+use crate::{play::play, replay::quiet_panics, script::Script};
+
+#[test]
+fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
+    holds("wrapped watcher | all | | create a x; list 0; wait 3; strip a; list 0");
+    holds("wrapped reconciler | all | | create a x; list 0; wait 3; strip a; list 0");
+    let folded = "wrapped watcher | all | coalescing always | \
+                  create a x; list 0; wait 3; strip a; show 0 3; wait 1";
+    holds(folded);
+}
+
+#[test]
+fn nothing_is_called_after_a_clean_up() {
+    let stale = "watcher | all | dequeue opinionated, retry constant | create a x; list 0; wait 1; \
+                 next 0 fails; update a; show 0 1; wait 0; next 0 fails; touch a; show 0 1; \
+                 delete a; show 0 9; wait 20";
+    holds(stale);
+    let never = "reconciler | all | dequeue never, retry constant | create a x; list 0; delete a; \
+                 next 0 fails; wait 3";
+    holds(never);
+    let wrapped = "wrapped watcher | all | dequeue opinionated, retry constant | create a x; \
+                   list 0; wait 1; show 0 9; next 0 fails; update a; show 0 1; wait 0; delete a; \
+                   show 0 9; wait 1; show 0 9";
+    holds(wrapped);
+}
+
+#[test]
+fn a_retry_does_not_go_back_in_time() {
+    holds(
+        "reconciler | all, all | retry constant | create a x; list 0; list 1; wait 1; \
+           next 0 fails; update a; show 1 1; wait 5; update a; show 1 1",
+    );
+}
+
+#[test]
+fn a_failed_delete_is_retried_though_the_name_is_used_again() {
+    holds(
+        "reconciler | all | retry constant | create a x; list 0; wait 20; delete a; show 0 2; \
+           next 0 fails; wait 0; create a x",
+    );
+    holds(
+        "reconciler | all | dequeue opinionated, retry constant | create a x; list 0; wait 1; \
+           delete a; show 0 2; next 0 fails; wait 0; create a x; show 0 1; wait 0; delete a",
+    );
+}
+
+#[test]
+fn a_lagging_delete_leaves_the_successor_alone() {
+    holds(
+        "reconciler | label x, label y | retry constant | create a x; list 0; list 1; wait 1; \
+           delete a; create a y; next 0 fails; show 1 1; wait 1; show 0 1; wait 9",
+    );
+}
+
+#[test]
+fn a_foreign_change_is_neither_an_echo_nor_too_old() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        holds(&format!(
+            "{kind} | all | | create a x; list 0; patch is raced; wait 3"
+        ));
+        holds(&format!(
+            "{kind} | all | | create a x; list 0; update a; show 0 1; update a; wait 3"
+        ));
+        holds(&format!(
+            "{kind} | all | | create a x; list 0; patch is contended; wait 3"
+        ));
+    }
+}
+
+#[test]
+fn a_requeue_repeats_its_action() {
+    for kind in ["reconciler", "wrapped reconciler"] {
+        holds(&format!(
+            "{kind} | all | | create a x; list 0; next 0 requeues with state 10; wait 20"
+        ));
+        let shown = "create a x; list 0; next 0 requeues with state 10; wait 1; show 0 9; wait 20";
+        holds(&format!("{kind} | all | | {shown}"));
+        holds(&format!(
+            "{kind} | all | retry constant | create a x; list 0; next 0 fails; wait 1; show 0 9; wait 20"
+        ));
+    }
+}
+
+#[test]
+fn a_clean_up_is_done_once_and_always() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let once = "create a x; list 0; wait 1; show 0 9; delete a; patch fails; show 0 9; wait 9";
+        holds(&format!("{kind} | all | retry constant | {once}"));
+        let stripped = "create a x; list 0; wait 1; show 0 9; next 0 fails; delete a; show 0 9; \
+                        wait 1; strip a; show 0 9";
+        holds(&format!("{kind} | all | retry constant | {stripped}"));
+        let vanished = "create a x; list 0; wait 1; strip a; delete a";
+        holds(&format!("{kind} | all | retry constant | {vanished}"));
+    }
+}
+
+/// The history breaks no rule.
+#[track_caller]
+fn holds(script: &str) {
+    quiet_panics();
+    let script: Script = script.parse().unwrap_or_else(|error| panic!("{error}"));
+    if let Err(failed) = play(&script) {
+        panic!("{failed}\nscript: {script}");
+    }
+}

@@ -1,0 +1,230 @@
+//! The engine as a history drives it: the one place that knows its builder.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{
+    Arrival, Coalescing, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
+    HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OpinionatedReconciler,
+    OpinionatedRetryDequeuePolicy, OpinionatedWatcher, PendingRetry, RetryObject, RunError,
+};
+use windlass_informer::{Informer, Scripted};
+use windlass_model::{Action, Dequeue, Retry, Settings};
+
+use crate::{
+    handler::Recorded,
+    script::{CoalescingOption, DequeueOption, HandlerKind, Options, RetryOption, Selector},
+    sight::Sight,
+    stage::{Client, Stage},
+};
+
+/// The name of the one kind.
+pub(crate) const KIND: &str = "leases";
+
+/// A controller that runs.
+pub(crate) struct Engine {
+    controller: InformerController,
+    stop: CancellationToken,
+    task: Option<JoinHandle<Result<(), RunError>>>,
+}
+
+/// The name of the finalizer of a wrapped handler.
+fn finalizer(handler: u32) -> FinalizerName {
+    FinalizerName::new(format!("h{handler}.example.io/own")).expect("a name")
+}
+
+/// The finalizers that a wrapper writes, the final one first.
+pub(crate) fn finalizers(handler: u32) -> Vec<String> {
+    let name = finalizer(handler);
+    vec![name.to_string(), name.in_progress().to_string()]
+}
+
+/// What the model must know of the options.
+pub(crate) fn settings(options: &Options) -> Settings {
+    let seconds = Duration::from_secs;
+    Settings {
+        dequeue: match options.dequeue {
+            DequeueOption::Always => Dequeue::Always,
+            DequeueOption::Never => Dequeue::Never,
+            DequeueOption::Opinionated => Dequeue::Opinionated,
+            DequeueOption::Coin => Dequeue::Other,
+        },
+        retry: match options.retry {
+            RetryOption::Default => Retry::default(),
+            RetryOption::Constant => Retry::new(move |_| Some((seconds(4), seconds(4)))),
+            RetryOption::Doubling => Retry::new(move |failure| {
+                let delay = seconds(1 << failure.min(6));
+                Some((delay, delay))
+            }),
+            RetryOption::Twice => {
+                Retry::new(move |failure| (failure < 2).then_some((seconds(2), seconds(2))))
+            }
+            RetryOption::Never => Retry::never(),
+        },
+        retry_as_received: options.as_received,
+        start_before_sync: options.before_sync,
+        timeout: (options.timeout > 0).then(|| seconds(options.timeout)),
+    }
+}
+
+// === impl Engine ===
+
+impl Engine {
+    pub(crate) fn new(options: &Options) -> Self {
+        let mut builder = InformerController::builder()
+            .on_error(|_| {})
+            .seed(options.seed)
+            .coalescing(match options.coalescing {
+                CoalescingOption::WhenFull => Coalescing::WhenFull,
+                CoalescingOption::Always => Coalescing::Always,
+                CoalescingOption::Never => Coalescing::Never,
+            })
+            .start_before_sync(options.before_sync)
+            .cache_sync_timeout(None);
+        builder = match options.dequeue {
+            DequeueOption::Always => builder,
+            DequeueOption::Never => builder.retry_dequeue_policy(NeverDequeue),
+            DequeueOption::Opinionated => {
+                builder.retry_dequeue_policy(OpinionatedRetryDequeuePolicy)
+            }
+            DequeueOption::Coin => builder.retry_dequeue_policy(coin),
+        };
+        let seconds = Duration::from_secs;
+        builder = match options.retry {
+            RetryOption::Default => builder,
+            RetryOption::Constant => {
+                builder.retry_policy(move |_: &HandlerError, _: u32| Some(seconds(4)))
+            }
+            RetryOption::Doubling => {
+                builder.retry_policy(ExponentialBackoff::forever(seconds(1)).cap(seconds(64)))
+            }
+            RetryOption::Twice => builder.retry_policy(move |_: &HandlerError, failure: u32| {
+                (failure < 2).then_some(seconds(2))
+            }),
+            RetryOption::Never => builder.retry_policy(NeverRetry),
+        };
+        if options.as_received {
+            builder = builder.retry_object(RetryObject::AsReceived);
+        }
+        if options.timeout > 0 {
+            builder = builder.timeout(seconds(options.timeout));
+        }
+        if let Some(queue) = NonZeroUsize::new(options.queue) {
+            builder = builder.queue(queue);
+        }
+        if let Some(concurrency) = NonZeroUsize::new(options.concurrency) {
+            builder = builder.concurrency(concurrency);
+        }
+        Self {
+            controller: builder.build().expect("good settings"),
+            stop: CancellationToken::new(),
+            task: None,
+        }
+    }
+
+    pub(crate) fn add_handler(&self, handler: u32, kind: HandlerKind, stage: &Stage) -> Id {
+        let recorded = Recorded {
+            handler,
+            stage: stage.clone(),
+        };
+        let finalizers = || {
+            let client = Client {
+                handler,
+                stage: stage.clone(),
+            };
+            Finalizers::<Lease>::new(client, finalizer(handler)).expect("a finalizer")
+        };
+        let controller = &self.controller;
+        let added = match (kind.wrapped, kind.reconciler) {
+            (false, false) => controller.add_watcher(KIND, recorded),
+            (false, true) => controller.add_reconciler(KIND, recorded),
+            (true, false) => {
+                let sync = recorded.clone();
+                let watcher = OpinionatedWatcher::new(finalizers(), recorded);
+                let watcher = watcher.sync(move |object: Arc<Lease>| {
+                    let sync = sync.clone();
+                    async move {
+                        sync.call(Action::Resynced, None, &object, None)
+                            .await
+                            .map(drop)
+                    }
+                });
+                controller.add_watcher(KIND, watcher)
+            }
+            (true, true) => {
+                let reconciler = OpinionatedReconciler::new(finalizers(), recorded);
+                controller.add_reconciler(KIND, reconciler)
+            }
+        };
+        added.expect("added")
+    }
+
+    pub(crate) fn remove_handler(&self, id: Id, reconciler: bool) {
+        if reconciler {
+            self.controller.remove_reconciler(KIND, id);
+        } else {
+            self.controller.remove_watcher(KIND, id);
+        }
+    }
+
+    pub(crate) fn add_informer(
+        &self,
+        id: u32,
+        selector: Selector,
+        stage: &Stage,
+    ) -> (Sight, Informer<Lease>) {
+        let (script, source) = Scripted::new();
+        let informer = Informer::new(source);
+        self.controller
+            .add_informer(KIND, &informer)
+            .expect("added");
+        (Sight::new(id, selector, stage.clone(), script), informer)
+    }
+
+    pub(crate) fn remove_informer(&self, informer: &Informer<Lease>) {
+        self.controller.remove_informer(informer);
+    }
+
+    pub(crate) fn start(&mut self) {
+        let (controller, stop) = (self.controller.clone(), self.stop.clone());
+        self.task = Some(tokio::spawn(async move { controller.run(stop).await }));
+    }
+
+    /// Stops it in good order. Calls that hang are not waited for longer than a minute.
+    pub(crate) async fn stop(&mut self) -> Result<(), String> {
+        self.stop.cancel();
+        let Some(mut task) = self.task.take() else {
+            return Ok(());
+        };
+        match tokio::time::timeout(Duration::from_secs(60), &mut task).await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(ended) => Err(format!("the controller ended with {ended:?}")),
+            Err(_) => {
+                task.abort();
+                _ = task.await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends it at once.
+    pub(crate) async fn crash(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            _ = task.await;
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// As good as a coin, and the same each time.
+fn coin(arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool {
+    let version = arrival.object.resource_version().map_or(0, str::len);
+    let generation = arrival.object.generation().unwrap_or_default();
+    (version as i64 + generation + i64::from(pending.attempt)) % 2 == 0
+}

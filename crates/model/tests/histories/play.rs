@@ -1,0 +1,291 @@
+//! Plays a script: the log of what happens, and the rule that it breaks.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::{Instant, sleep, timeout_at};
+use windlass_informer::Informer;
+use windlass_model::{
+    Entry, Handler, HandlerId, InformerId, Record, Role, Violation, check, check_all,
+};
+
+use crate::{
+    engine::{Engine, KIND, finalizers, settings},
+    script::{HandlerKind, Script, Selector, Step},
+    sight::Sight,
+    stage::Stage,
+};
+
+/// After how many entries a history is thought not to end.
+const ENDLESS: usize = 4_000;
+
+/// How a history broke a rule, or could not be played.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Violation(Box<Violation>),
+    /// The controller ended, or did not become quiet.
+    Engine(String),
+}
+
+struct Play {
+    stage: Stage,
+    script: Script,
+    engine: Engine,
+    handlers: BTreeMap<u32, (HandlerKind, windlass_controller::HandlerId)>,
+    kinds: BTreeMap<u32, HandlerKind>,
+    informers: BTreeMap<u32, (Sight, Informer<Lease>)>,
+    selectors: BTreeMap<u32, Selector>,
+    /// The number of the next handler, and of the next informer.
+    next: (u32, u32),
+}
+
+/// Plays `script`, and checks its log.
+pub(crate) fn play(script: &Script) -> Result<Vec<Record>, Failed> {
+    let (log, engine) = record(script);
+    check(settings(&script.options), log.iter().cloned()).map_err(Failed::Violation)?;
+    engine.map_err(Failed::Engine)?;
+    Ok(log)
+}
+
+/// Plays `script`, and returns how it breaks each rule that it breaks.
+pub(crate) fn play_all(script: &Script) -> Vec<Failed> {
+    let (log, engine) = record(script);
+    let violations = check_all(settings(&script.options), log);
+    let violations = violations
+        .into_iter()
+        .map(|it| Failed::Violation(Box::new(it)));
+    violations.chain(engine.err().map(Failed::Engine)).collect()
+}
+
+/// Plays `script`, and returns its log, and whether the engine came to its end.
+pub(crate) fn record(script: &Script) -> (Vec<Record>, Result<(), String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut play = Play::new(script);
+        let ended = play.run().await;
+        let log = play.stage.with(|state| std::mem::take(&mut state.log));
+        (log, ended)
+    })
+}
+
+// === impl Failed ===
+
+impl Failed {
+    /// What failed, to be compared while a script is made smaller.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Violation(violation) => violation.rule.name,
+            Self::Engine(_) => "the engine ends",
+        }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Violation(violation) => violation.fmt(f),
+            Self::Engine(reason) => f.write_str(reason),
+        }
+    }
+}
+
+// === impl Play ===
+
+impl Play {
+    fn new(script: &Script) -> Self {
+        let stage = Stage::new(script.options.no_generation);
+        let handlers = (0..).zip(script.handlers.iter().copied());
+        let selectors = (0..).zip(script.informers.iter().copied());
+        let mut play = Self {
+            engine: Engine::new(&script.options),
+            stage,
+            script: script.clone(),
+            handlers: BTreeMap::new(),
+            kinds: handlers.collect(),
+            informers: BTreeMap::new(),
+            selectors: selectors.collect(),
+            next: (count(&script.handlers), count(&script.informers)),
+        };
+        play.start();
+        play
+    }
+
+    /// Adds all handlers and informers, and starts the controller.
+    fn start(&mut self) {
+        self.handlers.clear();
+        self.informers.clear();
+        if self.selectors.is_empty() {
+            self.selectors.insert(self.next.1, Selector::All);
+            self.next.1 += 1;
+        }
+        for (id, selector) in self.selectors.clone() {
+            self.add_informer(id, selector);
+        }
+        for (id, kind) in self.kinds.clone() {
+            self.add_handler(id, kind);
+        }
+        self.engine.start();
+        self.stage.log(Entry::Started);
+    }
+
+    fn add_handler(&mut self, id: u32, kind: HandlerKind) {
+        let role = match kind.reconciler {
+            true => Role::Reconciler,
+            false => Role::Watcher,
+        };
+        self.stage.log(Entry::HandlerAdded(Handler {
+            id: HandlerId(id),
+            kind: Arc::from(KIND),
+            role,
+            finalizers: if kind.wrapped {
+                finalizers(id)
+            } else {
+                Vec::new()
+            },
+        }));
+        let added = self.engine.add_handler(id, kind, &self.stage);
+        self.handlers.insert(id, (kind, added));
+        self.kinds.insert(id, kind);
+    }
+
+    fn add_informer(&mut self, id: u32, selector: Selector) {
+        self.stage.log(Entry::InformerAdded {
+            informer: InformerId(id),
+            kind: Arc::from(KIND),
+        });
+        let added = self.engine.add_informer(id, selector, &self.stage);
+        self.informers.insert(id, added);
+        self.selectors.insert(id, selector);
+    }
+
+    async fn run(&mut self) -> Result<(), String> {
+        for step in self.script.steps.clone() {
+            self.step(step).await?;
+            if self.engine.has_ended() {
+                return self.engine.stop().await;
+            }
+        }
+        self.quiet().await?;
+        self.engine.stop().await?;
+        self.stage.log(Entry::Stopped);
+        Ok(())
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), String> {
+        let stage = &self.stage;
+        let id = |it: usize| u32::try_from(it).unwrap_or_default();
+        match step {
+            Step::Create(name, label) => stage.create(name, label),
+            Step::Update(name) => stage.update(name),
+            Step::Touch(name) => stage.touch(name),
+            Step::Label(name, label) => stage.label(name, label),
+            Step::Delete(name) => stage.delete(name),
+            Step::Strip(name) => stage.strip(name),
+            Step::Hold(name) => stage.hold(name),
+            Step::Free(name) => stage.free(name),
+            Step::Show(it, n) => {
+                if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
+                    (0..n).for_each(|_| _ = sight.show());
+                }
+            }
+            Step::List(it) => {
+                if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
+                    sight.list(usize::MAX);
+                }
+            }
+            Step::ListOld(it) => {
+                if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
+                    sight.list_old();
+                }
+            }
+            Step::Bookmark(it) => {
+                if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
+                    sight.bookmark();
+                }
+            }
+            Step::Next(it, behaviour) => stage.with(|state| {
+                let next = state.behaviours.entry(id(it)).or_default();
+                next.push_back(behaviour);
+            }),
+            Step::Patch(fault) => stage.with(|state| state.faults.push_back(fault)),
+            Step::Wait(0) => sleep(Duration::from_millis(1)).await,
+            Step::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
+            // A handler needs an informer of its kind.
+            Step::AddHandler(_) if self.informers.is_empty() => {}
+            Step::AddHandler(kind) => {
+                let next = self.next.0;
+                self.next.0 += 1;
+                self.add_handler(next, kind);
+            }
+            Step::RemoveHandler(it) => {
+                if let Some((kind, handler)) = self.handlers.remove(&id(it)) {
+                    self.engine.remove_handler(handler, kind.reconciler);
+                    self.stage.log(Entry::HandlerRemoved(HandlerId(id(it))));
+                    self.kinds.remove(&id(it));
+                }
+            }
+            Step::AddInformer(selector) => {
+                let next = self.next.1;
+                self.next.1 += 1;
+                self.add_informer(next, selector);
+            }
+            Step::RemoveInformer(it) => {
+                // Not before it runs: a controller without an informer does not begin.
+                sleep(Duration::from_millis(1)).await;
+                if let Some((_, informer)) = self.informers.remove(&id(it)) {
+                    self.engine.remove_informer(&informer);
+                    self.stage.log(Entry::InformerRemoved(InformerId(id(it))));
+                    self.selectors.remove(&id(it));
+                }
+            }
+            Step::Restart | Step::Crash => {
+                if step == Step::Restart {
+                    self.engine.stop().await?;
+                } else {
+                    self.engine.crash().await;
+                }
+                self.stage.log(Entry::Stopped);
+                self.engine = Engine::new(&self.script.options);
+                self.start();
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything succeeds from here on, and time passes until nothing more happens.
+    async fn quiet(&mut self) -> Result<(), String> {
+        self.stage.with(|state| {
+            state.behaviours.clear();
+            state.faults.clear();
+        });
+        self.stage.log(Entry::Quiet);
+        self.follow(Duration::from_secs(1_800)).await?;
+        self.stage.log(Entry::Settled);
+        self.follow(Duration::from_secs(3_600)).await
+    }
+
+    /// Shows everything at once, for some time.
+    async fn follow(&mut self, time: Duration) -> Result<(), String> {
+        let end = Instant::now() + time;
+        loop {
+            for (sight, _) in self.informers.values_mut() {
+                sight.catch_up();
+            }
+            let written = Arc::clone(&self.stage.written);
+            if timeout_at(end, written.notified()).await.is_err() {
+                return Ok(());
+            }
+            if self.stage.with(|state| state.log.len()) > ENDLESS {
+                return Err("it does not become quiet".to_owned());
+            }
+        }
+    }
+}
+
+fn count<T>(all: &[T]) -> u32 {
+    u32::try_from(all.len()).unwrap_or(u32::MAX)
+}

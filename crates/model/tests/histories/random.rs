@@ -1,0 +1,210 @@
+//! Random scripts.
+
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+
+use crate::script::{
+    Behaviour, CoalescingOption, DequeueOption, HandlerKind, Options, PatchFault, RetryOption,
+    Script, Selector, Step,
+};
+
+/// The script with this number: the same each time.
+pub(crate) fn script(number: u64) -> Script {
+    let mut random = StdRng::seed_from_u64(number);
+    let random = &mut random;
+    let wrapped = random.random_bool(0.5);
+    let handlers: Vec<_> = (0..random.random_range(1..=3))
+        .map(|_| handler(random, wrapped))
+        .collect();
+    let informers = informers(random);
+    let options = options(random);
+    let allowed = Allowed::some(random, options.timeout > 0);
+    let length = random.random_range(4..=24);
+    let mut steps = vec![Step::Create('a', 'x')];
+    let lists = (0..informers.len()).filter(|_| random.random_bool(0.9));
+    steps.extend(lists.collect::<Vec<_>>().into_iter().map(Step::List));
+    while steps.len() < length {
+        let step = step(random, &informers, &handlers, &allowed);
+        steps.extend(step);
+    }
+    Script {
+        handlers,
+        informers,
+        options,
+        steps,
+    }
+}
+
+/// Which sorts of steps a script has: a subset each time, so that what is rare is common in
+/// some.
+struct Allowed {
+    failures: bool,
+    slow: bool,
+    hangs: bool,
+    requeues: bool,
+    recreation: bool,
+    strips: bool,
+    holds: bool,
+    labels: bool,
+    lists: bool,
+    patches: bool,
+    handlers: bool,
+    informers: bool,
+    restarts: bool,
+    names: usize,
+}
+
+impl Allowed {
+    fn some(random: &mut StdRng, timeout: bool) -> Self {
+        let mut maybe = |p| random.random_bool(p);
+        Self {
+            failures: maybe(0.6),
+            slow: maybe(0.3),
+            hangs: timeout && maybe(0.3),
+            requeues: maybe(0.3),
+            recreation: maybe(0.6),
+            strips: maybe(0.3),
+            holds: maybe(0.3),
+            labels: maybe(0.4),
+            lists: maybe(0.4),
+            patches: maybe(0.3),
+            handlers: maybe(0.15),
+            informers: maybe(0.15),
+            restarts: maybe(0.25),
+            names: if maybe(0.8) { 1 } else { 2 },
+        }
+    }
+}
+
+fn handler(random: &mut StdRng, wrapped: bool) -> HandlerKind {
+    HandlerKind {
+        wrapped: wrapped && random.random_bool(0.7),
+        reconciler: random.random_bool(0.6),
+    }
+}
+
+fn informers(random: &mut StdRng) -> Vec<Selector> {
+    use Selector::{All, Label};
+    match random.random_range(0..10) {
+        0..6 => vec![All],
+        6 => vec![All, All],
+        7 => vec![Label('x'), Label('y')],
+        8 => vec![All, Label('x')],
+        _ => vec![Label('x')],
+    }
+}
+
+fn options(random: &mut StdRng) -> Options {
+    let dequeue = match random.random_range(0..8) {
+        0..4 => DequeueOption::Always,
+        4 | 5 => DequeueOption::Never,
+        6 => DequeueOption::Opinionated,
+        _ => DequeueOption::Coin,
+    };
+    let retry = match random.random_range(0..8) {
+        0..3 => RetryOption::Constant,
+        3 | 4 => RetryOption::Doubling,
+        5 => RetryOption::Default,
+        6 => RetryOption::Twice,
+        _ => RetryOption::Never,
+    };
+    let coalescing = match random.random_range(0..6) {
+        0 | 1 => CoalescingOption::Always,
+        2 => CoalescingOption::Never,
+        _ => CoalescingOption::WhenFull,
+    };
+    Options {
+        dequeue,
+        retry,
+        coalescing,
+        as_received: random.random_bool(0.1),
+        before_sync: random.random_bool(0.1),
+        no_generation: random.random_bool(0.1),
+        timeout: if random.random_bool(0.3) { 5 } else { 0 },
+        queue: if random.random_bool(0.3) { 2 } else { 0 },
+        concurrency: if random.random_bool(0.2) { 1 } else { 0 },
+        seed: 1,
+    }
+}
+
+fn step(
+    random: &mut StdRng,
+    informers: &[Selector],
+    handlers: &[HandlerKind],
+    allowed: &Allowed,
+) -> Vec<Step> {
+    let name = if random.random_range(0..allowed.names) == 0 {
+        'a'
+    } else {
+        'b'
+    };
+    let label = if random.random_bool(0.5) { 'x' } else { 'y' };
+    let informer = random.random_range(0..informers.len().max(1));
+    let handler = random.random_range(0..handlers.len().max(1));
+    let if_allowed = |allowed: bool, step: Step| if allowed { vec![step] } else { Vec::new() };
+    match random.random_range(0..40) {
+        0..3 => vec![Step::Create(name, if allowed.labels { label } else { 'x' })],
+        3..7 => vec![Step::Update(name)],
+        7..9 => vec![Step::Touch(name)],
+        9..11 => if_allowed(allowed.labels, Step::Label(name, label)),
+        11..13 => vec![Step::Delete(name)],
+        13 => if_allowed(allowed.strips, Step::Strip(name)),
+        14 => if_allowed(allowed.holds, Step::Hold(name)),
+        15 => if_allowed(allowed.holds, Step::Free(name)),
+        16..23 => vec![Step::Show(informer, random.random_range(1..4))],
+        23 => if_allowed(allowed.lists, Step::List(informer)),
+        24 => if_allowed(allowed.lists, Step::ListOld(informer)),
+        25 => if_allowed(allowed.lists, Step::Bookmark(informer)),
+        26..29 => next(random, handler, allowed).into_iter().collect(),
+        29 => if_allowed(allowed.patches, Step::Patch(fault(random))),
+        30..35 => vec![Step::Wait(
+            *[0, 0, 1, 3, 5, 20].choose(random).unwrap_or(&0),
+        )],
+        35 if allowed.recreation => vec![
+            Step::Strip(name),
+            Step::Free(name),
+            Step::Delete(name),
+            Step::Create(name, if allowed.labels { label } else { 'x' }),
+        ],
+        36 if allowed.handlers => match random.random_bool(0.5) {
+            true => vec![Step::AddHandler(self::handler(random, true))],
+            false => vec![Step::RemoveHandler(handler)],
+        },
+        37 if allowed.informers => match random.random_bool(0.5) {
+            true => vec![Step::AddInformer(self::informers(random)[0])],
+            false => vec![Step::RemoveInformer(informer)],
+        },
+        38 if allowed.restarts => match random.random_bool(0.5) {
+            true => vec![Step::Restart],
+            false => vec![Step::Crash],
+        },
+        _ => vec![Step::Show(informer, 1), Step::Wait(0)],
+    }
+}
+
+fn next(random: &mut StdRng, handler: usize, allowed: &Allowed) -> Option<Step> {
+    let seconds = *[1, 2, 6, 10].choose(random)?;
+    let behaviour = match random.random_range(0..12) {
+        0..3 if allowed.failures => Behaviour::Fail,
+        3 if allowed.failures => Behaviour::FailWithState,
+        4 if allowed.failures => Behaviour::FailAfter(seconds),
+        5 if allowed.failures => Behaviour::Panic,
+        6 if allowed.failures && allowed.hangs => Behaviour::Hang,
+        7 if allowed.slow => Behaviour::Slow(seconds),
+        8 if allowed.slow && allowed.failures => Behaviour::SlowFail(seconds),
+        9 if allowed.requeues => Behaviour::Requeue(seconds),
+        10 if allowed.requeues => Behaviour::RequeueWithState(seconds),
+        _ => return None,
+    };
+    Some(Step::Next(handler, behaviour))
+}
+
+fn fault(random: &mut StdRng) -> PatchFault {
+    let all = [
+        PatchFault::Fails,
+        PatchFault::LosesAnswer,
+        PatchFault::Slow,
+        PatchFault::Raced,
+        PatchFault::Contended,
+    ];
+    *all.choose(random).unwrap_or(&PatchFault::Fails)
+}

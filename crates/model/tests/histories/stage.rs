@@ -1,0 +1,423 @@
+//! A simulated API server, the log, and what handlers and patches do next.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use json_patch::PatchOperation;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::Timestamp,
+};
+use kube::core::Status;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::Instant};
+use windlass_controller::{FinalizerPatch, PatchClient};
+use windlass_informer::ObjectKey;
+use windlass_model::{CallId, Entry, HandlerId, Record, Snapshot, Version, Writer};
+
+use crate::script::{Behaviour, PatchFault};
+
+/// The namespace of all objects.
+const NAMESPACE: &str = "shop";
+
+/// The finalizer of another client.
+const OTHER: &str = "other.example.io/hold";
+
+/// A simulated API server, the log, and what handlers and patches do next. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    state: Arc<Mutex<State>>,
+    /// Notified of each write to the server.
+    pub(crate) written: Arc<Notify>,
+    began: Instant,
+}
+
+pub(crate) struct State {
+    pub(crate) server: Server,
+    pub(crate) log: Vec<Record>,
+    pub(crate) behaviours: BTreeMap<u32, VecDeque<Behaviour>>,
+    pub(crate) faults: VecDeque<PatchFault>,
+    calls: u64,
+    states: u64,
+}
+
+/// A map of objects, and everything that ever happened to it.
+#[derive(Default)]
+pub(crate) struct Server {
+    version: u64,
+    uids: u64,
+    no_generation: bool,
+    pub(crate) objects: BTreeMap<String, Lease>,
+    pub(crate) history: Vec<Change>,
+}
+
+/// One write: the object before and after it.
+#[derive(Clone)]
+pub(crate) struct Change {
+    pub(crate) version: u64,
+    pub(crate) before: Option<Lease>,
+    pub(crate) after: Option<Lease>,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    pub(crate) fn new(no_generation: bool) -> Self {
+        let server = Server {
+            no_generation,
+            ..Server::default()
+        };
+        Self {
+            state: Arc::new(Mutex::new(State {
+                server,
+                log: Vec::new(),
+                behaviours: BTreeMap::new(),
+                faults: VecDeque::new(),
+                calls: 0,
+                states: 0,
+            })),
+            written: Arc::default(),
+            began: Instant::now(),
+        }
+    }
+
+    pub(crate) fn log(&self, entry: Entry) {
+        let at = self.began.elapsed();
+        self.state.lock().log.push(Record { at, entry });
+    }
+
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.state.lock())
+    }
+
+    pub(crate) fn next_call(&self) -> CallId {
+        self.with(|state| {
+            state.calls += 1;
+            CallId(state.calls)
+        })
+    }
+
+    pub(crate) fn next_state(&self) -> u64 {
+        self.with(|state| {
+            state.states += 1;
+            state.states
+        })
+    }
+
+    pub(crate) fn next_behaviour(&self, handler: u32) -> Behaviour {
+        let next = |state: &mut State| state.behaviours.get_mut(&handler)?.pop_front();
+        self.with(next).unwrap_or(Behaviour::Succeed)
+    }
+
+    /// Stores `lease`. What dies without finalizers is gone.
+    fn write(&self, by: Writer, lease: Lease) -> Lease {
+        let (entry, lease) = self.with(|state| state.server.write(by, lease));
+        self.log(entry);
+        self.written.notify_one();
+        lease
+    }
+
+    /// Writes what `change` makes of an object, if it is there.
+    fn change(&self, name: char, change: impl FnOnce(&mut Lease)) {
+        let lease = self.with(|state| state.server.objects.get(&name.to_string()).cloned());
+        if let Some(mut lease) = lease {
+            let before = lease.clone();
+            change(&mut lease);
+            if lease
+                .metadata
+                .finalizers
+                .as_ref()
+                .is_some_and(Vec::is_empty)
+            {
+                lease.metadata.finalizers = None;
+            }
+            if lease != before {
+                self.write(Writer::Other, lease);
+            }
+        }
+    }
+
+    pub(crate) fn create(&self, name: char, label: char) {
+        let name = name.to_string();
+        let lease = self.with(|state| state.server.new_object(&name, label));
+        if let Some(lease) = lease {
+            self.write(Writer::Other, lease);
+        }
+    }
+
+    pub(crate) fn update(&self, name: char) {
+        self.change(name, |lease| {
+            bump(lease);
+            let spec = lease.spec.get_or_insert_default();
+            let value = spec.lease_duration_seconds.unwrap_or_default();
+            spec.lease_duration_seconds = Some(value + 1);
+        });
+    }
+
+    /// Changes what does not count as a new generation.
+    pub(crate) fn touch(&self, name: char) {
+        self.change(name, |lease| {
+            let notes = lease.metadata.annotations.get_or_insert_default();
+            let note = notes.entry("note".to_owned()).or_default();
+            note.push('.');
+        });
+    }
+
+    pub(crate) fn label(&self, name: char, label: char) {
+        self.change(name, |lease| {
+            let labels = lease.metadata.labels.get_or_insert_default();
+            labels.insert("label".to_owned(), label.to_string());
+        });
+    }
+
+    pub(crate) fn delete(&self, name: char) {
+        self.change(name, |lease| {
+            if lease.metadata.deletion_timestamp.is_none() {
+                lease.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+                bump(lease);
+            }
+        });
+    }
+
+    /// Another client removes all finalizers of wrappers.
+    pub(crate) fn strip(&self, name: char) {
+        self.change(name, |lease| {
+            let finalizers = lease.metadata.finalizers.get_or_insert_default();
+            finalizers.retain(|it| it == OTHER);
+        });
+    }
+
+    pub(crate) fn hold(&self, name: char) {
+        self.change(name, |lease| {
+            let finalizers = lease.metadata.finalizers.get_or_insert_default();
+            let dying = lease.metadata.deletion_timestamp.is_some();
+            if !dying && !finalizers.iter().any(|it| it == OTHER) {
+                finalizers.push(OTHER.to_owned());
+            }
+        });
+    }
+
+    pub(crate) fn free(&self, name: char) {
+        self.change(name, |lease| {
+            let finalizers = lease.metadata.finalizers.get_or_insert_default();
+            finalizers.retain(|it| it != OTHER);
+        });
+    }
+}
+
+// === impl Server ===
+
+impl Server {
+    fn new_object(&mut self, name: &str, label: char) -> Option<Lease> {
+        if self.objects.contains_key(name) {
+            return None;
+        }
+        self.uids += 1;
+        let mut lease = Lease::default();
+        lease.metadata.name = Some(name.to_owned());
+        lease.metadata.namespace = Some(NAMESPACE.to_owned());
+        lease.metadata.uid = Some(format!("{name}{}", self.uids));
+        lease.metadata.generation = (!self.no_generation).then_some(1);
+        lease.metadata.labels = Some([("label".to_owned(), label.to_string())].into());
+        lease.spec = Some(LeaseSpec {
+            lease_duration_seconds: Some(1),
+            ..LeaseSpec::default()
+        });
+        Some(lease)
+    }
+
+    fn write(&mut self, by: Writer, mut lease: Lease) -> (Entry, Lease) {
+        self.version += 1;
+        lease.metadata.resource_version = Some(self.version.to_string());
+        if lease
+            .metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(Vec::is_empty)
+        {
+            lease.metadata.finalizers = None;
+        }
+        let name = lease.metadata.name.clone().unwrap_or_default();
+        let dead = lease.metadata.deletion_timestamp.is_some();
+        let dead = dead && lease.metadata.finalizers.is_none();
+        let before = if dead {
+            self.objects.remove(&name)
+        } else {
+            self.objects.insert(name, lease.clone())
+        };
+        let entry = match &before {
+            Some(last) if dead => Entry::Erased {
+                by,
+                object: snapshot(last),
+            },
+            _ => Entry::Committed {
+                by,
+                object: snapshot(&lease),
+            },
+        };
+        self.history.push(Change {
+            version: self.version,
+            before,
+            after: (!dead).then(|| lease.clone()),
+        });
+        (entry, lease)
+    }
+}
+
+fn bump(lease: &mut Lease) {
+    lease.metadata.generation = lease.metadata.generation.map(|it| it + 1);
+}
+
+/// The label that informers select by.
+pub(crate) fn label_of(lease: &Lease) -> Option<&str> {
+    let labels = lease.metadata.labels.as_ref()?;
+    labels.get("label").map(String::as_str)
+}
+
+/// The state of an object as the model compares it.
+pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
+    let meta = &lease.metadata;
+    let value = lease.spec.as_ref().and_then(|it| it.lease_duration_seconds);
+    let note = meta.annotations.as_ref().and_then(|it| it.get("note"));
+    let content = format!(
+        "{} {} {}",
+        value.unwrap_or_default(),
+        label_of(lease).unwrap_or_default(),
+        note.map(String::as_str).unwrap_or_default()
+    );
+    let number = meta
+        .resource_version
+        .as_deref()
+        .and_then(|it| it.parse().ok());
+    Arc::new(Snapshot {
+        key: Arc::from(meta.name.as_deref().unwrap_or_default()),
+        uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+        version: Version {
+            epoch: 0,
+            number: number.unwrap_or_default(),
+        },
+        generation: meta.generation,
+        dying: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
+        content: Arc::from(content),
+    })
+}
+
+/// The client of one wrapper.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) handler: u32,
+    pub(crate) stage: Stage,
+}
+
+// === impl Client ===
+
+impl PatchClient<Lease> for Client {
+    async fn patch(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<Lease, kube::Error> {
+        let stage = &self.stage;
+        let handler = HandlerId(self.handler);
+        let fault = stage.with(|state| state.faults.pop_front());
+        let name = key.name().chars().next().unwrap_or_default();
+        match fault {
+            Some(PatchFault::Fails) => {
+                stage.log(Entry::PatchFailed(handler));
+                return Err(api(500, "InternalError"));
+            }
+            Some(PatchFault::Raced) => stage.update(name),
+            Some(PatchFault::Contended) => stage.hold(name),
+            _ => {}
+        }
+        let written = self.write(key, patch);
+        match fault {
+            Some(PatchFault::LosesAnswer) => {
+                stage.log(Entry::PatchFailed(handler));
+                return Err(api(500, "InternalError"));
+            }
+            Some(PatchFault::Slow) => {
+                let _waits = Waits::new(stage, handler);
+                tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            }
+            _ => {}
+        }
+        written
+    }
+}
+
+impl Client {
+    fn write(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<Lease, kube::Error> {
+        let found = self
+            .stage
+            .with(|state| state.server.objects.get(key.name()).cloned());
+        let stored = found.ok_or_else(|| api(404, "NotFound"))?;
+        if patch.operations().is_empty() {
+            return Ok(stored);
+        }
+        let finalizers = patched(&stored, patch)?;
+        let before = stored.metadata.finalizers.clone().unwrap_or_default();
+        let mut lease = stored.clone();
+        let dying = stored.metadata.deletion_timestamp.is_some();
+        if dying && finalizers.iter().any(|it| !before.contains(it)) {
+            return Err(api(422, "Invalid"));
+        }
+        if finalizers == before {
+            return Ok(stored);
+        }
+        lease.metadata.finalizers = Some(finalizers);
+        Ok(self
+            .stage
+            .write(Writer::Wrapper(HandlerId(self.handler)), lease))
+    }
+}
+
+/// A patch without an answer, that can be dropped.
+struct Waits<'a>(&'a Stage, HandlerId);
+
+// === impl Waits ===
+
+impl<'a> Waits<'a> {
+    fn new(stage: &'a Stage, handler: HandlerId) -> Self {
+        stage.log(Entry::PatchBegan(handler));
+        Self(stage, handler)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.log(Entry::PatchEnded(self.1));
+    }
+}
+
+/// The finalizers as `patch` makes them. An absent member is null, as for Kubernetes.
+fn patched(stored: &Lease, patch: &FinalizerPatch) -> Result<Vec<String>, kube::Error> {
+    let meta = &stored.metadata;
+    let mut value = json!({ "metadata": { "uid": meta.uid } });
+    if let Some(finalizers) = &meta.finalizers {
+        value["metadata"]["finalizers"] = json!(finalizers);
+    }
+    let operations: Vec<PatchOperation> =
+        serde_json::from_value(Value::Array(patch.operations().to_vec())).expect("a JSON patch");
+    for operation in operations {
+        if let PatchOperation::Test(test) = &operation {
+            let found = value.pointer(test.path.as_str()).unwrap_or(&Value::Null);
+            if *found != test.value {
+                return Err(api(422, "Invalid"));
+            }
+        } else {
+            json_patch::patch(&mut value, &[operation]).expect("a patch that fits");
+        }
+    }
+    let finalizers = value
+        .pointer("/metadata/finalizers")
+        .cloned()
+        .unwrap_or_default();
+    Ok(serde_json::from_value(finalizers).unwrap_or_default())
+}
+
+fn api(code: u16, reason: &str) -> kube::Error {
+    let status = Status::failure("as planned", reason).with_code(code);
+    kube::Error::Api(Box::new(status))
+}

@@ -5,6 +5,8 @@ mod support;
 mod adding;
 mod delivery;
 mod dequeue;
+mod disorder;
+mod shared;
 mod failures;
 mod life;
 mod mapping;

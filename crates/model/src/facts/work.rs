@@ -10,6 +10,8 @@ use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
 pub(crate) struct Work {
     /// The object of the last call.
     pub(crate) last: Option<Arc<Snapshot>>,
+    /// Whether a call was in backoff since the last event: then that takes events over.
+    pub(crate) backed_off: bool,
     /// Whether the last call was a retry, so that events that came before it may still come.
     pub(crate) was_retry: bool,
     /// The newest version that it was given as an event.
@@ -190,7 +192,9 @@ impl Work {
         }
         if cause.event {
             self.event = Some(object.version);
+            self.backed_off = false;
         }
+        self.backed_off |= self.pending.iter().any(|it| it.failed);
         self.was_retry = !cause.event;
         if self
             .last
@@ -318,6 +322,7 @@ impl Work {
     }
 
     fn push(&mut self, began: &Began, failed: bool, (due, latest): (Duration, Duration)) {
+        self.backed_off |= failed;
         let (mut due, mut latest) = (due, latest);
         let same = |it: &Pending| it.failed == failed && (!failed || it.action == began.action);
         // There is one slot for a requeue, and one for a failure of each action.

@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::script::{
-    Behaviour, CoalescingOption, DequeueOption, HandlerKind, Options, PatchFault, RetryOption,
-    Script, Selector, Step,
+    Behaviour, CoalescingOption, DequeueOption, ExitOption, HandlerKind, Options, PatchFault,
+    RetryOption, Script, Selector, Step,
 };
 
 /// The script with this number: the same each time.
@@ -119,6 +119,12 @@ fn options(random: &mut StdRng) -> Options {
         as_received: random.random_bool(0.1),
         before_sync: random.random_bool(0.1),
         no_generation: random.random_bool(0.1),
+        until_successor: random.random_bool(0.1),
+        exit: match random.random_range(0..6) {
+            0 => ExitOption::CleanUp,
+            1 => ExitOption::Report,
+            _ => ExitOption::Release,
+        },
         timeout: if random.random_bool(0.3) { 5 } else { 0 },
         queue: if random.random_bool(0.3) { 2 } else { 0 },
         concurrency: if random.random_bool(0.2) { 1 } else { 0 },

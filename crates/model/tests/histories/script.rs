@@ -36,6 +36,8 @@ pub(crate) struct Options {
     pub(crate) as_received: bool,
     pub(crate) before_sync: bool,
     pub(crate) no_generation: bool,
+    pub(crate) until_successor: bool,
+    pub(crate) exit: ExitOption,
     /// In seconds; 0 for none.
     pub(crate) timeout: u64,
     /// 0 for the default.
@@ -74,6 +76,15 @@ pub(crate) enum CoalescingOption {
     WhenFull,
     Always,
     Never,
+}
+
+/// What wrappers do about an object that leaves the selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum ExitOption {
+    #[default]
+    Release,
+    CleanUp,
+    Report,
 }
 
 /// What a handler does when it is next called.
@@ -237,6 +248,9 @@ impl fmt::Display for Options {
             (self.as_received, "as received"),
             (self.before_sync, "before sync"),
             (self.no_generation, "no generation"),
+            (self.until_successor, "until successor"),
+            (self.exit == ExitOption::CleanUp, "exit cleans up"),
+            (self.exit == ExitOption::Report, "exit reports"),
         ] {
             if set {
                 words.push(word.to_owned());
@@ -378,6 +392,9 @@ fn parse_option(set: &mut Options, words: &[&str]) -> Option<()> {
         ["as", "received"] => set.as_received = true,
         ["before", "sync"] => set.before_sync = true,
         ["no", "generation"] => set.no_generation = true,
+        ["until", "successor"] => set.until_successor = true,
+        ["exit", "cleans", "up"] => set.exit = ExitOption::CleanUp,
+        ["exit", "reports"] => set.exit = ExitOption::Report,
         ["timeout", n] => set.timeout = n.parse().ok()?,
         ["queue", n] => set.queue = n.parse().ok()?,
         ["concurrency", n] => set.concurrency = n.parse().ok()?,

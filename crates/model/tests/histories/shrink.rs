@@ -59,6 +59,8 @@ fn smaller(script: &Script) -> Vec<Script> {
         |it: &mut Options| it.as_received = false,
         |it: &mut Options| it.before_sync = false,
         |it: &mut Options| it.no_generation = false,
+        |it: &mut Options| it.until_successor = false,
+        |it: &mut Options| it.exit = Options::default().exit,
         |it: &mut Options| it.timeout = 0,
         |it: &mut Options| it.queue = 0,
         |it: &mut Options| it.concurrency = 0,

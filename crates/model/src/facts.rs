@@ -247,6 +247,11 @@ impl Facts {
 // === impl Handling ===
 
 impl Handling {
+    /// Whether it is given every event.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.handler.finalizers.is_empty() && !self.handler.filtered
+    }
+
     /// Whether a wrapper with a finalizer is around it.
     pub(crate) fn is_wrapped(&self) -> bool {
         !self.handler.finalizers.is_empty()

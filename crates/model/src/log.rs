@@ -50,6 +50,9 @@ pub struct Handler {
     /// The finalizers of the wrapper around it: the final one first, then the others. Empty if
     /// there is no wrapper.
     pub finalizers: Vec<String>,
+    /// Whether a predicate hides events from it. The rules do not know which, so they check only
+    /// what may never happen.
+    pub filtered: bool,
 }
 
 /// What an informer showed.
@@ -342,6 +345,9 @@ impl fmt::Display for Entry {
         match self {
             Self::Started => f.write_str("controller started"),
             Self::Stopped => f.write_str("controller stopped"),
+            Self::HandlerAdded(it) if it.filtered => {
+                write!(f, "{} added: filtered {:?} of {}", it.id, it.role, it.kind)
+            }
             Self::HandlerAdded(it) if it.finalizers.is_empty() => {
                 write!(f, "{} added: {:?} of {}", it.id, it.role, it.kind)
             }

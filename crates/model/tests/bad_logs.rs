@@ -405,6 +405,7 @@ fn parse(text: &str) -> Vec<Record> {
                     "wrapped" => OURS.map(str::to_owned).to_vec(),
                     _ => Vec::new(),
                 },
+                filtered: role == "filtered",
             }),
             ["add", informer] => Entry::InformerAdded {
                 informer: InformerId(number(informer)),

@@ -38,7 +38,10 @@ fn first_is_created(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     let uid = &began.object.uid;
-    if facts.work(began.handler, uid).is_some() || !was_there(facts, began) {
+    if facts.work(began.handler, uid).is_some()
+        || !was_there(facts, began)
+        || handling.handler.filtered
+    {
         return Ok(());
     }
     if handling.is_wrapped() {
@@ -81,12 +84,19 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     let succeeded = work.succeeded.is_some();
     // What was queued when its last informer was removed is still called.
     let again = (facts.sighted.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
-    must(retried || again || (wrapped && !succeeded), uid, || {
-        format!(
-            "{} is called with created again, which was not to be repeated",
-            began.handler
-        )
-    })
+    let filtered = facts
+        .handler(began.handler)
+        .is_some_and(|it| it.handler.filtered);
+    must(
+        filtered || retried || again || (wrapped && !succeeded),
+        uid,
+        || {
+            format!(
+                "{} is called with created again, which was not to be repeated",
+                began.handler
+            )
+        },
+    )
 }
 
 fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
@@ -168,7 +178,7 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
     let Some(came) = own.came_after(closed.map(|it| it.from.at)) else {
         return Ok(());
     };
-    if handling.is_wrapped() {
+    if !handling.is_plain() {
         return Ok(());
     }
     for (other, sighted) in &facts.sighted {

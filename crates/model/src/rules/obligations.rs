@@ -51,7 +51,7 @@ fn all_ended(facts: &Facts) -> Verdict {
 /// Each handler has been called with success for the newest state of each live object.
 fn newest_handled(facts: &Facts) -> Verdict {
     for (handling, uid, sighted, work) in pairs(facts) {
-        if !sighted.is_held() {
+        if !sighted.is_held() || handling.handler.filtered {
             continue;
         }
         let newest = &sighted.newest;
@@ -124,7 +124,7 @@ fn handled_by_wrapped(
 /// for, and that no informer has.
 fn delete_handled(facts: &Facts) -> Verdict {
     for (handling, uid, sighted, work) in pairs(facts) {
-        if sighted.is_held() || handling.is_wrapped() {
+        if sighted.is_held() || !handling.is_plain() {
             continue;
         }
         let Some(life) = sighted.life().filter(|it| !it.forgotten) else {

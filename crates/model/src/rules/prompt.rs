@@ -24,7 +24,7 @@ fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Opti
         .handlers
         .values()
         .filter(move |it| ready && it.removed.is_none());
-    let handlers = handlers.filter(|it| !it.is_wrapped());
+    let handlers = handlers.filter(|it| it.is_plain());
     handlers.flat_map(move |handling| {
         let id = handling.handler.id;
         let sighted = facts.sighted.iter();

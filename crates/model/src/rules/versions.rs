@@ -1,10 +1,7 @@
 //! Which states a handler is given, and in which order.
 
 use super::{Checked, Verdict, call, must};
-use crate::{
-    Action, Began, Coalescing,
-    facts::{Facts, Handling},
-};
+use crate::{Action, Began, Coalescing, facts::Facts};
 
 pub(super) const RULES: &[Checked] = &[
     call(
@@ -46,9 +43,7 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
     must(old.uid == *uid, uid, || {
         format!("the update is from {}, another object", old.uid)
     })?;
-    let wrapped = facts
-        .handler(began.handler)
-        .is_some_and(super::super::facts::Handling::is_wrapped);
+    let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
     must(old.version <= began.object.version, uid, || {
         format!(
             "the update is from {} to {}",
@@ -93,9 +88,7 @@ fn none_skipped(facts: &Facts, began: &Began) -> Verdict {
     else {
         return Ok(());
     };
-    let wrapped = facts
-        .handler(began.handler)
-        .is_none_or(Handling::is_wrapped);
+    let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
     let Some(event) = work
         .event
         .filter(|_| !wrapped && !work.backed_off && !sighted.unread)

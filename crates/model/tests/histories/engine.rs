@@ -1,6 +1,6 @@
 //! The engine as a history drives it: the one place that knows its builder.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{convert::Infallible, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Arrival, Coalescing, DeleteRetry, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
     HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OnSelectorExit,
-    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, PendingRetry,
-    RetryObject, RunError,
+    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
+    PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
 };
-use windlass_informer::{Informer, Scripted};
+use windlass_informer::{Event, Informer, Scripted};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
         CoalescingOption, DequeueOption, ExitOption, HandlerKind, Options, RetryOption, Selector,
     },
     sight::Sight,
-    stage::{Client, Stage},
+    stage::{Client, Stage, value},
 };
 
 /// The name of the one kind.
@@ -161,7 +161,14 @@ impl Engine {
             Finalizers::<Lease>::new(client, finalizer(handler)).expect("a finalizer")
         };
         let controller = &self.controller;
+        let odd = |event: &Event<Lease>| event.object().is_some_and(|it| value(it) % 2 == 1);
         let added = match (kind.wrapped, kind.reconciler) {
+            (false, false) if kind.filtered => {
+                controller.add_watcher(KIND, Watcher::filter(recorded, odd))
+            }
+            (false, true) if kind.filtered => {
+                controller.add_reconciler(KIND, Reconciler::filter(recorded, odd))
+            }
             (false, false) => controller.add_watcher(KIND, recorded),
             (false, true) => controller.add_reconciler(KIND, recorded),
             (true, false) => {
@@ -207,6 +214,33 @@ impl Engine {
             .add_informer(KIND, &informer)
             .expect("added");
         (Sight::new(id, selector, stage.clone(), script), informer)
+    }
+
+    /// Adds an informer again that was removed.
+    pub(crate) fn add_again(&self, informer: &Informer<Lease>) {
+        self.controller
+            .add_informer(KIND, informer)
+            .expect("added again");
+    }
+
+    /// A controller that uses an informer too, and does nothing.
+    pub(crate) fn other(informer: &Informer<Lease>) -> Option<Self> {
+        let controller = InformerController::builder()
+            .on_error(|_| {})
+            .build()
+            .expect("good");
+        // The controller of the history may forbid it: where it never coalesces.
+        controller.add_informer(KIND, informer).ok()?;
+        let nothing = |_: Request<Lease>| async { Ok::<_, Infallible>(Outcome::done()) };
+        controller.add_reconciler(KIND, nothing).expect("added");
+        let mut other = Self {
+            controller,
+            exit: OnSelectorExit::default(),
+            stop: CancellationToken::new(),
+            task: None,
+        };
+        other.start();
+        Some(other)
     }
 
     pub(crate) fn remove_informer(&self, informer: &Informer<Lease>) {

@@ -76,9 +76,11 @@ impl Allowed {
 }
 
 fn handler(random: &mut StdRng, wrapped: bool) -> HandlerKind {
+    let wrapped = wrapped && random.random_bool(0.7);
     HandlerKind {
-        wrapped: wrapped && random.random_bool(0.7),
+        wrapped,
         reconciler: random.random_bool(0.6),
+        filtered: !wrapped && random.random_bool(0.1),
     }
 }
 
@@ -175,9 +177,13 @@ fn step(
             true => vec![Step::AddHandler(self::handler(random, true))],
             false => vec![Step::RemoveHandler(handler)],
         },
-        37 if allowed.informers => match random.random_bool(0.5) {
-            true => vec![Step::AddInformer(self::informers(random)[0])],
-            false => vec![Step::RemoveInformer(informer)],
+        37 if allowed.informers => match random.random_range(0..6) {
+            0 => vec![Step::AddInformer(self::informers(random)[0])],
+            1 => vec![Step::RemoveInformer(informer)],
+            2 => vec![Step::AddAgain(informer)],
+            3 => vec![Step::RemoveInformer(informer), Step::AddAgain(informer)],
+            4 => vec![Step::Share(informer)],
+            _ => vec![Step::Unshare],
         },
         38 if allowed.restarts => match random.random_bool(0.5) {
             true => vec![Step::Restart],

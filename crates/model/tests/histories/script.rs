@@ -19,6 +19,8 @@ pub(crate) struct Script {
 pub(crate) struct HandlerKind {
     pub(crate) wrapped: bool,
     pub(crate) reconciler: bool,
+    /// It is given only objects whose value is odd.
+    pub(crate) filtered: bool,
 }
 
 /// Which objects an informer shows: all, or those with a label.
@@ -139,6 +141,12 @@ pub(crate) enum Step {
     RemoveHandler(usize),
     AddInformer(Selector),
     RemoveInformer(usize),
+    /// Adds an informer again that was removed.
+    AddAgain(usize),
+    /// Another controller uses the informer, too.
+    Share(usize),
+    /// That controller stops.
+    Unshare,
     Restart,
     Crash,
 }
@@ -147,7 +155,11 @@ pub(crate) enum Step {
 
 impl fmt::Display for HandlerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let wrapped = if self.wrapped { "wrapped " } else { "" };
+        let wrapped = match (self.wrapped, self.filtered) {
+            (true, _) => "wrapped ",
+            (false, true) => "filtered ",
+            (false, false) => "",
+        };
         let role = if self.reconciler {
             "reconciler"
         } else {
@@ -217,6 +229,9 @@ impl fmt::Display for Step {
             Self::RemoveHandler(it) => write!(f, "remove handler {it}"),
             Self::AddInformer(selector) => write!(f, "add informer {selector}"),
             Self::RemoveInformer(it) => write!(f, "remove informer {it}"),
+            Self::AddAgain(it) => write!(f, "add again {it}"),
+            Self::Share(it) => write!(f, "share {it}"),
+            Self::Unshare => f.write_str("unshare"),
             Self::Restart => f.write_str("restart"),
             Self::Crash => f.write_str("crash"),
         }
@@ -336,9 +351,10 @@ impl FromStr for Script {
 }
 
 fn parse_handler(words: &[&str]) -> Option<HandlerKind> {
-    let (wrapped, role) = match words {
-        ["wrapped", role] => (true, *role),
-        [role] => (false, *role),
+    let (wrapped, filtered, role) = match words {
+        ["wrapped", role] => (true, false, *role),
+        ["filtered", role] => (false, true, *role),
+        [role] => (false, false, *role),
         _ => return None,
     };
     let reconciler = match role {
@@ -349,6 +365,7 @@ fn parse_handler(words: &[&str]) -> Option<HandlerKind> {
     Some(HandlerKind {
         wrapped,
         reconciler,
+        filtered,
     })
 }
 
@@ -428,10 +445,13 @@ fn parse_step(words: &[&str]) -> Option<Step> {
             _ => return None,
         }),
         ["wait", s] => Step::Wait(s.parse().ok()?),
+        ["add", "again", it] => Step::AddAgain(it.parse().ok()?),
         ["add", "informer", selector @ ..] => Step::AddInformer(parse_selector(selector)?),
         ["add", kind @ ..] => Step::AddHandler(parse_handler(kind)?),
         ["remove", "handler", it] => Step::RemoveHandler(it.parse().ok()?),
         ["remove", "informer", it] => Step::RemoveInformer(it.parse().ok()?),
+        ["share", it] => Step::Share(it.parse().ok()?),
+        ["unshare"] => Step::Unshare,
         ["restart"] => Step::Restart,
         ["crash"] => Step::Crash,
         _ => return None,

@@ -47,7 +47,8 @@ fn smaller(script: &Script) -> Vec<Script> {
     }
     for at in 0..script.handlers.len() {
         let mut smaller = script.clone();
-        if std::mem::take(&mut smaller.handlers[at].wrapped) {
+        let kind = &mut smaller.handlers[at];
+        if std::mem::take(&mut kind.wrapped) || std::mem::take(&mut kind.filtered) {
             all.push(smaller);
         }
     }

@@ -78,6 +78,18 @@ impl Sight {
         }
     }
 
+    /// Whether it goes on or runs anew, a controller that adds the informer again is shown
+    /// everything as new.
+    pub(crate) fn begin_again(&mut self) {
+        self.has.clear();
+        self.synced = false;
+        self.list(usize::MAX);
+    }
+
+    pub(crate) const fn selector(&self) -> Selector {
+        self.selector
+    }
+
     /// Shows everything up to now.
     pub(crate) fn catch_up(&mut self) {
         while self.show() {}

@@ -278,14 +278,19 @@ pub(crate) fn label_of(lease: &Lease) -> Option<&str> {
     labels.get("label").map(String::as_str)
 }
 
+/// What `update` changes.
+pub(crate) fn value(lease: &Lease) -> i32 {
+    let value = lease.spec.as_ref().and_then(|it| it.lease_duration_seconds);
+    value.unwrap_or_default()
+}
+
 /// The state of an object as the model compares it.
 pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
     let meta = &lease.metadata;
-    let value = lease.spec.as_ref().and_then(|it| it.lease_duration_seconds);
     let note = meta.annotations.as_ref().and_then(|it| it.get("note"));
     let content = format!(
         "{} {} {}",
-        value.unwrap_or_default(),
+        value(lease),
         label_of(lease).unwrap_or_default(),
         note.map(String::as_str).unwrap_or_default()
     );

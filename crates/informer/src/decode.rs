@@ -10,6 +10,7 @@
 mod block;
 mod fields;
 mod nesting;
+mod skim;
 
 // What they mean.
 mod json;
@@ -47,7 +48,7 @@ use crate::packed::Recent;
 /// Why bytes are not the object they should be.
 ///
 /// The message says where and what was expected, and never what stood there, which may be
-/// a secret.
+/// a secret. The names in it are cut to one line of at most 300 characters.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -1,12 +1,13 @@
-//! What goes wrong and heals, as a user's error handler is told it.
+//! Problems that an informer goes on from, as its error handler gets them.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use crate::{DecodeError, ObjectKey, WatchError};
+use crate::{DecodeError, ObjectKey, WatchError, watch::one_line};
 
 /// What an informer met and went on from.
 ///
-/// It prints as one line that names the kind, the reason and what happens next.
+/// It prints as one line of bounded length that names the kind, the reason and what happens
+/// next.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Problem<'a> {
@@ -45,7 +46,7 @@ impl fmt::Display for Problem<'_> {
                 write!(f, "{error}")?;
                 let mut cause = error.source();
                 while let Some(error) = cause {
-                    write!(f, ": {error}")?;
+                    write!(f, ": {}", one_line(&error.to_string()))?;
                     cause = error.source();
                 }
                 write!(f, "; trying again in {retry_in:.1?}")
@@ -56,7 +57,8 @@ impl fmt::Display for Problem<'_> {
                 error,
             } => write!(
                 f,
-                "{resource} {key} is set aside, it does not decode: {error}"
+                "{resource} {} is set aside, it does not decode: {error}",
+                one_line(&key.to_string())
             ),
         }
     }

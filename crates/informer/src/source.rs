@@ -11,6 +11,7 @@ mod request;
 #[cfg(feature = "kube-runtime")]
 mod runtime;
 mod scripted;
+mod timeouts;
 mod workers;
 
 use std::{fmt, future::Future, time::Duration};
@@ -58,6 +59,11 @@ pub trait Source<K: Stored>: Send + 'static {
 /// One thing that a [`Source`] saw.
 #[non_exhaustive]
 pub enum Change<K> {
+    /// The history of the server went back, as that of a cluster that was restored from a
+    /// backup does. A list follows. Versions that were seen before are not compared with
+    /// those that follow, and the store begins a new [epoch](Store::epoch).
+    HistoryWentBack,
+
     /// A whole picture begins.
     ListStarted,
 
@@ -165,6 +171,17 @@ impl<K: Stored> Changes<K> {
         self.store.known(object)
     }
 
+    /// Whether the store has an object of this name, in whatever state.
+    pub(crate) fn has(&self, object: &impl Named) -> bool {
+        self.store.has(object)
+    }
+
+    /// How many objects the list that is being taken has shown, or did not long ago: it
+    /// grows behind what is sent here.
+    pub(crate) fn shown(&self) -> usize {
+        self.store.shown()
+    }
+
     /// Whether the store holds nothing, so that everything is news.
     pub(crate) fn is_empty(&self) -> bool {
         self.store.is_empty()
@@ -183,6 +200,7 @@ impl<K> fmt::Debug for Changes<K> {
 impl<K: Stored> fmt::Debug for Change<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::HistoryWentBack => f.write_str("HistoryWentBack"),
             Self::ListStarted => f.write_str("ListStarted"),
             Self::ListEnded { .. } => f.write_str("ListEnded"),
             Self::Applied(fresh) => write!(f, "Applied {}", fresh.kept.key()),

@@ -4,7 +4,15 @@ mod index;
 mod shelves;
 mod writer;
 
-use std::{collections::HashSet, fmt, hash::Hash, sync::Arc};
+use std::{
+    collections::HashSet,
+    fmt,
+    hash::Hash,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 pub use self::index::{Index, UndeclaredIndex};
 use self::shelves::{Name, Shelves};
@@ -41,6 +49,9 @@ struct Stock<K> {
 
     /// In the order in which they were declared.
     indexes: Vec<Box<dyn Indexed<K>>>,
+
+    /// How often the history of the server went back.
+    epoch: AtomicU32,
 }
 
 // === impl Store ===
@@ -68,7 +79,9 @@ impl<K: Stored> Store<K> {
         let objects = &self.stock.objects;
         let known = objects.get(Name::of(object), |entry| {
             let known = &entry.kept;
-            let is_same = known.resource_version() == Some(version) && known.uid() == uid;
+            let is_same = entry.mark.epoch == self.epoch()
+                && known.resource_version() == Some(version)
+                && known.uid() == uid;
             is_same.then(|| known.clone())
         });
         known.flatten()
@@ -76,6 +89,36 @@ impl<K: Stored> Store<K> {
 }
 
 impl<K> Store<K> {
+    /// How often the history of the server went back since the informer was made: 0 for a
+    /// cluster that was not restored from a backup.
+    ///
+    /// Versions of objects compare only within an epoch; across epochs the pair of epoch and
+    /// version compares. The epoch never decreases, and is the new one before any object of
+    /// the new history is here.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// let (_script, source) = Scripted::<ConfigMap>::new();
+    /// assert_eq!(Informer::new(source).store().epoch(), 0);
+    /// ```
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.stock.epoch.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn has(&self, object: &impl Named) -> bool {
+        self.stock.objects.get(Name::of(object), |_| ()).is_some()
+    }
+
+    /// How many objects the list that is being taken has shown.
+    pub(crate) fn shown(&self) -> usize {
+        self.stock.objects.shown()
+    }
+
     /// The object of this name as it is kept, which nothing is decoded for.
     #[must_use]
     pub fn kept(&self, key: &ObjectKey) -> Option<Kept<K>> {
@@ -169,6 +212,7 @@ impl<K> Store<K> {
             stock: Arc::new(Stock {
                 objects: Shelves::new(),
                 indexes,
+                epoch: AtomicU32::new(0),
             }),
         }
     }

@@ -25,6 +25,14 @@ pub(crate) fn request(resource: &str, ask: &Ask) -> Span {
             continued = token.is_some(),
             outcome = Empty,
         ),
+        Ask::Version => info_span!(
+            parent: None,
+            "informer-list",
+            kind = resource,
+            verb = "list",
+            continued = false,
+            outcome = Empty,
+        ),
         Ask::StreamedList => watch(resource, true, None),
         Ask::Watch { after } => watch(resource, false, Some(after)),
     }

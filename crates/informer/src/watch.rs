@@ -6,14 +6,16 @@
 mod aside;
 mod backoff;
 mod error;
+mod message;
 mod session;
 mod version;
 
 pub(crate) use self::{
     aside::Aside,
     error::Answer,
-    session::{Ask, Session},
-    version::is_older,
+    message::one_line,
+    session::{Ask, History, Session},
+    version::{is_older, is_version},
 };
 pub use self::{
     backoff::{Backoff, InvalidBackoff},

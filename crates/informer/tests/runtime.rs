@@ -1,11 +1,16 @@
 //! A stream of kube's own watcher as the source of an informer.
 #![cfg(feature = "kube-runtime")]
 
+use std::time::Duration;
+
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{ResourceExt as _, runtime::watcher::Event as RuntimeEvent};
-use tokio_util::sync::CancellationToken;
-use windlass_informer::{Event, Informer, WatcherStream};
+use kube::{
+    ResourceExt as _,
+    runtime::watcher::{self, Event as RuntimeEvent},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_informer::{Event, HealthState, Informer, WatcherStream};
 
 /// A watch that exists already is used as it is, whatever it comes from.
 ///
@@ -56,6 +61,56 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
             "deleted a"
         ]
     );
+}
+
+/// kube's watcher does not say when it is connected again; an event says it, and so does
+/// that no other error follows for long.
+///
+/// Rows: GA-48, BO-27
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
+    let (sender, events) = futures::channel::mpsc::unbounded();
+    let informer = Informer::new(WatcherStream::new("configmaps", events));
+    let running = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    });
+    let running = AbortOnDropHandle::new(running);
+    let send = |event| sender.unbounded_send(event).expect("it is read");
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let watching = |state: &HealthState| matches!(state, HealthState::Watching);
+
+    // A list that fails is not up before one is whole.
+    send(Ok(RuntimeEvent::Init));
+    send(Err(broken()));
+    informer.until(down).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(down(&informer.health().state), "{}", informer.health());
+    send(Ok(RuntimeEvent::Init));
+    send(Ok(RuntimeEvent::InitApply(config("a", "1"))));
+    send(Ok(RuntimeEvent::InitDone));
+    informer.until(watching).await;
+
+    // An event.
+    send(Err(broken()));
+    informer.until(down).await;
+    send(Ok(RuntimeEvent::Apply(config("a", "2"))));
+    informer.until(watching).await;
+
+    // No other error.
+    send(Err(broken()));
+    informer.until(down).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    send(Err(broken()));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(down(&informer.health().state), "{}", informer.health());
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(watching(&informer.health().state), "{}", informer.health());
+    drop(running);
+}
+
+fn broken() -> watcher::Error {
+    watcher::Error::WatchFailed(kube::Error::LinesCodecMaxLineLengthExceeded)
 }
 
 fn config(name: &str, version: &str) -> ConfigMap {

@@ -7,7 +7,8 @@ use kube::{
 };
 use serde_json::json;
 use windlass::{
-    FinalizerName, FinalizerPatch, Finalizers, OnSelectorExit, ObjectKey, OpinionatedWatcher, PatchClient,
+    FinalizerName, FinalizerPatch, Finalizers, ObjectKey, OnSelectorExit, OpinionatedWatcher,
+    PatchClient,
 };
 
 use super::{

@@ -281,9 +281,9 @@ impl<K: Stored> Enqueuer<'_, K> {
             span,
             recalled,
             from_list,
+            epoch,
             ..
         } = told;
-        let epoch = 0;
         // Without a key it is about no object.
         let key = key?;
         let action = Action::of(&event)?;

@@ -64,7 +64,10 @@ impl MakeWriter<'_> for Lines {
 #[tokio::test(start_paused = true)]
 async fn by_default_errors_are_logged_with_their_component() {
     let (lines, _guard) = Lines::listen(FmtSpan::NONE);
-    let rig = Rig::new(InformerController::builder().retry_policy(windlass_controller::ExponentialBackoff::GRAFANA));
+    let rig = Rig::new(
+        InformerController::builder()
+            .retry_policy(windlass_controller::ExponentialBackoff::GRAFANA),
+    );
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;

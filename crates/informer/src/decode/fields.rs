@@ -55,13 +55,6 @@ impl<'a> Fields<'a> {
         object
     }
 
-    /// Steps into the list that comes next. False, and stays before it, if something else does.
-    pub(super) fn enter_list(&mut self) -> bool {
-        let list = self.peek() == Some(b'[');
-        self.at += usize::from(list);
-        list
-    }
-
     /// The name of the next field of the object that it is in; none behind the last, and then
     /// it is behind the object.
     ///

@@ -6,7 +6,7 @@ use super::{
     DecodeError,
     fields::{Fields, shape, text},
 };
-use crate::{Named, ObjectKey, Uid};
+use crate::{Named, ObjectKey, Uid, watch::one_line};
 
 /// Who an object is, and how new this state of it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +184,7 @@ impl<'a> Head<'a> {
         {
             return Err(DecodeError::Kind {
                 expected: kind.to_owned(),
-                found: found.into_owned(),
+                found: one_line(&found).into_owned(),
             });
         }
         let Some(meta) = self.metadata else {

@@ -37,6 +37,11 @@ impl<'a> Line<'a> {
         object.strip_suffix(b"}")
     }
 
+    /// Whether `line` says that an object was added, as API servers write it.
+    pub(crate) fn is_added(line: &[u8]) -> bool {
+        line.starts_with(Self::THERE[0])
+    }
+
     /// Reads one line.
     pub(crate) fn read(line: &'a [u8]) -> Result<Self, DecodeError> {
         let mut fields = Fields::of(line);

@@ -1,6 +1,6 @@
 //! One page of a list, its items handed out as they arrive. *(pure)*
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 use bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
@@ -10,13 +10,18 @@ use super::{
     fields::{Fields, shape},
     json::Reader,
     nesting::Nesting,
+    skim::Skim,
     utf8,
 };
 
 /// Cuts a page that arrives in chunks into its items, none of them decoded.
 ///
 /// An item that came within one chunk is a slice of it, not a copy; and no item waits for the
-/// page's last byte. Should a server write the list's metadata behind its items, they do.
+/// page's last byte. Items wait for the list's metadata, where a server writes it behind them.
+///
+/// Memory is bounded: by the longest item, [`EARLY`](Self::EARLY) and
+/// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once, whatever the chunks; fields
+/// that are not used are not kept.
 #[derive(Debug)]
 pub(crate) struct Page {
     place: Place,
@@ -24,13 +29,16 @@ pub(crate) struct Page {
     /// What is not read yet of the last chunk.
     chunk: Bytes,
 
-    /// What came before it of an item, or of another field, that has not ended.
+    /// What came before it of an item, a field's name or a value, that has not ended.
     rest: BytesMut,
 
     metadata: Option<PageMeta>,
 
     /// Items that came before the metadata.
     early: VecDeque<Bytes>,
+
+    /// How many bytes they have.
+    early_bytes: usize,
 
     longest: usize,
 }
@@ -40,14 +48,27 @@ pub(crate) struct Page {
 enum Place {
     /// Before its first byte.
     Start,
-    /// Among its fields.
+    /// Before the name of a field, or within it, or before the page's end.
     Fields,
+    /// Before the value of a field.
+    Before(Field),
+    /// Within the value of a field.
+    Within(Field, Skim),
     /// Between two items.
     Items,
     /// Within an item.
     Item(Nesting),
     /// Behind its last byte.
     End,
+}
+
+/// A field of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Metadata,
+    Items,
+    /// One that is not used.
+    Other,
 }
 
 /// What a page says about the list.
@@ -71,11 +92,24 @@ pub(crate) enum PageError {
 
     #[error("an object of more than {limit} bytes")]
     TooLong { limit: usize },
+
+    #[error("its metadata comes after more than {limit} bytes of items")]
+    Late { limit: usize },
 }
 
 // === impl Page ===
 
 impl Page {
+    /// Items that came before the metadata, in bytes. No API server writes them so, but one
+    /// that sorts its fields does; then a page is kept until its end.
+    const EARLY: usize = 32 * 1024 * 1024;
+
+    /// The metadata of a list: a version and a token.
+    const LONGEST_FIELD: usize = 1024 * 1024;
+
+    /// The name of a field, with the white space around it.
+    const LONGEST_NAME: usize = 1024;
+
     /// Begins a page none of whose items may be of more than `longest` bytes.
     pub(crate) fn new(longest: usize) -> Self {
         Self {
@@ -84,6 +118,7 @@ impl Page {
             rest: BytesMut::new(),
             metadata: None,
             early: VecDeque::new(),
+            early_bytes: 0,
             longest,
         }
     }
@@ -108,8 +143,14 @@ impl Page {
             }
             let item = match &mut self.place {
                 Place::Start | Place::Fields => {
-                    if !self.field()? {
-                        return self.wait();
+                    if !self.name()? {
+                        return Ok(None);
+                    }
+                    continue;
+                }
+                Place::Before(_) | Place::Within(..) => {
+                    if !self.value()? {
+                        return Ok(None);
                     }
                     continue;
                 }
@@ -129,7 +170,10 @@ impl Page {
                     continue;
                 }
                 Place::Item(nesting) => match nesting.end(&self.chunk) {
-                    None => return self.wait(),
+                    None => {
+                        self.keep(self.chunk.len(), self.longest)?;
+                        return Ok(None);
+                    }
                     Some(end) => {
                         self.place = Place::Items;
                         let last = self.chunk.split_to(end);
@@ -147,10 +191,16 @@ impl Page {
                 }
             };
             if item.len() > self.longest {
-                return Err(self.too_long());
+                let limit = self.longest;
+                return Err(PageError::TooLong { limit });
             }
             if self.metadata.is_some() {
                 return Ok(Some(item));
+            }
+            self.early_bytes = self.early_bytes.saturating_add(item.len());
+            if self.early_bytes > Self::EARLY {
+                let limit = Self::EARLY;
+                return Err(PageError::Late { limit });
             }
             self.early.push_back(item);
         }
@@ -175,61 +225,87 @@ impl Page {
         metadata.ok_or_else(|| shape("metadata", "missing field `metadata`"))
     }
 
-    /// Reads one field. False if not all of it has come.
-    fn field(&mut self) -> Result<bool, DecodeError> {
+    /// Reads the name of a field, or the page's end. False if not all of it has come.
+    fn name(&mut self) -> Result<bool, PageError> {
         if !self.rest.is_empty() {
-            // What is no item is small.
             self.rest.extend_from_slice(&self.chunk);
             self.chunk = self.rest.split().freeze();
         }
         let mut fields = Fields::of(&self.chunk);
-        if matches!(self.place, Place::Start) && !fields.enter() {
-            return Ok(false);
-        }
+        let is_in = !matches!(self.place, Place::Start) || fields.enter();
         // What looks wrong may be what has not come yet; at the end we know.
-        let place = match fields.next() {
-            Err(_) => return Ok(false),
-            Ok(None) => Place::End,
-            Ok(Some(name)) if &*name == b"items" && fields.enter_list() => Place::Items,
-            Ok(Some(name)) => {
-                let Ok(value) = fields.value() else {
-                    return Ok(false);
-                };
-                match &*name {
-                    b"items" if value != b"null" => {
-                        return Err(shape("items", "invalid type, expected a list"));
-                    }
-                    b"metadata" => {
-                        let text = utf8(value)?;
-                        let metadata = Reader::read(text);
-                        self.metadata =
-                            Some(metadata.map_err(|problem| problem.at(text, "metadata"))?);
-                    }
-                    _ => {}
-                }
-                Place::Fields
-            }
+        let name = if is_in { fields.next().ok() } else { None };
+        let Some(name) = name else {
+            let garbled = fields.malformed();
+            return match self.keep(self.chunk.len(), Self::LONGEST_NAME) {
+                Ok(()) => Ok(false),
+                Err(_) => Err(garbled.into()),
+            };
+        };
+        self.place = match name.as_deref() {
+            None => Place::End,
+            Some(b"items") => Place::Before(Field::Items),
+            Some(b"metadata") => Place::Before(Field::Metadata),
+            Some(_) => Place::Before(Field::Other),
         };
         let read = fields.at();
         self.chunk.advance(read);
-        self.place = place;
         Ok(true)
     }
 
-    /// Keeps what has come of something that has not ended.
-    fn wait(&mut self) -> Result<Option<Bytes>, PageError> {
-        self.rest.extend_from_slice(&self.chunk);
-        self.chunk.clear();
-        if self.rest.len() > self.longest {
-            return Err(self.too_long());
+    /// Reads the value of a field, or what has come of it. False if that is not all.
+    fn value(&mut self) -> Result<bool, PageError> {
+        if let Place::Before(field) = self.place {
+            let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+            let first = self.chunk.iter().position(|byte| !space(byte));
+            self.chunk.advance(first.unwrap_or(self.chunk.len()));
+            let Some(first) = self.chunk.first().copied() else {
+                return Ok(false);
+            };
+            if field == Field::Items && first == b'[' {
+                self.chunk.advance(1);
+                self.place = Place::Items;
+                return Ok(true);
+            }
+            self.place = Place::Within(field, Skim::of(first));
         }
-        Ok(None)
+        let Place::Within(field, skim) = &mut self.place else {
+            return Ok(true);
+        };
+        let (field, end) = (*field, skim.end(&self.chunk));
+        let read = end.unwrap_or(self.chunk.len());
+        if field == Field::Other {
+            self.chunk.advance(read);
+        } else {
+            self.keep(read, Self::LONGEST_FIELD)?;
+        }
+        if end.is_none() {
+            return Ok(false);
+        }
+        self.place = Place::Fields;
+        let value = mem::take(&mut self.rest);
+        match field {
+            Field::Items if &*value != b"null" => {
+                Err(shape("items", "invalid type, expected a list").into())
+            }
+            Field::Metadata => {
+                let text = utf8(&value)?;
+                let metadata = Reader::read(text);
+                self.metadata = Some(metadata.map_err(|problem| problem.at(text, "metadata"))?);
+                Ok(true)
+            }
+            Field::Items | Field::Other => Ok(true),
+        }
     }
 
-    const fn too_long(&self) -> PageError {
-        PageError::TooLong {
-            limit: self.longest,
+    /// Keeps the next `length` bytes, of something that may have no more than `limit`.
+    fn keep(&mut self, length: usize, limit: usize) -> Result<(), PageError> {
+        self.rest.extend_from_slice(&self.chunk.split_to(length));
+        if self.rest.len() > limit {
+            self.rest = BytesMut::new();
+            return Err(PageError::TooLong { limit });
         }
+        Ok(())
     }
 }
 
@@ -302,6 +378,62 @@ mod tests {
             ],
             r#"{"a":1} {} 7"#,
         );
+    }
+
+    #[test]
+    fn a_field_that_is_not_used_is_not_kept_however_long_it_is() {
+        let mut page = Page::new(100);
+        page.push(Bytes::from_static(b"{\"junk\":\""));
+        let mut kept = 0;
+        for _ in 0..1000 {
+            assert_eq!(page.next().expect("a page"), None);
+            kept = kept.max(page.rest.capacity());
+            page.push(Bytes::from(vec![b'x'; 4096]));
+        }
+        assert_eq!(page.next().expect("a page"), None);
+        assert!(kept < 1024, "{kept} bytes are kept");
+        page.push(Bytes::from_static(b"\\\"\",\"x\":[[{\"items\":1}]],"));
+        assert_eq!(page.next().expect("a page"), None);
+        page.push(Bytes::from_static(b"\"items\":[{}],\"metadata\":{}}"));
+        assert_eq!(page.next().expect("a page").as_deref(), Some(&b"{}"[..]));
+    }
+
+    /// An object of more than 1 MiB is not kept where a version and a token belong, and items
+    /// do not wait for metadata without bound.
+    #[test]
+    fn what_is_kept_of_a_page_is_bounded() {
+        let mut page = Page::new(usize::MAX);
+        page.push(Bytes::from_static(b"{\"metadata\":{\"x\":\""));
+        let error = fill(&mut page, &[b'x'; 65_536], 1_048_576);
+        assert_eq!(error, "an object of more than 1048576 bytes");
+
+        let mut page = Page::new(usize::MAX);
+        page.push(Bytes::from_static(b"{\"items\":["));
+        let item = format!("{{\"a\":\"{}\"}},", "x".repeat(65_536));
+        let error = fill(&mut page, item.as_bytes(), 33_554_432);
+        assert_eq!(
+            error,
+            "its metadata comes after more than 33554432 bytes of items"
+        );
+
+        let mut page = Page::new(usize::MAX);
+        page.push(Bytes::from(vec![b'<'; 2000]));
+        let error = page.next().expect_err("no page").to_string();
+        assert_eq!(error, "not valid JSON at line 1, column 1");
+    }
+
+    /// Pushes `chunk` until that is an error, which it is when about `limit` bytes were pushed.
+    fn fill(page: &mut Page, chunk: &[u8], limit: usize) -> String {
+        let mut pushed = 0_usize;
+        loop {
+            if let Err(error) = page.next() {
+                assert!(pushed.abs_diff(limit) <= 2 * chunk.len(), "{pushed} bytes");
+                return error.to_string();
+            }
+            assert!(pushed <= 2 * limit, "{pushed} bytes are kept");
+            page.push(Bytes::copy_from_slice(chunk));
+            pushed += chunk.len();
+        }
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl<K: Stored> Run<'_, K> {
             ..
         } = self.shared;
         match change {
+            Change::HistoryWentBack => self.writer.go_back(),
             Change::ListStarted => {
                 self.writer.begin();
                 self.is_listing = true;
@@ -287,7 +288,8 @@ impl<K: Stored> Run<'_, K> {
                 let (object, kept) = kept.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
-                Some(Told::about(key, event, kept, span).from_list(true))
+                let told = Told::about(key, event, kept, span).from_list(true);
+                Some(told.in_epoch(store.epoch()))
             });
             let mut all = there.chain(synced.then(Told::synced));
             let mut batch = Vec::new();
@@ -314,7 +316,7 @@ impl<K: Stored> Run<'_, K> {
             if let Some((key, event, kept)) = news.told() {
                 let span = trace::event(&shared.resource, &event);
                 let told = Told::about(key, event, kept, span).from_list(from_list);
-                self.publish(told).await;
+                self.publish(told.in_epoch(shared.store.epoch())).await;
             }
         }
     }
@@ -386,7 +388,7 @@ fn current<K: Stored>(resource: &str, store: &Store<K>, key: &ObjectKey) -> Opti
     let (object, kept) = store.kept(key)?.open()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
-    Some(Told::about(key.clone(), event, kept, span))
+    Some(Told::about(key.clone(), event, kept, span).in_epoch(store.epoch()))
 }
 
 /// Waits until `due`, or for ever.

@@ -1,30 +1,30 @@
-//! A list and watch as it runs: what the session asks for is sent, and what comes is told.
+//! A list and watch as it runs: sends the requests of the session, and uses the answers.
 
 mod lines;
 mod pages;
+mod stream;
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::Response;
-use kube::{Resource, client::Body};
-use rand::{Rng as _, rngs::StdRng};
+use kube::Resource;
+use rand::rngs::StdRng;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
 use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
 use crate::{
-    DecodeError, Form, Fresh, Identity, Kept, Named as _, ObjectKey, Verb, WatchError,
-    decode::{Decoder, LineTooLong, Lines, Raw, Who},
+    DecodeError, Form, Fresh, Identity, Kept, Named as _, Verb, WatchError,
+    decode::{Decoder, Raw, Who},
     subscription::Heard,
     trace,
-    watch::{Aside, Ask, Session},
+    watch::{Aside, Ask, History, Session},
 };
 
 /// A [`ListWatch`] that runs.
 pub(super) struct Follow<'s, K: Resource, O> {
-    requests: &'s mut Requests<K>,
+    requests: &'s Requests<K>,
     decoder: Arc<Decoder<K>>,
     workers: Workers<K, O>,
     session: Session,
@@ -35,6 +35,17 @@ pub(super) struct Follow<'s, K: Resource, O> {
     /// Whether a picture is being taken that may show what the store has already. Only then
     /// is an identity worth reading before its object: everything else is news.
     again: bool,
+
+    /// Whether the history went back and no list has been whole since. Then the store knows
+    /// no object, whatever its version.
+    went_back: bool,
+
+    /// Objects of a streamed list that were gone at a later version, as their lines: of a
+    /// stale replica, unless the list turns out to be newer.
+    held_back: Vec<Bytes>,
+
+    /// How many objects the list had shown after its last page, whether they decode or not.
+    shown: usize,
 }
 
 /// Why a step did not come to its end.
@@ -74,10 +85,6 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,
 {
-    /// What client-go uses: long enough to cost nothing, short enough that the watches of
-    /// one API server that came back spread over the others again.
-    const LASTS: std::ops::Range<u64> = 300..600;
-
     pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
             requests,
@@ -94,35 +101,42 @@ where
             decoder: Arc::new(
                 Decoder::new(requests.types(), trim.clone()).keeping_decoded(*decoded),
             ),
-            session: Session::new(Arc::clone(&requests.resource), *backoff, *streamed_lists),
+            session: Session::new(
+                Arc::clone(&requests.resource),
+                *backoff,
+                *streamed_lists,
+                requests.timeouts.silence,
+            ),
             requests,
             aside: Aside::new(),
             rng,
             changes,
             again: false,
+            went_back: false,
+            held_back: Vec::new(),
+            shown: 0,
         }
     }
 
-    /// Runs until nobody hears it any more, or it meets what no waiting mends.
-    pub(super) async fn run(mut self) -> Result<(), WatchError> {
+    /// Runs until the informer stops.
+    pub(super) async fn run(mut self) {
         loop {
-            match self.once().await {
-                Ok(()) => {}
-                Err(Break::Stopped) => return Ok(()),
-                Err(Break::Watch(error)) => return Err(error),
+            if let Err(Stopped) = self.once().await {
+                return;
             }
         }
     }
 
-    /// Sends one request, uses what comes, and waits as long as its end asks for.
-    async fn once(&mut self) -> Result<(), Break> {
+    /// Sends one request, uses the answer, and waits as long as its end asks for.
+    async fn once(&mut self) -> Result<(), Stopped> {
         let mut opened = None;
         let ask = self.session.ask();
         let span = trace::request(&self.requests.resource, &ask);
         let outcome = async {
             match &ask {
                 Ask::List { .. } => self.list(&ask).await,
-                _ => self.watch(&ask, &mut opened).await,
+                Ask::Version => self.version(&ask).await,
+                Ask::StreamedList | Ask::Watch { .. } => self.watch(&ask, &mut opened).await,
             }
         };
         let outcome = outcome.instrument(span.clone()).await;
@@ -136,7 +150,7 @@ where
                 self.changes.send(Change::Ended).await?;
                 self.session.ended(stood, self.rng)
             }
-            Err(Break::Watch(error)) if !self.session.is_final(&error) => {
+            Err(Break::Watch(error)) => {
                 self.workers.drop_all();
                 let retry_in = self.session.broke(&error, stood, self.rng);
                 self.changes
@@ -144,7 +158,7 @@ where
                     .await?;
                 retry_in
             }
-            Err(end) => return Err(end),
+            Err(Break::Stopped) => return Err(Stopped),
         };
         if !wait.is_zero() {
             sleep(wait).await;
@@ -152,57 +166,33 @@ where
         Ok(())
     }
 
-    /// Follows one watch to its end. `opened` becomes when it was opened.
-    async fn watch(&mut self, ask: &Ask, opened: &mut Option<Instant>) -> Result<(), Break> {
-        let lasts = Duration::from_secs(self.rng.random_range(Self::LASTS));
-        let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
-        *opened = Some(Instant::now());
-        if matches!(ask, Ask::StreamedList) {
-            self.begin_picture(false).await?;
-        } else {
-            self.again = false;
-            self.changes.send(Change::Connected).await?;
-        }
-        let mut body = answer.into_body();
-        let mut lines = Lines::new(self.requests.patience.bytes);
-        loop {
-            let again = self.aside.next().map(|(due, key)| (due, key.clone()));
-            let patience = &self.requests.patience;
-            let limit = if self.session.is_following() {
-                patience.silence
-            } else {
-                patience.answer
-            };
-            let chunk = tokio::select! {
-                biased;
-                chunk = self.requests.chunk(&mut body, Verb::Watch, limit) => chunk?,
-                () = until(again.as_ref().map(|(due, _)| *due)) => {
-                    if let Some((_, key)) = again {
-                        self.look_again(key).await?;
-                    }
-                    continue;
-                }
-            };
-            // Half a line at the end is dropped: whatever it was comes again after the
-            // place that we resume from.
-            let Some(chunk) = chunk else { return Ok(()) };
-            let too_long = |error: LineTooLong| self.requests.too_long(Verb::Watch, error.limit);
-            lines.push(chunk).map_err(too_long)?;
-            while let Some(line) = lines.next() {
-                let line: Bytes =
-                    line.map_err(|error| self.requests.too_long(Verb::Watch, error.limit))?;
-                self.line(line).await?;
-            }
-        }
-    }
-
     /// A whole picture begins, whose objects are cut out of it by their brackets if they
     /// `are_whole`.
-    async fn begin_picture(&mut self, are_whole: bool) -> Result<(), Stopped> {
+    async fn begin_picture(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
         self.aside.clear();
+        self.held_back.clear();
+        if history == History::WentBack {
+            tracing::warn!(
+                resource = %self.requests.resource,
+                "the history of the API server went back; taking its list as it is"
+            );
+            self.went_back = true;
+            self.changes.send(Change::HistoryWentBack).await?;
+        }
         self.again = !self.changes.is_empty();
         self.workers.begin(are_whole);
         self.changes.send(Change::ListStarted).await
+    }
+
+    /// The picture is whole, as of `version`.
+    async fn end_picture(&mut self, version: String) -> Result<(), Stopped> {
+        self.again = false;
+        self.went_back = false;
+        self.changes
+            .send(Change::ListEnded {
+                resource_version: Some(version),
+            })
+            .await
     }
 
     /// Reads an object that came over the wire.
@@ -224,7 +214,9 @@ where
     async fn present<'a>(&mut self, verb: Verb, raw: Raw<'a>) -> Result<Who<'a>, Break> {
         let who = self.decoder.who(raw.json);
         let who = who.map_err(|error| self.requests.garbled(verb, error))?;
-        if let Some(known) = self.changes.known(&who) {
+        if !self.went_back
+            && let Some(known) = self.changes.known(&who)
+        {
             if !self.aside.is_empty() {
                 self.aside.forget(&who.key());
             }
@@ -243,26 +235,6 @@ where
         }
         Ok(who)
     }
-
-    /// Looks once more at an object that did not decode.
-    async fn look_again(&mut self, key: ObjectKey) -> Result<(), Break> {
-        // Its turn is over, however the look ends.
-        self.aside.put(key.clone(), Instant::now());
-        match self.requests.object(&key).await {
-            Ok(Some(body)) => {
-                let raw = Raw::of(&body);
-                if self.decoder.who(&body).is_ok() && self.read(raw).is_ok() {
-                    self.present(Verb::Watch, raw).await?;
-                }
-            }
-            // The watch will tell, or has told.
-            Ok(None) => _ = self.aside.forget(&key),
-            Err(error) => {
-                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot look again at an object that does not decode");
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Reads an object that came over the wire, decoded for whoever is told: for nobody, if none are.
@@ -273,12 +245,4 @@ pub(super) fn read<K, O: Form<K>>(
 ) -> Result<Fresh<O>, DecodeError> {
     let fresh = O::read(decoder, raw)?;
     Ok(if heard.any() { fresh } else { fresh.unheard() })
-}
-
-/// Waits until `due`, or for ever.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }

@@ -26,8 +26,15 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// it was asked for. It comes as a stream where the server streams lists, and in pages where
 /// it does not. A watch that breaks resumes where it was; only a history that is gone asks
 /// for another list, and what that list shows unchanged is neither decoded nor told again.
-/// An object that does not decode is set aside and looked at again, now and then; the
-/// others flow on. Errors are told and retried with a backoff of this source's own.
+/// An object that does not decode is set aside and requested again, at most one such object
+/// each second; the others flow on. Errors are reported and retried with a backoff of this
+/// source's own; none of them ends it.
+///
+/// A version lower than one seen before is the answer of a stale replica, and refused. It is
+/// believed only from a list in pages without `resourceVersion`, and only if the answer before
+/// was from the past too: then a cluster was restored from a backup, the store becomes equal
+/// to that list, and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers
+/// are not compared.
 ///
 /// *Not promised.* That each state of an object is seen.
 ///
@@ -40,8 +47,10 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// | streamed lists | yes, where the server can |
 /// | backoff | [`Backoff::CLIENT_GO`] |
 /// | length of a watch | 5 to 10 minutes, at random |
-/// | silence that breaks a watch | 3 minutes: the server sends a bookmark each minute |
+/// | silence that ends a watch, without an event or bookmark | 3 minutes: the server sends a bookmark each minute |
 /// | silence that breaks a list | 30 seconds |
+/// | longest time for one page, or for a streamed list | 5 minutes |
+/// | longest wait that a server can ask for | 5 minutes |
 /// | longest line of a watch, longest object of a list | 256 MiB |
 /// | form in which an object is kept | JSON, and decoded while it is worked on or often read |
 /// | threads that decode a long list | those of the runtime, up to 4 |
@@ -145,6 +154,13 @@ impl<K: Resource> ListWatch<K> {
     /// Three bookmarks, which the API server sends once a minute.
     pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
 
+    /// The API server ends a list after one minute; the rest is for slow networks.
+    pub const DEFAULT_LIST_TIMEOUT: Duration = Duration::from_secs(300);
+
+    /// Longer than any API server asks for. A proxy that asks for a day would stall a watch
+    /// for a day.
+    pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+
     /// More than a hundred times what etcd takes for one object; what is longer is none.
     pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
 
@@ -225,7 +241,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// # Errors
     ///
     /// [`InvalidListWatch`] if no API server could read `selector`. What only the server can
-    /// know comes back from [`Informer::run`](crate::Informer::run).
+    /// know is reported as [`WatchError::Invalid`], and tried again.
     pub fn labels(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         self.requests.labels = checked("label", selector.into())?;
         Ok(self)
@@ -237,7 +253,7 @@ impl<K: Resource, O> ListWatch<K, O> {
     /// # Errors
     ///
     /// [`InvalidListWatch`] if no API server could read `selector`. What only the server can
-    /// know comes back from [`Informer::run`](crate::Informer::run).
+    /// know is reported as [`WatchError::Invalid`], and tried again.
     pub fn fields(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         let selector = selector.into();
         if selector.split(',').any(|term| !term.contains('=')) {
@@ -271,18 +287,37 @@ impl<K: Resource, O> ListWatch<K, O> {
         Self { backoff, ..self }
     }
 
-    /// How long a connection may be silent before it is given up. The default is 3 minutes.
+    /// How long a watch may stand without an event or bookmark. The default is 3 minutes.
     /// Below the minute in which the server sends a bookmark, quiet watches break for
     /// nothing.
+    ///
+    /// From a server that has sent bookmarks, silence is an error
+    /// ([`WatchError::Silent`]). From one that never has, the watch ends and goes on without
+    /// an error. In both cases the server is first asked for its version, so that a cluster
+    /// that was restored from a backup is found out.
     pub fn silence(mut self, silence: Duration) -> Self {
-        self.requests.patience.silence = silence;
+        self.requests.timeouts.silence = silence;
+        self
+    }
+
+    /// How long one page of a list, or a streamed list, may take to arrive, without the time
+    /// in which the informer waits for its handlers. The default is 5 minutes.
+    pub fn list_timeout(mut self, timeout: Duration) -> Self {
+        self.requests.timeouts.list = timeout;
+        self
+    }
+
+    /// The longest wait that a server can ask for with `Retry-After` or `retryAfterSeconds`.
+    /// A wait up to it is never undercut. The default is 5 minutes.
+    pub fn max_retry_after(mut self, wait: Duration) -> Self {
+        self.requests.timeouts.max_retry_after = wait;
         self
     }
 
     /// The greatest number of bytes of one object of a list, and of one line of a watch. A list
     /// is read object by object, so it may be of any length.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.requests.patience.bytes = bytes;
+        self.requests.max_bytes = bytes;
         self
     }
 
@@ -354,7 +389,8 @@ where
     }
 
     async fn run(&mut self, changes: Changes<O>) -> Result<(), WatchError> {
-        Follow::new(self, changes).run().await
+        Follow::new(self, changes).run().await;
+        Ok(())
     }
 }
 

@@ -1,16 +1,22 @@
 //! The requests of a list and a watch, and what their answers mean.
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
 use kube::{Api, Client, Resource, client::Body};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::timeouts::{Patience, Timeouts};
 use crate::{
     ObjectKey, WatchError,
-    decode::DecodeError,
+    decode::{DecodeError, PageError},
     watch::{Answer, Ask, Verb},
 };
 
@@ -18,8 +24,9 @@ use crate::{
 pub(super) struct Requests<K: Resource> {
     client: Client,
 
-    /// Lends bodies that no middleware can clone: see [`Requests::get`].
-    blank: Option<Client>,
+    /// Lends bodies that no middleware can clone: see [`Requests::get`]. Made where a runtime
+    /// runs, which a client needs.
+    empty_body: OnceLock<Client>,
 
     url: String,
     types: K::DynamicType,
@@ -27,21 +34,10 @@ pub(super) struct Requests<K: Resource> {
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
     pub(super) page_size: u32,
-    pub(super) patience: Patience,
-}
-
-/// How long to wait for what.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// The longest time without a byte while an answer is awaited: its head, a list, or what
-    /// is there at the beginning of a streamed list. A server that works on one keeps talking.
-    pub(super) answer: Duration,
-
-    /// The longest time without a byte while nothing need happen.
-    pub(super) silence: Duration,
+    pub(super) timeouts: Timeouts,
 
     /// The greatest number of bytes of one object of a list, and of one line of a watch.
-    pub(super) bytes: usize,
+    pub(super) max_bytes: usize,
 }
 
 // === impl Requests ===
@@ -52,17 +48,19 @@ impl<K: Resource> Requests<K> {
         Self {
             url: api.resource_url().to_owned(),
             client: api.into_client(),
-            blank: None,
+            empty_body: OnceLock::new(),
             types,
             resource: Arc::from(resource),
             labels: None,
             fields: None,
             page_size: super::ListWatch::<K>::DEFAULT_PAGE_SIZE.get(),
-            patience: Patience {
+            timeouts: Timeouts {
                 answer: Duration::from_secs(30),
+                list: super::ListWatch::<K>::DEFAULT_LIST_TIMEOUT,
                 silence: super::ListWatch::<K>::DEFAULT_SILENCE,
-                bytes: super::ListWatch::<K>::DEFAULT_MAX_BYTES,
+                max_retry_after: super::ListWatch::<K>::DEFAULT_MAX_RETRY_AFTER,
             },
+            max_bytes: super::ListWatch::<K>::DEFAULT_MAX_BYTES,
         }
     }
 
@@ -73,25 +71,27 @@ impl<K: Resource> Requests<K> {
     {
         let Self {
             client,
-            blank,
+            empty_body,
             url,
             types,
             resource,
             labels,
             fields,
             page_size,
-            patience,
+            timeouts,
+            max_bytes,
         } = self;
         Requests {
             client,
-            blank,
+            empty_body,
             url,
             types,
             resource,
             labels,
             fields,
             page_size,
-            patience,
+            timeouts,
+            max_bytes,
         }
     }
 
@@ -101,12 +101,12 @@ impl<K: Resource> Requests<K> {
 
     /// Sends what the session asks for. `lasts` is how long a watch should last.
     pub(super) async fn ask(
-        &mut self,
+        &self,
         ask: &Ask,
         lasts: Duration,
     ) -> Result<Response<Body>, WatchError> {
         let verb = match ask {
-            Ask::List { .. } => Verb::List,
+            Ask::List { .. } | Ask::Version => Verb::List,
             Ask::StreamedList | Ask::Watch { .. } => Verb::Watch,
         };
         self.get(self.url(ask, lasts), verb).await
@@ -131,6 +131,7 @@ impl<K: Resource> Requests<K> {
                     query.append_pair("continue", token);
                 }
             }
+            Ask::Version => _ = query.append_pair("limit", "1"),
             Ask::StreamedList | Ask::Watch { .. } => {
                 query.append_pair("watch", "true");
                 query.append_pair("allowWatchBookmarks", "true");
@@ -148,7 +149,7 @@ impl<K: Resource> Requests<K> {
     }
 
     /// Reads one object; none if it is gone.
-    pub(super) async fn object(&mut self, key: &ObjectKey) -> Result<Option<Bytes>, WatchError> {
+    pub(super) async fn object(&self, key: &ObjectKey) -> Result<Option<Bytes>, WatchError> {
         let url = format!(
             "{}/{}",
             K::url_path(&self.types, key.namespace()),
@@ -162,42 +163,57 @@ impl<K: Resource> Requests<K> {
     }
 
     /// The whole body of `answer`.
-    pub(super) async fn whole(
-        &self,
-        answer: Response<Body>,
-        verb: Verb,
-    ) -> Result<Bytes, WatchError> {
+    async fn whole(&self, answer: Response<Body>, verb: Verb) -> Result<Bytes, WatchError> {
         let mut body = answer.into_body();
+        let mut patience = self.patience();
         let mut whole = Vec::new();
-        while let Some(chunk) = self.chunk(&mut body, verb, self.patience.answer).await? {
-            if whole.len() + chunk.len() > self.patience.bytes {
-                return Err(self.too_long(verb, self.patience.bytes));
+        while let Some(chunk) = self.chunk(&mut body, verb, &mut patience).await? {
+            if whole.len().saturating_add(chunk.len()) > self.max_bytes {
+                return Err(self.too_long(verb, self.max_bytes));
             }
             whole.extend_from_slice(&chunk);
         }
         Ok(Bytes::from(whole))
     }
 
-    /// The next piece of `body`; none at its end. Nothing may come for `limit` at most.
+    /// How long an answer may take that has an end.
+    pub(super) fn patience(&self) -> Patience {
+        Patience::new(self.timeouts)
+    }
+
+    /// The next piece of `body`, which has an end; none there.
     ///
-    /// # Cancel safety
+    /// # Errors
     ///
-    /// Dropping the future before it is ready loses nothing.
+    /// [`WatchError`] if the connection breaks, or `patience` ends.
     pub(super) async fn chunk(
         &self,
         body: &mut Body,
         verb: Verb,
-        limit: Duration,
+        patience: &mut Patience,
+    ) -> Result<Option<Bytes>, WatchError> {
+        let began = Instant::now();
+        let chunk = timeout(patience.next(), self.frame(body, verb)).await;
+        let is_left = patience.waited(began.elapsed());
+        match chunk {
+            Ok(chunk) if is_left => chunk,
+            _ if is_left => Err(self.silent(verb, self.timeouts.answer)),
+            _ => Err(self.overdue(verb)),
+        }
+    }
+
+    /// The next piece of `body`; none at its end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before it is ready loses nothing.
+    pub(super) async fn frame(
+        &self,
+        body: &mut Body,
+        verb: Verb,
     ) -> Result<Option<Bytes>, WatchError> {
         loop {
-            let frame = timeout(limit, body.frame())
-                .await
-                .map_err(|_| WatchError::Silent {
-                    resource: Arc::clone(&self.resource),
-                    verb,
-                    limit,
-                })?;
-            match frame {
+            match body.frame().await {
                 None => return Ok(None),
                 // Trailers say nothing that we need.
                 Some(Ok(frame)) => {
@@ -208,6 +224,42 @@ impl<K: Resource> Requests<K> {
                 Some(Err(error)) => return Err(self.connection(verb, error)),
             }
         }
+    }
+
+    pub(super) fn silent(&self, verb: Verb, limit: Duration) -> WatchError {
+        WatchError::Silent {
+            resource: Arc::clone(&self.resource),
+            verb,
+            limit,
+        }
+    }
+
+    pub(super) fn overdue(&self, verb: Verb) -> WatchError {
+        WatchError::Overdue {
+            resource: Arc::clone(&self.resource),
+            verb,
+            limit: self.timeouts.list,
+        }
+    }
+
+    /// What is wrong with a page.
+    pub(super) fn unreadable(&self, error: PageError) -> WatchError {
+        match error {
+            PageError::Garbled(error) => self.garbled(Verb::List, error),
+            PageError::TooLong { limit } => self.too_long(Verb::List, limit),
+            error @ PageError::Late { .. } => WatchError::Inconsistent {
+                resource: Arc::clone(&self.resource),
+                verb: Verb::List,
+                why: format!("{error}; ask for smaller pages with `page_size`"),
+            },
+        }
+    }
+
+    /// Makes an error of what the API server said, with no longer a wait than is allowed.
+    pub(super) fn answered(&self, verb: Verb, mut answer: Answer) -> WatchError {
+        let longest = self.timeouts.max_retry_after;
+        answer.retry_after = answer.retry_after.map(|wait| wait.min(longest));
+        WatchError::answered(&self.resource, verb, answer)
     }
 
     pub(super) fn too_long(&self, verb: Verb, limit: usize) -> WatchError {
@@ -241,14 +293,14 @@ impl<K: Resource> Requests<K> {
     /// and something to tell meanwhile, so our empty bodies are of the kind that cannot be
     /// cloned. Only an answer carries such a body, so they come from a client whose only
     /// service is to answer with one.
-    async fn get(&mut self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
-        let blank = self.blank.get_or_insert_with(|| {
+    async fn get(&self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
+        let empty_body = self.empty_body.get_or_init(|| {
             let service = tower::service_fn(|_| async {
                 Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
             });
             Client::new(service, "default")
         });
-        let body = match blank.send(Request::new(Body::empty())).await {
+        let body = match empty_body.send(Request::new(Body::empty())).await {
             Ok(answer) => answer.into_body(),
             Err(_) => Body::empty(),
         };
@@ -259,13 +311,10 @@ impl<K: Resource> Requests<K> {
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body)
             .map_err(|error| self.connection(verb, kube::Error::HttpError(error)))?;
-        let answer = timeout(self.patience.answer, self.client.send(request))
+        let limit = self.timeouts.answer;
+        let answer = timeout(limit, self.client.send(request))
             .await
-            .map_err(|_| WatchError::Silent {
-                resource: Arc::clone(&self.resource),
-                verb,
-                limit: self.patience.answer,
-            })?
+            .map_err(|_| self.silent(verb, limit))?
             .map_err(|error| self.connection(verb, error))?;
         if answer.status().is_success() {
             return Ok(answer);
@@ -281,16 +330,20 @@ impl<K: Resource> Requests<K> {
         let retry_after = retry_after(answer.headers());
         let mut body = answer.into_body();
         let mut text = Vec::new();
-        while let Ok(Some(chunk)) = self.chunk(&mut body, verb, self.patience.answer).await {
-            text.extend_from_slice(&chunk);
-            if text.len() > LONGEST {
-                break;
+        let read = async {
+            while let Ok(Some(chunk)) = self.frame(&mut body, verb).await {
+                text.extend_from_slice(&chunk);
+                if text.len() > LONGEST {
+                    break;
+                }
             }
-        }
+        };
+        // What has come by then must do.
+        _ = timeout(self.timeouts.answer, read).await;
         let mut answer = Answer::read(status.as_u16(), &text, retry_after);
         // A body is free to contradict the status line; the status line decides.
         answer.code = status.as_u16();
-        WatchError::answered(&self.resource, verb, answer)
+        self.answered(verb, answer)
     }
 
     fn accept(verb: Verb) -> &'static str {
@@ -326,8 +379,11 @@ pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
 }
 
 /// The `Retry-After` header, in its form of seconds; the form of a date is not used by API
-/// servers.
+/// servers. More seconds than there are numbers for are the longest wait that there is.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-    seconds.trim().parse().ok().map(Duration::from_secs)
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if seconds.is_empty() || !seconds.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(seconds.parse().map_or(Duration::MAX, Duration::from_secs))
 }

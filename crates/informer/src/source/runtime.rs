@@ -2,11 +2,13 @@
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, future};
 use kube::{
     Resource,
     runtime::watcher::{self, Event},
 };
+
+use tokio::time::{Instant, sleep_until};
 
 use super::{Change, Changes, Source};
 use crate::{
@@ -16,11 +18,15 @@ use crate::{
 
 /// Streams of `kube::runtime::watcher` events as a source.
 ///
-/// *Not promised:* events that kube's watcher does not yield. It skips an object that does not
-/// decode, and a list with one such object fails as a whole; our own
-/// [`ListWatch`](crate::ListWatch) does neither. Deletes that only a relist shows are reported,
-/// because the store finds them. After an error in a watch the informer is shown as down until
-/// the next event, because the stream does not say when it is connected again.
+/// After an error the watch counts as down until the stream yields an event, or yields no
+/// further error for [`QUIET`](Self::QUIET): kube's watcher does not say when it is connected
+/// again.
+///
+/// *Not guaranteed:* events that kube's watcher does not yield. It skips an object that does not
+/// decode, and a list with one such object fails as a whole; and it does not say which version a
+/// list has, so that a cluster that was restored from a backup is not detected. Our own
+/// [`ListWatch`](crate::ListWatch) does better in all three. Deletes that only a relist shows are
+/// reported, because the store finds them.
 ///
 /// # Example
 ///
@@ -43,6 +49,9 @@ pub struct WatcherStream<F> {
 // === impl WatcherStream ===
 
 impl<F> WatcherStream<F> {
+    /// Longer than kube's watcher waits between two tries, and for a connection.
+    pub const QUIET: Duration = Duration::from_secs(120);
+
     /// Takes the events of the stream that `open` returns; `resource` is the name of their kind,
     /// as `plural.group`.
     ///
@@ -69,23 +78,48 @@ where
     async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
         let resource = Arc::from(self.resource.as_str());
         let mut stream = pin!((self.open)());
-        let mut is_down = false;
-        while let Some(event) = stream.next().await {
-            let is_connected = matches!(event, Ok(Event::Apply(_) | Event::Delete(_)));
-            if std::mem::replace(&mut is_down, event.is_err())
-                && is_connected
-                && changes.send(Change::Connected).await.is_err()
-            {
-                break;
+        // Whether a list is being taken, and until when a watch that broke counts as down.
+        let (mut is_listing, mut down) = (true, None);
+        loop {
+            let connected = async {
+                match down {
+                    Some(until) if !is_listing => sleep_until(until).await,
+                    _ => future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                biased;
+                event = stream.next() => event,
+                () = connected => {
+                    down = None;
+                    if changes.send(Change::Connected).await.is_err() {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            let Some(event) = event else { break };
+            let is_change = matches!(event, Ok(Event::Apply(_) | Event::Delete(_)));
+            if event.is_ok() && down.take().is_some() && is_change && !is_listing {
+                // It comes out of a watch that stands again.
+                if changes.send(Change::Connected).await.is_err() {
+                    break;
+                }
             }
             let change = match event {
-                Ok(Event::Init) => Change::ListStarted,
+                Ok(Event::Init) => {
+                    is_listing = true;
+                    Change::ListStarted
+                }
                 Ok(Event::InitApply(object) | Event::Apply(object)) => {
                     Change::Applied(object.into())
                 }
-                Ok(Event::InitDone) => Change::ListEnded {
-                    resource_version: None,
-                },
+                Ok(Event::InitDone) => {
+                    is_listing = false;
+                    Change::ListEnded {
+                        resource_version: None,
+                    }
+                }
                 Ok(Event::Delete(object)) => Change::Deleted {
                     identity: Identity {
                         key: ObjectKey::of(&object),
@@ -94,11 +128,14 @@ where
                     },
                     last: Some(object.into()),
                 },
-                Err(error) => Change::Interrupted {
-                    error: WatchError::answered(&resource, Verb::Watch, answer(&error)),
-                    // The stream knows when it retries, and does not say.
-                    retry_in: Duration::ZERO,
-                },
+                Err(error) => {
+                    down = Some(Instant::now() + Self::QUIET);
+                    Change::Interrupted {
+                        error: WatchError::answered(&resource, Verb::Watch, answer(&error)),
+                        // The stream itself knows, and does not say.
+                        retry_in: Duration::ZERO,
+                    }
+                }
             };
             if changes.send(change).await.is_err() {
                 break;

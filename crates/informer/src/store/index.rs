@@ -165,3 +165,39 @@ where
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::{Index, Indexed as _, Table};
+    use crate::ObjectKey;
+
+    /// A value that no object has any more takes no memory, nor does an object that is gone.
+    #[test]
+    fn an_index_holds_nothing_of_what_is_gone() {
+        let labels = |config: &ConfigMap| config.metadata.labels.clone().unwrap_or_default();
+        let index = Index::new(move |config: &ConfigMap| labels(config).into_values());
+        let table = Table::new(index);
+        for round in 0..3 {
+            for number in 0..10 {
+                let key = ObjectKey::new(format!("config-{number}"));
+                let mut config = ConfigMap::default();
+                let labels = [
+                    ("a", "shared".to_owned()),
+                    ("b", format!("{round}-{number}")),
+                ];
+                let labels = labels.map(|(name, value)| (name.to_owned(), value));
+                config.metadata.labels = Some(labels.into());
+                table.refile(&key, Some(&config));
+            }
+            assert_eq!(table.filed.len(), 11, "values of earlier states are filed");
+            assert_eq!(table.values.lock().len(), 10);
+        }
+        for number in 0..10 {
+            table.refile(&ObjectKey::new(format!("config-{number}")), None);
+        }
+        assert!(table.filed.is_empty(), "{} values", table.filed.len());
+        assert!(table.values.lock().is_empty());
+    }
+}

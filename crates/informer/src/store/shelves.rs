@@ -15,6 +15,9 @@ pub(super) struct Shelves<K> {
     rows: Box<[Row<K>]>,
     hasher: DefaultHashBuilder,
     len: AtomicUsize,
+
+    /// How many objects the list that is being taken has shown.
+    shown: AtomicUsize,
 }
 
 /// Some of the objects, under one lock.
@@ -25,8 +28,17 @@ pub(super) struct Entry<K> {
     pub(super) key: ObjectKey,
     pub(super) kept: Kept<K>,
 
-    /// The last picture that showed it.
-    pub(super) epoch: u64,
+    pub(super) mark: Mark,
+}
+
+/// Which list showed an object, and in which history its state is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The list that showed it last. Compared for equality only, so that it may wrap.
+    pub(super) list: u32,
+
+    /// How often the history had gone back when this state was put here.
+    pub(super) epoch: u32,
 }
 
 /// What an object found in its place.
@@ -52,11 +64,29 @@ impl<K> Shelves<K> {
             rows: std::iter::repeat_with(row).take(Self::ROWS).collect(),
             hasher: DefaultHashBuilder::default(),
             len: AtomicUsize::new(0),
+            shown: AtomicUsize::new(0),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn shown(&self) -> usize {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    /// Another list begins, which has shown nothing yet.
+    pub(super) fn begin(&self) {
+        self.shown.store(0, Ordering::Relaxed);
+    }
+
+    /// A list shows `entry`.
+    pub(super) fn show(&self, entry: &mut Entry<K>, list: u32) {
+        if entry.mark.list != list {
+            entry.mark.list = list;
+            self.shown.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// What `look` makes of the entry of `name`, if there is one.
@@ -76,12 +106,12 @@ impl<K> Shelves<K> {
         row.find_mut(hash, |entry| name.is(entry)).map(look)
     }
 
-    /// Puts `fresh` in its place, unless `is_known` says of what is there that `fresh` tells
-    /// nothing new; `key` makes its key if it has none here.
+    /// Puts `fresh` in its place, unless `is_known` says of what is there, and is of the same
+    /// history, that `fresh` tells nothing new; `key` makes its key if it has none here.
     pub(super) fn put(
         &self,
         fresh: &Fresh<K>,
-        epoch: u64,
+        mark: Mark,
         key: impl FnOnce(&Kept<K>) -> ObjectKey,
         is_known: impl FnOnce(&Kept<K>) -> bool,
     ) -> Put<K>
@@ -98,17 +128,19 @@ impl<K> Shelves<K> {
                 slot.insert(Entry {
                     key: key.clone(),
                     kept: fresh.kept.clone(),
-                    epoch,
+                    mark,
                 });
                 self.len.fetch_add(1, Ordering::Relaxed);
+                self.shown.fetch_add(1, Ordering::Relaxed);
                 Put::New(key)
             }
             hash_table::Entry::Occupied(mut slot) => {
                 let entry = slot.get_mut();
-                entry.epoch = epoch;
-                if is_known(&entry.kept) {
+                self.show(entry, mark.list);
+                if entry.mark.epoch == mark.epoch && is_known(&entry.kept) {
                     return Put::Known;
                 }
+                entry.mark = mark;
                 let old = std::mem::replace(&mut entry.kept, fresh.kept.clone());
                 Put::Replaced(entry.key.clone(), old)
             }

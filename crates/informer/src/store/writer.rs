@@ -1,12 +1,18 @@
-//! The one who writes the store, and so knows what happened. *(pure)*
+//! Writes the store, and says what each change means. *(pure)*
 //!
-//! A whole picture is taken by mark and sweep: each object that it shows is marked with the
-//! picture's epoch, and what bears an older mark when it is whole is gone. There is never a
-//! second map, so a picture of a hundred thousand objects costs no more memory than one.
+//! A list is taken by mark and sweep: each object that it shows is marked with the list's
+//! number, and what bears another mark when the list is whole is gone. There is never a second
+//! map, so a list of a hundred thousand objects costs no more memory than one.
+//!
+//! An object's state is replaced by newer ones only. After the history of the server went
+//! back, the next state of each object is newer, whatever its version: each entry is marked
+//! with the epoch of its state too.
+
+use std::sync::atomic::Ordering;
 
 use super::{
     Store,
-    shelves::{Name, Put},
+    shelves::{Mark, Name, Put},
 };
 use crate::{
     Event, Fresh, Identity, Kept, Named, ObjectKey, Stored, key::Namespaces, watch::is_older,
@@ -16,8 +22,8 @@ use crate::{
 pub(crate) struct Writer<K> {
     store: Store<K>,
 
-    /// The picture that is being taken, or was taken last.
-    epoch: u64,
+    /// The list that is being taken, or was taken last, and the epoch.
+    mark: Mark,
 
     namespaces: Namespaces,
 }
@@ -47,21 +53,31 @@ impl<K: Stored> Writer<K> {
     pub(crate) fn new(store: Store<K>) -> Self {
         Self {
             store,
-            epoch: 0,
+            mark: Mark::default(),
             namespaces: Namespaces::default(),
         }
     }
 
     /// A whole picture begins. One that had begun is forgotten.
     pub(crate) fn begin(&mut self) {
-        self.epoch += 1;
+        self.mark.list = self.mark.list.wrapping_add(1);
+        self.store.stock.objects.begin();
+    }
+
+    /// The history of the server went back: no state that is here is newer than one to come.
+    pub(crate) fn go_back(&mut self) {
+        self.mark.epoch = self.mark.epoch.saturating_add(1);
+        self.store
+            .stock
+            .epoch
+            .store(self.mark.epoch, Ordering::Release);
     }
 
     /// An object is there, in this state.
     pub(crate) fn apply(&mut self, fresh: Fresh<K>) -> Changed<K> {
         let put = self.store.stock.objects.put(
             &fresh,
-            self.epoch,
+            self.mark,
             |object| object.key().shared(&self.namespaces),
             |old| is_known(&fresh.kept, old),
         );
@@ -96,14 +112,16 @@ impl<K: Stored> Writer<K> {
     /// An object is there, in a state that cannot be read, or that is known. What was known of
     /// it stays, if it is the same object.
     pub(crate) fn keep(&mut self, object: &impl Named) -> Changed<K> {
-        let epoch = self.epoch;
+        let mark = self.mark;
         let objects = &self.store.stock.objects;
         let known = objects.get_mut(Name::of(object), |entry| {
-            let same = is_same_life(&entry.kept, object);
-            if same {
-                entry.epoch = epoch;
+            let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.kept);
+            let stays = is_late || is_same_life(&entry.kept, object);
+            if stays {
+                // Its state is of the epoch that it was.
+                objects.show(entry, mark.list);
             }
-            same
+            stays
         });
         match known {
             None | Some(true) => told(None, None),
@@ -127,7 +145,7 @@ impl<K: Stored> Writer<K> {
     /// The picture is whole: the names of the objects that it did not show.
     pub(crate) fn unmarked(&self) -> Vec<ObjectKey> {
         let objects = &self.store.stock.objects;
-        objects.filter_map(|entry| (entry.epoch != self.epoch).then(|| entry.key.clone()))
+        objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
     /// Removes one of the [`unmarked`](Self::unmarked).
@@ -253,14 +271,66 @@ mod tests {
     }
 
     #[test]
+    fn a_predecessor_that_cannot_be_read_ends_nothing() {
+        check("apply a 5 v, keep a 2 u", "+5");
+    }
+
+    /// Rows: BO-01
+    #[test]
+    fn after_history_went_back_the_store_becomes_equal_to_the_list() {
+        check(
+            "apply a 50 u, apply b 60 v, apply c 70 w, back, begin, apply a 5 x, apply b 6 v, end",
+            "+50 +60 +70 -50? +5 ~60>6 -70?",
+        );
+        // The list breaks off, and is taken again.
+        check(
+            "apply a 50 u, apply b 60 v, back, begin, apply a 5 u, begin, apply a 5 u, apply b 6 v, end",
+            "+50 +60 ~50>5 ~60>6",
+        );
+        // A version that both histories have is not the same state.
+        check("apply a 5 u, back, begin, apply a 5 u, end", "+5 ~5>5");
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_after_history_went_back_is_replaced_by_its_next_state() {
+        check(
+            "apply a 50 u, back, begin, keep a 5 u, end, apply a 6 u, apply a 5 u",
+            "+50 ~50>6",
+        );
+    }
+
+    #[test]
+    fn versions_that_are_no_numbers_are_taken_in_order_of_arrival() {
+        check("apply a y u, apply a x u, apply a x u", "+y ~y>x");
+    }
+
+    #[test]
+    fn a_list_counts_the_objects_that_it_shows() {
+        let mut writer = Writer::new(Store::new(Vec::new()));
+        for (name, shown) in [("a", 1), ("b", 2), ("a", 2)] {
+            writer.apply(object(name, "1", "u").into()).for_each(drop);
+            assert_eq!(writer.store.shown(), shown);
+        }
+        writer.begin();
+        assert_eq!(writer.store.shown(), 0);
+        writer.apply(object("a", "2", "u").into()).for_each(drop);
+        writer.keep(&identity("b", "1", "u")).for_each(drop);
+        writer.keep(&identity("b", "1", "u")).for_each(drop);
+        assert_eq!(writer.store.shown(), 2);
+    }
+
+    #[test]
     fn what_is_known_is_one_state_of_one_object() {
         let mut writer = Writer::new(Store::new(Vec::new()));
         assert_eq!(writer.apply(object("a", "5", "u").into()).count(), 1);
-        let known = |object| writer.store.known(&object).is_some();
+        let store = writer.store.clone();
+        let known = |object| store.known(&object).is_some();
         assert!(known(identity("a", "5", "u")));
         assert!(!known(identity("a", "6", "u")));
         assert!(!known(identity("a", "5", "v")));
         assert!(!known(identity("b", "5", "u")));
+        writer.go_back();
+        assert!(!known(identity("a", "5", "u")), "another history");
     }
 
     /// Runs `script`; `events` is what it tells: `+` added, `~` updated, `-` deleted (`?`
@@ -282,6 +352,7 @@ mod tests {
                     all.extend(writer.delete(&identity(name, version, uid), Some(last)));
                 }
                 ["begin"] => writer.begin(),
+                ["back"] => writer.go_back(),
                 ["end"] => {
                     for key in writer.unmarked() {
                         all.extend(writer.sweep(&key));

@@ -26,6 +26,9 @@ pub struct Told<K> {
     /// time; one that is not from a list was seen live, when it was created or began to match
     /// the selector. False for [`Resynced`](Event::Resynced) and [`Synced`](Event::Synced).
     pub from_list: bool,
+    /// The [epoch](crate::Store::epoch) of the store when the event happened: versions of objects
+    /// compare within one epoch.
+    pub epoch: u32,
     /// The object as the store keeps it, if that is another form.
     kept: Option<Kept<K>>,
 }
@@ -43,6 +46,8 @@ pub struct AnyTold {
     pub recalled: bool,
     /// Whether the event comes from a list: see [`Told::from_list`].
     pub from_list: bool,
+    /// The epoch of the store when the event happened: see [`Told::epoch`].
+    pub epoch: u32,
 }
 
 // === impl Told ===
@@ -61,6 +66,7 @@ impl<K> Told<K> {
             span,
             recalled: false,
             from_list: false,
+            epoch: 0,
             kept,
         }
     }
@@ -73,6 +79,7 @@ impl<K> Told<K> {
             span: Span::none(),
             recalled: false,
             from_list: false,
+            epoch: 0,
             kept: None,
         }
     }
@@ -83,6 +90,11 @@ impl<K> Told<K> {
             recalled: true,
             ..self
         }
+    }
+
+    /// The same, in this epoch of the store.
+    pub(crate) fn in_epoch(self, epoch: u32) -> Self {
+        Self { epoch, ..self }
     }
 
     /// The same, with whether it comes from a list.
@@ -110,6 +122,7 @@ impl<K: Stored> Told<K> {
             span: self.span,
             recalled: self.recalled,
             from_list: self.from_list,
+            epoch: self.epoch,
         }
     }
 }
@@ -122,6 +135,7 @@ impl<K> Clone for Told<K> {
             span: self.span.clone(),
             recalled: self.recalled,
             from_list: self.from_list,
+            epoch: self.epoch,
             kept: self.kept.clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! Objects that do not decode, and when to look at each again. *(pure)*
+//! Objects that do not decode, and when to request each again. *(pure)*
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +16,9 @@ pub(crate) struct Aside<T> {
 
     /// Exactly the keys of `objects`, soonest first.
     due: BTreeSet<(T, ObjectKey)>,
+
+    /// No object is requested before.
+    next_look: Option<T>,
 }
 
 #[derive(Debug)]
@@ -34,14 +37,41 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
     /// A broken object costs one request in this time, for as long as it is broken.
     const LONGEST: Duration = Duration::from_secs(10 * 60);
 
+    /// The least time between two requests. Where many objects do not decode, the wait of
+    /// each becomes as long as it takes to request the others.
+    const GAP: Duration = Duration::from_secs(1);
+
     pub(crate) fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
             due: BTreeSet::new(),
+            next_look: None,
         }
     }
 
-    /// Sets `key` aside, once more if it is aside already. Returns when it is looked at next.
+    /// The object that is due at `now` is requested. Returns it; it is set aside once more.
+    pub(crate) fn look(&mut self, now: T) -> Option<ObjectKey> {
+        let (due, key) = self.next()?;
+        if due > now {
+            return None;
+        }
+        let key = key.clone();
+        self.next_look = Some(now + Self::GAP);
+        self.put(key.clone(), now);
+        Some(key)
+    }
+
+    /// How many objects are aside.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether `key` is aside.
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key)
+    }
+
+    /// Sets `key` aside, once more if it is aside already.
     pub(crate) fn put(&mut self, key: ObjectKey, now: T) {
         let failures = self.take(&key).map_or(0, |look| look.failures + 1);
         let wait = Self::FIRST
@@ -68,9 +98,11 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
         self.due.clear();
     }
 
-    /// The object to look at next, and when.
+    /// The object to request next, and when.
     pub(crate) fn next(&self) -> Option<(T, &ObjectKey)> {
-        self.due.first().map(|(due, key)| (*due, key))
+        let (due, key) = self.due.first()?;
+        let due = self.next_look.map_or(*due, |next_look| next_look.max(*due));
+        Some((due, key))
     }
 
     fn take(&mut self, key: &ObjectKey) -> Option<Look<T>> {
@@ -99,6 +131,23 @@ mod tests {
             now = due;
         }
         assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600]);
+    }
+
+    #[test]
+    fn of_many_broken_objects_one_is_requested_each_second() {
+        let mut aside = Aside::new();
+        for number in 0..100 {
+            aside.put(ObjectKey::new(format!("bad-{number}")), Duration::ZERO);
+        }
+        let mut now = Duration::ZERO;
+        for second in 30..130 {
+            let (due, _) = aside.next().expect("a hundred objects");
+            assert_eq!(due, Duration::from_secs(second));
+            assert_eq!(aside.look(now), None, "it is not due at {now:?}");
+            now = due;
+            assert!(aside.look(now).is_some(), "it is due at {now:?}");
+        }
+        assert_eq!(aside.len(), 100);
     }
 
     #[test]

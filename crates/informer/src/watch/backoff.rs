@@ -83,7 +83,10 @@ impl Backoff {
     /// [`ceiling`](Self::ceiling) and all of it, so that many watches that broke together
     /// do not come back together.
     pub fn wait(&self, failures: u32, rng: &mut impl Rng) -> Duration {
-        self.ceiling(failures).mul_f64(rng.random_range(0.5..=1.0))
+        let ceiling = self.ceiling(failures);
+        let wait = ceiling.as_secs_f64() * rng.random_range(0.5..=1.0);
+        // Next to the longest duration that there is, a rounded one is too long.
+        Duration::try_from_secs_f64(wait).unwrap_or(ceiling)
     }
 }
 
@@ -97,6 +100,8 @@ impl Default for Backoff {
 mod tests {
     use std::time::Duration;
 
+    use rand::{SeedableRng as _, rngs::StdRng};
+
     use super::{Backoff, InvalidBackoff};
 
     #[test]
@@ -105,6 +110,29 @@ mod tests {
             Backoff::CLIENT_GO.ceiling(u32::MAX),
             Duration::from_secs(30)
         );
+    }
+
+    #[test]
+    fn waits_are_spread_over_the_upper_half_of_their_ceiling() {
+        let rng = &mut StdRng::seed_from_u64(7);
+        let ceiling = Backoff::CLIENT_GO.ceiling(3);
+        let waits: Vec<Duration> = (0..100).map(|_| Backoff::CLIENT_GO.wait(3, rng)).collect();
+        assert!(
+            waits
+                .iter()
+                .all(|wait| *wait >= ceiling / 2 && *wait <= ceiling)
+        );
+        assert!(waits.iter().any(|wait| *wait < ceiling.mul_f64(0.6)));
+        assert!(waits.iter().any(|wait| *wait > ceiling.mul_f64(0.9)));
+    }
+
+    #[test]
+    fn the_longest_of_all_waits_does_not_overflow() {
+        let longest = Backoff::new(Duration::MAX, Duration::MAX).expect("a backoff");
+        for seed in 0..100 {
+            let rng = &mut StdRng::seed_from_u64(seed);
+            assert!(longest.wait(0, rng) >= Duration::MAX / 3, "seed {seed}");
+        }
     }
 
     #[test]

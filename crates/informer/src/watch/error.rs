@@ -3,18 +3,20 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::Deserialize;
+use serde_json::Number;
 
+use super::one_line;
 use crate::DecodeError;
 
 /// Why a list or a watch broke off.
 ///
-/// Most of these do not end an informer: it reports the error, waits out its backoff and
-/// goes on, because what helps is outside of it (a role binding, a CRD, a restart of the
-/// API server). The exception is [`Invalid`](Self::Invalid) before the first list, which no
-/// waiting mends.
+/// None of these ends a [`ListWatch`](crate::ListWatch): it reports the error, waits and tries
+/// again, because what helps is outside of it (a role binding, a CRD, a restart of the API
+/// server), and because a proxy may give any of these answers by mistake.
 ///
 /// The message says what failed and what to do; [`source`](std::error::Error::source) says
-/// why, where there is more to say.
+/// why, where there is more to say. Text of the server is cut to one line of at most 300
+/// characters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -29,9 +31,10 @@ pub enum WatchError {
         source: Box<kube::Error>,
     },
 
-    /// Nothing came for longer than a healthy connection stays silent.
+    /// Nothing came for longer than a healthy connection stays silent: no byte of a list, no
+    /// event and no bookmark of a watch.
     #[error(
-        "cannot {verb} {resource}: nothing was heard for {limit:?}, so the connection is given up"
+        "cannot {verb} {resource}: the connection is closed because nothing came for {limit:?}"
     )]
     Silent {
         /// The kind, as `plural.group`.
@@ -39,6 +42,19 @@ pub enum WatchError {
         /// What was tried.
         verb: Verb,
         /// How long is too long.
+        limit: Duration,
+    },
+
+    /// A list kept coming and did not end in time.
+    #[error(
+        "cannot {verb} {resource}: the list is given up because it was not complete after {limit:?}; ask for smaller pages with `page_size`, or allow more with `list_timeout`"
+    )]
+    Overdue {
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
+        /// What was tried.
+        verb: Verb,
+        /// The longest time that a list may take to arrive.
         limit: Duration,
     },
 
@@ -79,7 +95,8 @@ pub enum WatchError {
         verb: Verb,
     },
 
-    /// The request itself is wrong (`400`, `422`): most often a selector.
+    /// The request itself is refused (`400`, `422`): most often for a selector. Retried all
+    /// the same, because a proxy may say so by mistake.
     #[error(
         "cannot {verb} {resource}: the API server refuses the request ({message}); check the label and field selectors"
     )]
@@ -185,15 +202,13 @@ pub(crate) struct Answer {
 // === impl WatchError ===
 
 impl WatchError {
-    /// Longer messages are cut: they go into logs.
-    const LONGEST_MESSAGE: usize = 400;
-
     /// One stable word for it: the `reason` label of `informer_watch_errors_total`.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Connection { .. } => "connection",
             Self::Silent { .. } => "silent",
+            Self::Overdue { .. } => "overdue",
             Self::Unauthenticated { .. } => "unauthenticated",
             Self::Forbidden { .. } => "forbidden",
             Self::UnknownKind { .. } => "unknown_kind",
@@ -216,19 +231,22 @@ impl WatchError {
         }
     }
 
+    /// Whether the API server has not come as far as the version that it was asked for.
+    pub(crate) fn is_from_the_future(&self) -> bool {
+        let text = "Too large resource version";
+        matches!(self, Self::Server { code: 504, message, .. } if message.contains(text))
+    }
+
     /// Makes an error of what the API server said.
     pub(crate) fn answered(resource: &Arc<str>, verb: Verb, answer: Answer) -> Self {
         let resource = Arc::clone(resource);
         let Answer {
             code,
             reason,
-            mut message,
+            message,
             retry_after,
         } = answer;
-        if let Some((cut, _)) = message.char_indices().nth(Self::LONGEST_MESSAGE) {
-            message.truncate(cut);
-            message.push('…');
-        }
+        let message = one_line(&message).into_owned();
         match (code, reason.as_str()) {
             (410, _) | (_, "Expired" | "Gone") => Self::Expired {
                 resource,
@@ -298,7 +316,7 @@ impl Answer {
         #[serde(rename_all = "camelCase")]
         struct Details {
             #[serde(default)]
-            retry_after_seconds: Option<u32>,
+            retry_after_seconds: Option<Number>,
         }
 
         match serde_json::from_slice::<Status>(body) {
@@ -308,7 +326,15 @@ impl Answer {
                 message: status.message.unwrap_or_default(),
                 retry_after: retry_after.or_else(|| {
                     let seconds = status.details?.retry_after_seconds?;
-                    Some(Duration::from_secs(seconds.into()))
+                    Some(match seconds.as_u64() {
+                        Some(seconds) => Duration::from_secs(seconds),
+                        // A fraction, or more than that number holds.
+                        None => match Duration::try_from_secs_f64(seconds.as_f64()?) {
+                            Ok(wait) => wait,
+                            Err(_) if seconds.as_f64()? < 0.0 => return None,
+                            Err(_) => Duration::MAX,
+                        },
+                    })
                 }),
             },
             Err(_) => Self {
@@ -354,13 +380,32 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_no_number_holds_does_not_hide_the_rest_of_the_answer() {
+        for (seconds, expected) in [
+            ("18446744073709551615", Some(Duration::from_secs(u64::MAX))),
+            ("99999999999999999999999", Some(Duration::MAX)),
+            ("1.5", Some(Duration::from_millis(1500))),
+            ("-1", None),
+            ("null", None),
+        ] {
+            let body = format!(
+                r#"{{"code":429,"message":"wait","details":{{"retryAfterSeconds":{seconds}}}}}"#
+            );
+            let answer = Answer::read(429, body.as_bytes(), None);
+            assert_eq!(answer.message, "wait", "{seconds}");
+            assert_eq!(answer.retry_after, expected, "{seconds}");
+        }
+    }
+
+    #[test]
     fn a_message_says_what_to_do_and_has_an_end() {
         let answer = Answer {
             code: 403,
-            message: "x".repeat(10_000),
+            message: "x\n".repeat(10_000),
             ..Answer::default()
         };
         let error = WatchError::answered(&Arc::from("pods"), Verb::List, answer).to_string();
+        assert!(!error.contains('\n'), "{error}");
         assert!(
             error.contains("must grant `list` and `watch` on pods"),
             "{error}"

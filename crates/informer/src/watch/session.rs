@@ -1,26 +1,37 @@
-//! Where a watch stands, and what it asks for next. *(pure)*
+//! State machine of one list and watch: what to request next. *(pure)*
 //!
 //! ```text
-//!              ┌─────────────── expired ────────────────┐
-//!              ▼                                        │
-//!  ┌──────▶ Picture ── all listed ──▶ Following ◀──┐    │
-//!  │           │                          │        │    │
-//!  └── broke ──┘                          └─ broke ┴────┘
+//!              ┌──────── expired, or the server went back ───┐
+//!              ▼                                             │
+//!  ┌──────▶ Listing ── all listed ──▶ Following ◀──┐         │
+//!  │           │                          │        │         │
+//!  └── broke ──┘                          └─ broke ┴─────────┘
 //! ```
 //!
-//! `Picture` is taken by a streamed list where the server can, and page by page where it
-//! cannot. While following, only `410` asks for another picture; every other break resumes
-//! where it was.
+//! A list is streamed where the server can stream lists, and comes in pages where it cannot.
+//! While following, only `410` and a server that went back lead to another list; after every
+//! other break the watch resumes at the last complete version.
+//!
+//! # Versions that go back
+//!
+//! A version lower than the last complete one comes from a stale replica, or from a cluster
+//! that was restored from a backup. Streamed lists and the first such list in pages are
+//! refused. Only a list in pages without `resourceVersion`, which the API server answers with
+//! all that was committed, is believed, and only when the answer before it was from the past
+//! too. After a watch that ended in silence the server is asked for its version, because a
+//! watch after a version from the future stays silent for good.
 //!
 //! Source: KEP-3157 (watch-list) for the streamed list; client-go's reflector for the rule
 //! that a short watch without events is a failure.
+
+mod list;
 
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
 
-use super::{Backoff, Verb, WatchError, is_older};
-use crate::decode::PageMeta;
+pub(crate) use self::list::History;
+use super::{Backoff, WatchError, is_older, is_version};
 
 /// What to send next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +50,11 @@ pub(crate) enum Ask {
         /// The version.
         after: String,
     },
+    /// A consistent list of one object, for the version of the list.
+    Version,
 }
 
-/// How a watch stands.
+/// The state of one list and watch.
 #[derive(Debug)]
 pub(crate) struct Session {
     resource: Arc<str>,
@@ -49,23 +62,42 @@ pub(crate) struct Session {
     streaming: Streaming,
     backoff: Backoff,
 
-    /// Breaks in a row, since a watch last stood for a while.
+    /// How long watches may stand without an event or bookmark before the server is asked
+    /// for its version.
+    silence: Duration,
+
+    /// Breaks in a row, since a watch last stood for [`STOOD`](Self::STOOD).
     failures: u32,
 
     /// The newest version up to which nothing was missed.
     complete: Option<String>,
 
-    /// Lists in a row that were older than `complete`.
+    /// Answers in a row, to requests without a version, that were older than `complete`.
     stale: u32,
 
-    /// Lines in a row, after the same version, that could not be read.
-    garbled: u32,
+    /// Lines or answers in a row, after the same version, that could not be used.
+    unusable: u32,
+
+    /// Pages in a row that held no object that the list had not shown before.
+    barren: u32,
+
+    /// How long watches stood since the last event or bookmark.
+    quiet: Duration,
+
+    /// Whether an event or bookmark came in this watch.
+    heard: bool,
+
+    /// Whether the server has ever sent a bookmark in a watch.
+    bookmarks: bool,
+
+    /// Whether the server is asked for its version before the watch resumes.
+    doubtful: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// There is no whole picture.
-    Picture(Paging),
+    /// There is no whole list.
+    Listing(Paging),
     /// There is, and it is kept current.
     Following,
 }
@@ -76,14 +108,14 @@ enum Paging {
     Fresh,
     /// Some were.
     Within { token: String, version: String },
-    /// A token expired under us before: the next try is in one piece.
+    /// A token expired before: the next try is in one piece.
     OnePiece,
 }
 
 /// Whether the server streams lists.
 #[derive(Clone, Copy, Debug)]
 enum Streaming {
-    /// Nothing is known against it, but for this many tries that came to nothing.
+    /// It may; this many tries in a row did not end in a list.
     Tried(u32),
     /// It does not, or should not.
     Never,
@@ -92,147 +124,114 @@ enum Streaming {
 // === impl Session ===
 
 impl Session {
-    /// A watch that stood this long is healthy: the next break is a first one.
+    /// A watch that stood this long is healthy: the next break counts as the first.
     const STOOD: Duration = Duration::from_secs(10);
 
-    /// Streamed lists that may come to nothing before lists are paged for good. A proxy
-    /// that swallows the closing bookmark does so each time.
+    /// Streamed lists that may fail before lists are paged for good. A proxy that swallows
+    /// the closing bookmark does so each time.
     const STREAMED_TRIES: u32 = 2;
 
-    /// Stale lists in a row before the server is believed: a cluster restored from a backup
-    /// has gone back in time for good.
-    const STALE_LISTS: u32 = 5;
+    /// Unusable lines or answers in a row before the watch gives up resuming and lists anew.
+    const UNUSABLE: u32 = 3;
 
-    /// Unreadable lines in a row before resuming is given up for a fresh list.
-    const GARBLED_LINES: u32 = 3;
-
-    pub(crate) fn new(resource: Arc<str>, backoff: Backoff, streamed_lists: bool) -> Self {
+    pub(crate) fn new(
+        resource: Arc<str>,
+        backoff: Backoff,
+        streamed_lists: bool,
+        silence: Duration,
+    ) -> Self {
         Self {
             resource,
-            phase: Phase::Picture(Paging::Fresh),
+            phase: Phase::Listing(Paging::Fresh),
             streaming: if streamed_lists {
                 Streaming::Tried(0)
             } else {
                 Streaming::Never
             },
             backoff,
+            silence,
             failures: 0,
             complete: None,
             stale: 0,
-            garbled: 0,
+            unusable: 0,
+            barren: 0,
+            quiet: Duration::ZERO,
+            heard: false,
+            bookmarks: false,
+            doubtful: false,
         }
     }
 
     /// What to send next.
     pub(crate) fn ask(&self) -> Ask {
         match (&self.phase, self.streaming, &self.complete) {
+            (Phase::Following, _, Some(_)) if self.doubtful => Ask::Version,
             (Phase::Following, _, Some(complete)) => Ask::Watch {
                 after: complete.clone(),
             },
-            (Phase::Picture(Paging::Fresh), Streaming::Tried(_), _) => Ask::StreamedList,
-            (Phase::Picture(Paging::Within { token, .. }), _, _) => Ask::List {
+            // A streamed list is not believed where it is from the past; a list in pages is.
+            (Phase::Listing(Paging::Fresh), Streaming::Tried(_), _) if self.stale == 0 => {
+                Ask::StreamedList
+            }
+            (Phase::Listing(Paging::Within { token, .. }), _, _) => Ask::List {
                 token: Some(token.clone()),
                 paged: true,
             },
-            (Phase::Picture(Paging::OnePiece), _, _) => Ask::List {
+            (Phase::Listing(Paging::OnePiece), _, _) => Ask::List {
                 token: None,
                 paged: false,
             },
-            (Phase::Picture(Paging::Fresh) | Phase::Following, _, _) => Ask::List {
+            (Phase::Listing(Paging::Fresh) | Phase::Following, _, _) => Ask::List {
                 token: None,
                 paged: true,
             },
         }
     }
 
-    /// Whether the page that is asked for next is the first of a new picture.
-    pub(crate) fn begins_picture(&self) -> bool {
-        matches!(self.phase, Phase::Picture(Paging::Fresh | Paging::OnePiece))
+    /// Whether the page that is requested next is the first of a new list.
+    pub(crate) fn begins_list(&self) -> bool {
+        matches!(self.phase, Phase::Listing(Paging::Fresh | Paging::OnePiece))
     }
 
-    /// Whether there is a whole picture, which is kept current.
+    /// Whether there is a whole list, which is kept current.
     pub(crate) fn is_following(&self) -> bool {
         matches!(self.phase, Phase::Following)
     }
 
-    /// Looks at a page before its items are used.
-    ///
-    /// # Errors
-    ///
-    /// [`WatchError::Inconsistent`] if it has no version, another version than the page
-    /// before it, or one from before what was seen already.
-    pub(crate) fn check(&mut self, page: &PageMeta) -> Result<(), WatchError> {
-        let inconsistent = |why: String| WatchError::Inconsistent {
-            resource: Arc::clone(&self.resource),
-            verb: Verb::List,
-            why,
-        };
-        let version = match page.resource_version.as_deref() {
-            Some(version) if !version.is_empty() => version,
-            _ => return Err(inconsistent("it has no resourceVersion".to_owned())),
-        };
-        if let Phase::Picture(Paging::Within { version: first, .. }) = &self.phase
-            && first != version
-        {
-            return Err(inconsistent(format!(
-                "its first page is of version {first} and this one of {version}"
-            )));
-        }
-        if let Some(complete) = &self.complete
-            && is_older(version, complete)
-        {
-            self.stale += 1;
-            if self.stale < Self::STALE_LISTS {
-                return Err(inconsistent(format!(
-                    "it is of version {version}, and {complete} was seen before"
-                )));
-            }
-        }
-        self.stale = 0;
-        Ok(())
+    /// An event or bookmark came in a watch.
+    pub(crate) fn heard(&mut self) {
+        self.heard = true;
+        self.quiet = Duration::ZERO;
     }
 
-    /// A page that was checked has been used. Returns the version of the whole list if it
-    /// was the last.
-    pub(crate) fn paged(&mut self, page: &PageMeta) -> Option<String> {
-        let version = page.resource_version.clone()?;
-        if let Some(token) = page.next() {
-            self.phase = Phase::Picture(Paging::Within {
-                token: token.to_owned(),
-                version,
-            });
-            return None;
-        }
-        self.pictured(&version);
-        Some(version)
+    /// The watch is given up because it is silent, though nothing says that it is broken.
+    pub(crate) fn fell_silent(&mut self) {
+        self.doubtful = true;
     }
 
-    /// The picture is whole, as of `version`.
-    pub(crate) fn pictured(&mut self, version: &str) {
-        self.phase = Phase::Following;
-        self.complete = Some(version.to_owned());
-        self.garbled = 0;
-        if let Streaming::Tried(tries) = &mut self.streaming {
-            *tries = 0;
-        }
+    /// A bookmark came in a watch: this server sends them.
+    pub(crate) fn bookmarked(&mut self) {
+        self.bookmarks = true;
     }
 
-    /// Nothing up to `version` was missed. Only what follows a whole picture moves the place
+    /// Whether the server sends bookmarks, as far as is known, so that a watch without any
+    /// is broken.
+    pub(crate) fn expects_bookmarks(&self) -> bool {
+        self.bookmarks
+    }
+
+    /// Nothing up to `version` was missed. Only what follows a whole list moves the version
     /// to resume from: the events of a streamed list come in any order.
     pub(crate) fn followed(&mut self, version: &str) {
-        if !matches!(self.phase, Phase::Following) || version.is_empty() {
+        if !matches!(self.phase, Phase::Following) || !is_version(version) {
             return;
         }
-        let back = self
-            .complete
-            .as_deref()
-            .is_some_and(|complete| is_older(version, complete));
-        if !back {
+        if !self.is_past(version) {
             // In place: this is once per event.
             let complete = self.complete.get_or_insert_default();
             complete.clear();
             complete.push_str(version);
-            self.garbled = 0;
+            self.unusable = 0;
         }
     }
 
@@ -241,11 +240,10 @@ impl Session {
         self.complete.as_deref()
     }
 
-    /// Whether no waiting mends `error`.
-    pub(crate) fn is_final(&self, error: &WatchError) -> bool {
-        let never_worked = self.complete.is_none();
-        let streamed = matches!(self.ask(), Ask::StreamedList);
-        never_worked && !streamed && matches!(error, WatchError::Invalid { .. })
+    /// Whether `version` is older than one up to which nothing was missed.
+    pub(crate) fn is_past(&self, version: &str) -> bool {
+        let complete = self.complete.as_deref();
+        complete.is_some_and(|complete| is_older(version, complete))
     }
 
     /// The request, or the stream that it opened, broke after standing for `stood`. Returns
@@ -263,7 +261,7 @@ impl Session {
                 return Duration::ZERO;
             }
             (Ask::StreamedList, error) => {
-                // What keeps a list from us too says nothing about streaming.
+                // What keeps a list in pages from us too says nothing about streaming.
                 let says_nothing = matches!(
                     error,
                     WatchError::Connection { .. }
@@ -277,25 +275,39 @@ impl Session {
                 }
             }
             (Ask::List { token: Some(_), .. }, WatchError::Expired { .. }) => {
-                self.phase = Phase::Picture(Paging::OnePiece);
+                self.relist(Paging::OnePiece);
             }
-            (Ask::List { token: Some(_), .. }, WatchError::Inconsistent { .. })
+            (
+                Ask::List { token: Some(_), .. },
+                WatchError::Inconsistent { .. } | WatchError::Invalid { .. },
+            )
             | (Ask::Watch { .. }, WatchError::Expired { .. }) => {
-                self.phase = Phase::Picture(Paging::Fresh);
+                self.relist(Paging::Fresh);
             }
-            (Ask::Watch { .. }, WatchError::Garbled { .. } | WatchError::TooLong { .. }) => {
-                self.garbled += 1;
-                if self.garbled >= Self::GARBLED_LINES {
-                    self.garbled = 0;
-                    self.phase = Phase::Picture(Paging::Fresh);
+            (
+                Ask::Watch { .. },
+                WatchError::Garbled { .. }
+                | WatchError::TooLong { .. }
+                | WatchError::Invalid { .. },
+            ) => {
+                self.unusable += 1;
+                if self.unusable >= Self::UNUSABLE {
+                    self.unusable = 0;
+                    self.relist(Paging::Fresh);
                 }
             }
+            (Ask::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
+            (Ask::Watch { .. }, error) if error.is_from_the_future() => self.doubtful = true,
+            // Whatever the answer, the watch goes on: the next silence asks again.
+            (Ask::Version, _) => self.doubtful = false,
             _ => {}
         }
+        self.stood(stood);
         let wait = self.wait(stood, rng);
-        // The server's word is the least wait; ours comes on top, so that a thousand watches
-        // told "in one second" do not all come in one second.
-        error.retry_after().map_or(wait, |least| least + wait)
+        // What the server names is the least wait; ours comes on top, so that a thousand
+        // watches that are all to wait for one second do not all come after one second.
+        let least = error.retry_after().unwrap_or_default();
+        least.saturating_add(wait)
     }
 
     /// The stream ended cleanly after standing for `stood`. Returns how long to wait before
@@ -304,11 +316,29 @@ impl Session {
         if matches!(self.ask(), Ask::StreamedList) {
             self.stream_failed();
         }
+        self.stood(stood);
         if stood >= Self::STOOD {
             self.failures = 0;
             return Duration::ZERO;
         }
         self.wait(stood, rng)
+    }
+
+    /// A watch stood for `stood`; if it heard nothing for too long, the server is asked for
+    /// its version before the next.
+    fn stood(&mut self, stood: Duration) {
+        if !std::mem::take(&mut self.heard) && self.is_following() {
+            self.quiet = self.quiet.saturating_add(stood);
+            if self.quiet >= self.silence {
+                self.quiet = Duration::ZERO;
+                self.doubtful = true;
+            }
+        }
+    }
+
+    fn relist(&mut self, paging: Paging) {
+        self.phase = Phase::Listing(paging);
+        self.barren = 0;
     }
 
     fn stream_failed(&mut self) {

@@ -1,4 +1,12 @@
-//! Which of two resource versions is the older. *(pure)*
+//! What a resource version is, and which of two is the older. *(pure)*
+
+/// Whether `version` can be a resource version: some visible characters, but not many. The
+/// API server's are numbers of at most 20 digits. It is sent back in URLs, and logged.
+pub(crate) fn is_version(version: &str) -> bool {
+    const LONGEST: usize = 256;
+
+    (1..=LONGEST).contains(&version.len()) && version.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 /// Whether `version` is older than `than`, for certain.
 ///
@@ -19,7 +27,17 @@ pub(crate) fn is_older(version: &str, than: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_older;
+    use super::{is_older, is_version};
+
+    #[test]
+    fn a_version_is_short_and_visible() {
+        assert!(is_version("7"));
+        assert!(is_version("MTA6b3BhcXVl-_="));
+        assert!(!is_version(""));
+        assert!(!is_version("7\n"));
+        assert!(!is_version("é"));
+        assert!(!is_version(&"7".repeat(257)));
+    }
 
     #[test]
     fn numbers_compare_as_numbers_and_the_rest_not_at_all() {

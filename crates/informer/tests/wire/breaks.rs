@@ -8,7 +8,7 @@ use windlass_informer::{HealthState, ListWatch};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, error},
+    text::{END, added, error, list},
     wire::Wire,
 };
 
@@ -30,6 +30,7 @@ async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
 async fn a_watch_that_falls_silent_is_cut_and_resumed() {
     let mut wire = Wire::start([
         Answer::lines([END.to_owned()]).then_hang(),
+        Answer::json(200, &list("10", &[])),
         Answer::lines([added("a", 11, "1")]).then_hang(),
     ]);
     assert_eq!(wire.told(2).await, ["synced", "added a"]);
@@ -43,9 +44,9 @@ async fn a_watch_that_falls_silent_is_cut_and_resumed() {
         "{silence:?}"
     );
     assert!(
-        wire.asked(1).contains("resourceVersion=10"),
+        wire.asked(2).contains("resourceVersion=10"),
         "{}",
-        wire.asked(1)
+        wire.asked(2)
     );
 }
 

@@ -8,12 +8,13 @@ use windlass_informer::{ListWatch, Named as _, ObjectKey, Packed};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, deleted, modified},
+    text::{END, added, deleted, list, modified},
     wire::Wire,
 };
 
-/// A watch that is silent breaks after three minutes, so that these are a quarter of an hour.
-const QUARTER: usize = 5;
+/// A watch that is silent ends after three minutes, and the server is asked for its version,
+/// so that so many requests are a quarter of an hour.
+const QUARTER: usize = 10;
 
 /// To be read once is to be decoded once; to be read again within five minutes is to stay
 /// decoded until five minutes go by without that.
@@ -51,7 +52,8 @@ async fn what_is_read_again_and_again_stays_decoded_until_it_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_later_state_of_what_is_read_often_stays_decoded_too() {
     let updates = [modified("o-0", 1000, "2"), modified("o-1", 1001, "2")];
-    let mut wire = many([Answer::lines(updates).then_hang()]).await;
+    let version = Answer::json(200, &list("999", &[]));
+    let mut wire = many([version, Answer::lines(updates).then_hang()]).await;
     for _ in 0..2 {
         wire.read("o-0");
     }
@@ -109,10 +111,15 @@ const MANY: usize = 2 * Packed::<ConfigMap>::RECENT;
 
 /// Many objects; and when the watch has been silent for too long, `then`.
 async fn many(then: impl IntoIterator<Item = Answer>) -> Wire {
-    let list = Answer::lines(first_list(MANY)).then_hang();
-    let silences = std::iter::repeat_with(|| Answer::lines([]).then_hang());
-    let answers = std::iter::once(list).chain(then);
-    let mut wire = Wire::start(answers.chain(silences.take(4 * QUARTER)));
+    let first = Answer::lines(first_list(MANY)).then_hang();
+    let server = Server::new(std::iter::once(first).chain(then)).otherwise(|asked| {
+        if asked.contains("watch=true") {
+            Answer::lines([]).then_hang()
+        } else {
+            Answer::json(200, &list("999", &[]))
+        }
+    });
+    let mut wire = Wire::of(Client::new(server.clone(), "default"), server);
     wire.told(MANY + 1).await;
     wire
 }

@@ -1,7 +1,7 @@
-//! What an informer makes of whatever comes over the wire, on paused time.
+//! What an informer does with everything that can come over the wire, on paused time.
 //!
-//! Each test scripts a server answer by answer, and looks at what is told and at when the
-//! next request is sent.
+//! Each test scripts a server answer by answer, and checks the events and the times of the
+//! requests.
 
 // What there is.
 mod server;
@@ -13,12 +13,27 @@ mod lines;
 
 mod lists;
 
+mod history;
+
+mod endless;
+
 // What stays of it.
 mod kept;
 
 // When it breaks, and when it waits.
 mod breaks;
 
+mod refusals;
+
+mod silence;
+
+mod resume;
+
+mod undecodable;
+
 mod pace;
 
 mod restart;
+
+// What must not be in a log.
+mod canary;

@@ -23,8 +23,10 @@ type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send
 /// One answer.
 pub(crate) struct Answer {
     status: u16,
-    retry_after: Option<u64>,
-    chunks: Vec<Vec<u8>>,
+    retry_after: Option<String>,
+
+    /// Each after a wait.
+    chunks: Vec<(Duration, Vec<u8>)>,
     end: End,
 }
 
@@ -37,12 +39,18 @@ enum End {
     HangsForGood,
     /// Not even the head comes.
     Never,
+    /// The same chunk comes again and again, each after a wait.
+    Repeats(Duration, Vec<u8>),
 }
+
+/// What a server answers when its script is over, to a path and query.
+type Otherwise = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
 
 /// Clones are the same server.
 #[derive(Clone)]
 pub(crate) struct Server {
     answers: Arc<Mutex<VecDeque<Answer>>>,
+    otherwise: Option<Otherwise>,
     requests: watch::Sender<Vec<(Instant, String)>>,
 }
 
@@ -53,14 +61,15 @@ impl Answer {
         Self {
             status,
             retry_after: None,
-            chunks: vec![body.as_bytes().to_vec()],
+            chunks: vec![(Duration::ZERO, body.as_bytes().to_vec())],
             end: End::Ends,
         }
     }
 
     pub(crate) fn watch(chunks: Vec<Vec<u8>>) -> Self {
+        let chunks = chunks.into_iter().map(|chunk| (Duration::ZERO, chunk));
         Self {
-            chunks,
+            chunks: chunks.collect(),
             ..Self::json(200, "")
         }
     }
@@ -77,9 +86,21 @@ impl Answer {
         }
     }
 
-    pub(crate) fn then(mut self, chunk: &str) -> Self {
-        self.chunks.push(chunk.as_bytes().to_vec());
+    pub(crate) fn then(self, chunk: &str) -> Self {
+        self.then_after(Duration::ZERO, chunk)
+    }
+
+    pub(crate) fn then_after(mut self, wait: Duration, chunk: &str) -> Self {
+        self.chunks.push((wait, chunk.as_bytes().to_vec()));
         self
+    }
+
+    /// `chunk` comes every `period`, without end.
+    pub(crate) fn then_repeat(self, period: Duration, chunk: &str) -> Self {
+        Self {
+            end: End::Repeats(period, chunk.as_bytes().to_vec()),
+            ..self
+        }
     }
 
     pub(crate) fn then_hang(self) -> Self {
@@ -96,16 +117,23 @@ impl Answer {
         }
     }
 
-    pub(crate) fn retry_after(self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(self, seconds: impl ToString) -> Self {
         Self {
-            retry_after: Some(seconds),
+            retry_after: Some(seconds.to_string()),
             ..self
         }
     }
 
     fn respond(self) -> Response<StreamBody<Chunks>> {
-        let chunks = stream::iter(self.chunks).map(|chunk| Ok(Frame::data(Bytes::from(chunk))));
+        let after = |(wait, chunk): (Duration, Vec<u8>)| async move {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            Ok(Frame::data(Bytes::from(chunk)))
+        };
+        let chunks = stream::iter(self.chunks).then(after);
         let end = match self.end {
+            End::Repeats(period, chunk) => stream::repeat((period, chunk)).then(after).boxed(),
             End::Ends | End::Never => stream::empty().boxed(),
             End::Hangs => stream::once(tokio::time::sleep(Duration::from_secs(3600)))
                 .filter_map(|()| async { None })
@@ -114,7 +142,7 @@ impl Answer {
         };
         let mut answer = Response::builder().status(self.status);
         if let Some(seconds) = self.retry_after {
-            answer = answer.header("Retry-After", seconds.to_string());
+            answer = answer.header("Retry-After", seconds);
         }
         let body: Chunks = chunks.chain(end).boxed();
         answer.body(StreamBody::new(body)).expect("an answer")
@@ -127,7 +155,19 @@ impl Server {
     pub(crate) fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self {
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
+            otherwise: None,
             requests: watch::Sender::new(Vec::new()),
+        }
+    }
+
+    /// Answers with `otherwise` when the script is over.
+    pub(crate) fn otherwise(
+        self,
+        otherwise: impl Fn(&str) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            otherwise: Some(Arc::new(otherwise)),
+            ..self
         }
     }
 
@@ -155,13 +195,16 @@ impl Service<Request<Body>> for Server {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let server = self.clone();
         Box::pin(async move {
-            let asked = (Instant::now(), request.uri().to_string());
+            let uri = request.uri().to_string();
+            let asked = (Instant::now(), uri.clone());
             server.requests.send_modify(|requests| requests.push(asked));
             let answer = server
                 .answers
                 .lock()
                 .expect("nobody panics here")
                 .pop_front();
+            let otherwise = server.otherwise.as_ref();
+            let answer = answer.or_else(|| Some(otherwise?(&uri)));
             match answer {
                 Some(answer) if !matches!(answer.end, End::Never) => Ok(answer.respond()),
                 // The script is over: nothing more happens.

@@ -31,6 +31,29 @@ pub(crate) fn error(code: u16, reason: &str) -> String {
     )
 }
 
+/// A bookmark in a watch.
+pub(crate) fn bookmark(version: usize) -> String {
+    event(
+        "BOOKMARK",
+        &format!(r#"{{"kind":"ConfigMap","metadata":{{"resourceVersion":"{version}"}}}}"#),
+    )
+}
+
+/// The closing bookmark of a streamed list.
+pub(crate) fn end(version: usize) -> String {
+    END.replace("10", &version.to_string())
+}
+
+/// An object that is no config map, though it says so.
+pub(crate) fn bad(name: &str, version: usize) -> String {
+    object(name, version, "1").replace(r#"{"value":"1"}"#, "7")
+}
+
+/// A page of a list, with the `continue` of the next.
+pub(crate) fn page(version: &str, objects: &[(&str, usize)], next: &str) -> String {
+    list(version, objects).replace(r#""continue":"""#, &format!(r#""continue":"{next}""#))
+}
+
 pub(crate) fn list(version: &str, objects: &[(&str, usize)]) -> String {
     let items: Vec<String> = objects
         .iter()

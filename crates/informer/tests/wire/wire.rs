@@ -4,10 +4,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt as _};
+use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_informer::{Event, Informer, InformerError, ListWatch, Subscription};
 
 use crate::server::{Answer, Server};
+
+/// A list and watch of the server's config maps, with a seed.
+pub(crate) fn source(server: &Server) -> ListWatch<ConfigMap> {
+    let api = Api::default_namespaced(Client::new(server.clone(), "default"));
+    ListWatch::new(api).seed(7)
+}
 
 /// An informer that runs against a scripted server.
 pub(crate) struct Wire {
@@ -75,6 +82,20 @@ impl Wire {
             });
         }
         told
+    }
+
+    /// How many requests were sent within the first so many seconds; waits until those are
+    /// over.
+    pub(crate) async fn requests_within(&self, seconds: u64) -> usize {
+        let began = self
+            .server
+            .requests()
+            .first()
+            .map_or_else(Instant::now, |first| first.0);
+        let end = began + Duration::from_secs(seconds);
+        tokio::time::sleep_until(end).await;
+        let requests = self.server.requests();
+        requests.iter().filter(|(at, _)| *at < end).count()
     }
 
     /// Waits until so many requests were sent.

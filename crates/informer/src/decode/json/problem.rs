@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use memchr::{memchr_iter, memrchr};
 use serde::de::{Error, Expected, Unexpected};
 
-use crate::decode::DecodeError;
+use crate::{decode::DecodeError, watch::one_line};
 
 /// Why a text is not the value it should be. One word large: it is on every way back.
 #[derive(Debug)]
@@ -71,7 +71,8 @@ impl Problem {
     pub(in crate::decode) fn at(self, text: &str, path: &str) -> DecodeError {
         match *self.0 {
             Kind::Shape(expected) => DecodeError::Shape {
-                path: path.to_owned(),
+                // The keys of a map are the server's.
+                path: one_line(path).into_owned(),
                 expected,
             },
             Kind::Syntax(at) => {

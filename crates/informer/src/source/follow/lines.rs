@@ -6,10 +6,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Break, Follow};
 use crate::{
-    DecodeError, Form, Named as _, Verb, WatchError,
+    DecodeError, Form, Named as _, Verb,
     decode::{Line, Raw},
     source::{Change, Stopped},
-    watch::{Answer, Ask},
+    watch::{Answer, Ask, one_line},
 };
 
 #[derive(Deserialize)]
@@ -39,10 +39,17 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,
 {
-    /// Takes one line.
-    pub(super) async fn line(&mut self, line: Bytes) -> Result<(), Break> {
+    /// Objects that are held back, at most. Each is one that was undecodable before, so there
+    /// are few; a stale replica may have many.
+    const HELD_BACK: usize = 100;
+
+    /// Takes one line. Returns whether it shows that the server makes progress: an event or
+    /// bookmark of a watch does, and an object that is added to a streamed list. What changes
+    /// while a list is streamed does not: it comes although the list never ends.
+    pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, Break> {
+        let is_following = self.session.is_following();
         let there = Line::there(&line).filter(|_| !self.again);
-        if !self.session.is_following() {
+        if !is_following {
             if let Some(object) = there
                 && self.workers.are_wanted()
             {
@@ -50,7 +57,8 @@ where
                     .workers
                     .put(&self.decoder, self.changes.heard(), line.slice_ref(object))
                     .await;
-                return self.settle(read).await;
+                self.settle(read).await?;
+                return Ok(Line::is_added(&line));
             }
             self.settle_all().await?;
         }
@@ -61,15 +69,12 @@ where
             if let Some(version) = object.resource_version() {
                 self.session.followed(version);
             }
-            return Ok(());
+            return Ok(is_following || Line::is_added(&line));
         }
         let Line { kind, object } =
             Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
         match &*kind {
-            "ADDED" | "MODIFIED" => {
-                let who = self.present(Verb::Watch, Raw::whole(object)).await?;
-                self.followed(who.resource_version());
-            }
+            "ADDED" | "MODIFIED" => self.listed_or_changed(object).await?,
             "DELETED" => {
                 let identity = self.decoder.identity(object);
                 let identity =
@@ -85,20 +90,41 @@ where
             "BOOKMARK" => self.bookmark(object).await?,
             "ERROR" => {
                 let answer = Answer::read(500, object, None);
-                return Err(
-                    WatchError::answered(&self.requests.resource, Verb::Watch, answer).into(),
-                );
+                return Err(self.requests.answered(Verb::Watch, answer).into());
             }
             // A type from the future. Its object may be a change that we must not miss, so
             // we do not read on past it.
             _ => {
                 let error = DecodeError::Kind {
                     expected: "a watch event".to_owned(),
-                    found: kind.into_owned(),
+                    found: one_line(&kind).into_owned(),
                 };
                 return Err(self.requests.garbled(Verb::Watch, error).into());
             }
         }
+        Ok(is_following || self.session.is_following() || kind == "ADDED")
+    }
+
+    /// Takes an object of which a line says that it is there.
+    ///
+    /// In a streamed list that is not the first, an object from before the last complete
+    /// version that the store does not have was deleted in between: a stale replica sends
+    /// it. So it waits until the list's version is known.
+    async fn listed_or_changed(&mut self, object: &[u8]) -> Result<(), Break> {
+        let who = self.decoder.who(object);
+        let who = who.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
+        let version = who.resource_version();
+        let is_past = version.is_some_and(|version| self.session.is_past(version));
+        if self.again && is_past && !self.changes.has(&who) {
+            if self.held_back.len() >= Self::HELD_BACK {
+                return Err(self.session.refuse_stream().into());
+            }
+            // A copy: a slice would keep the whole chunk.
+            self.held_back.push(Bytes::copy_from_slice(object));
+            return Ok(());
+        }
+        let who = self.present(Verb::Watch, Raw::whole(object)).await?;
+        self.followed(who.resource_version());
         Ok(())
     }
 
@@ -116,15 +142,14 @@ where
             .annotations
             .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
         if picture && ends {
-            self.session.pictured(&version);
-            self.again = false;
-            self.changes
-                .send(Change::ListEnded {
-                    resource_version: Some(version),
-                })
-                .await?;
+            self.session.streamed(&version)?;
+            for object in std::mem::take(&mut self.held_back) {
+                self.present(Verb::Watch, Raw::whole(&object)).await?;
+            }
+            self.end_picture(version).await?;
             self.changes.send(Change::Connected).await?;
         } else if !picture {
+            self.session.bookmarked();
             self.session.followed(&version);
             self.progress().await?;
         }

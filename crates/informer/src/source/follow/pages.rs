@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::{Break, Follow};
 use crate::{
-    Form, Verb, WatchError,
-    decode::{Page, PageError, PageMeta, Raw},
-    source::{Change, workers::Read},
+    Form, Verb,
+    decode::{Page, PageMeta, Raw},
+    source::workers::Read,
     watch::Ask,
 };
 
@@ -24,17 +24,20 @@ where
     /// Reads one page of a list, object by object as they arrive.
     pub(super) async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
         let answer = self.requests.ask(ask, Duration::ZERO).await?;
-        let patience = self.requests.patience;
         let mut body = answer.into_body();
-        let mut page = Page::new(patience.bytes);
+        let mut page = Page::new(self.requests.max_bytes);
+        let mut patience = self.requests.patience();
         let mut begun = false;
         while let Some(chunk) = self
             .requests
-            .chunk(&mut body, Verb::List, patience.answer)
+            .chunk(&mut body, Verb::List, &mut patience)
             .await?
         {
             page.push(chunk);
-            while let Some(item) = page.next().map_err(|error| self.unreadable(error))? {
+            while let Some(item) = page
+                .next()
+                .map_err(|error| self.requests.unreadable(error))?
+            {
                 if !begun && let Some(metadata) = page.metadata() {
                     self.begin_page(metadata).await?;
                     begun = true;
@@ -49,21 +52,42 @@ where
             self.begin_page(&metadata).await?;
         }
         self.settle_all().await?;
-        if let Some(version) = self.session.paged(&metadata) {
-            self.changes
-                .send(Change::ListEnded {
-                    resource_version: Some(version),
-                })
-                .await?;
+        // The store is a few objects behind what was sent, so that the count is that of a
+        // moment ago; but each page with new objects moves it.
+        let shown = self.changes.shown().saturating_add(self.aside.len());
+        let is_new = std::mem::replace(&mut self.shown, shown) != shown;
+        if let Some(version) = self.session.paged(&metadata, is_new)? {
+            self.end_picture(version).await?;
         }
         Ok(())
     }
 
+    /// Asks for the server's version, before a watch resumes that was silent.
+    pub(super) async fn version(&mut self, ask: &Ask) -> Result<(), Break> {
+        let answer = self.requests.ask(ask, Duration::ZERO).await?;
+        let mut body = answer.into_body();
+        let mut page = Page::new(self.requests.max_bytes);
+        let mut patience = self.requests.patience();
+        let unreadable = |error| self.requests.unreadable(error);
+        while let Some(chunk) = self
+            .requests
+            .chunk(&mut body, Verb::List, &mut patience)
+            .await?
+        {
+            page.push(chunk);
+            while page.next().map_err(unreadable)?.is_some() {}
+        }
+        let metadata = page
+            .end()
+            .map_err(|error| self.requests.garbled(Verb::List, error))?;
+        Ok(self.session.learned(&metadata)?)
+    }
+
     /// Looks at what a page says about the list, before any of its items is used.
     async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
-        self.session.check(metadata)?;
-        if self.session.begins_picture() {
-            self.begin_picture(true).await?;
+        let history = self.session.check(metadata)?;
+        if self.session.begins_list() {
+            self.begin_picture(true, history).await?;
         }
         Ok(())
     }
@@ -112,12 +136,5 @@ where
             }
         }
         Ok(())
-    }
-
-    fn unreadable(&self, error: PageError) -> WatchError {
-        match error {
-            PageError::Garbled(error) => self.requests.garbled(Verb::List, error),
-            PageError::TooLong { limit } => self.requests.too_long(Verb::List, limit),
-        }
     }
 }

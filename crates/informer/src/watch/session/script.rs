@@ -15,7 +15,7 @@ use crate::{
 
 #[test]
 fn a_server_that_streams_lists_is_asked_for_one_and_then_followed() {
-    check("pictured 7", "stream, watch 7");
+    check("streamed 7", "stream, watch 7");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_server_that_is_away_says_nothing_about_streaming() {
 #[test]
 fn a_watch_resumes_where_it_was_after_any_break_but_one() {
     check(
-        "pictured 7, follow 9, eof, 500, 429, garbled, 410",
+        "streamed 7, follow 9, eof, 500, 429, garbled, 410",
         "stream, watch 7, watch 9, watch 9, watch 9, watch 9, watch 9, stream",
     );
 }
@@ -50,7 +50,7 @@ fn a_watch_resumes_where_it_was_after_any_break_but_one() {
 #[test]
 fn a_line_that_stays_unreadable_ends_in_a_fresh_list() {
     check(
-        "pictured 7, garbled, garbled, garbled",
+        "streamed 7, garbled, garbled, garbled",
         "stream, watch 7, watch 7, watch 7, stream",
     );
 }
@@ -69,37 +69,156 @@ fn pages_of_different_versions_are_no_list() {
 }
 
 #[test]
-fn a_list_from_the_past_is_not_believed_until_it_insists() {
+fn a_list_from_the_past_is_believed_if_the_answer_before_was_too() {
     check(
-        "422, page 7, 410, page 5, page 5, page 5, page 5, page 5",
-        "stream, list, watch 7, list, list, list, list, list, watch 5",
+        "422, page 7, 410, page 5, page 5",
+        "stream, list, watch 7, list, list, watch 5",
+    );
+    check(
+        "streamed 7, 410, streamed 5, page 5",
+        "stream, watch 7, stream, list, watch 5",
+    );
+}
+
+#[test]
+fn each_list_from_the_past_is_the_first_after_one_that_was_not() {
+    check(
+        "422, page 7, 410, page 5, page 8, 410, page 6, page 9",
+        "stream, list, watch 7, list, list, watch 8, list, list, watch 9",
+    );
+}
+
+#[test]
+fn a_streamed_list_from_the_past_is_never_believed_and_says_nothing_about_streaming() {
+    check(
+        "streamed 7, 410, streamed 5, page 8, 410, streamed 6, page 9, 410",
+        "stream, watch 7, stream, list, watch 8, stream, list, watch 9, stream",
+    );
+}
+
+#[test]
+fn after_a_silence_the_server_is_asked_for_its_version() {
+    check(
+        "streamed 7, silent, version 7, silent, version 9",
+        "stream, watch 7, version, watch 7, version, watch 7",
+    );
+    check(
+        "streamed 7, silent, version 5, page 5",
+        "stream, watch 7, version, list, watch 5",
+    );
+    check(
+        "streamed 7, silent, version 5, page 8",
+        "stream, watch 7, version, list, watch 8",
+    );
+}
+
+#[test]
+fn a_version_that_cannot_be_had_does_not_keep_the_watch_from_resuming() {
+    check(
+        "streamed 7, silent, 403, silent, version , silent, 500",
+        "stream, watch 7, version, watch 7, version, watch 7, version, watch 7",
+    );
+}
+
+#[test]
+fn a_server_that_has_not_come_as_far_as_the_watch_is_asked_for_its_version() {
+    check(
+        "streamed 7, future, version 5",
+        "stream, watch 7, version, list",
+    );
+}
+
+#[test]
+fn short_watches_without_an_event_add_up_to_a_silence() {
+    let mut session = session();
+    let mut rng = rng();
+    session.streamed("7").expect("the first");
+    for stood in [100, 79] {
+        session.ended(Duration::from_secs(stood), &mut rng);
+        assert_eq!(say(&session.ask()), "watch 7", "after {stood} more seconds");
+    }
+    session.heard();
+    session.ended(Duration::from_secs(100), &mut rng);
+    session.ended(Duration::from_secs(79), &mut rng);
+    assert_eq!(say(&session.ask()), "watch 7", "an event came in between");
+    session.ended(Duration::from_secs(101), &mut rng);
+    assert_eq!(say(&session.ask()), "version");
+}
+
+#[test]
+fn versions_that_are_no_numbers_are_taken_in_order_of_arrival() {
+    check(
+        "422, page y, follow x, 410, page a",
+        "stream, list, watch y, watch x, list, watch a",
+    );
+}
+
+#[test]
+fn a_version_that_is_too_long_is_not_kept() {
+    let long = "7".repeat(300);
+    check(
+        &format!("streamed 7, follow {long}, 410, eof, eof, page {long}"),
+        "stream, watch 7, watch 7, stream, stream, list, list",
+    );
+}
+
+#[test]
+fn a_list_that_does_not_come_to_an_end_is_given_up() {
+    // The token with which the page was requested.
+    check("422, page 7 a, page 7 a", "stream, list, list a, list");
+    let long = "a".repeat(20_000);
+    check(&format!("422, page 7 {long}"), "stream, list, list");
+    // Pages without a new object; one page in between has one.
+    check(
+        "422, page 7 a, page 7 b -, page 7 c, page 7 d -, page 7 e -, page 7 f -, \
+         page 7 g -, page 7 h -, page 7 i -, page 7 j -, page 7 k -",
+        "stream, list, list a, list b, list c, list d, list e, list f, \
+         list g, list h, list i, list j, list",
     );
 }
 
 #[test]
 fn a_version_never_goes_back() {
     check(
-        "pictured 7, follow 9, follow 8",
+        "streamed 7, follow 9, follow 8",
         "stream, watch 7, watch 9, watch 9",
     );
 }
 
+/// Rows: BO-51
 #[test]
-fn what_is_wrong_for_good_is_only_final_before_the_first_list() {
-    let mut session = session();
-    let error = answered(422);
-    assert!(!session.is_final(&error), "a refusal to stream");
-    session.broke(&error, Duration::ZERO, &mut rng());
-    assert!(session.is_final(&error), "a refusal to list");
-    session.pictured("7");
-    assert!(!session.is_final(&error), "it worked before");
+fn a_request_that_is_refused_is_sent_again() {
+    check(
+        "422, 422, 400, page 7 a, 400, page 7",
+        "stream, list, list, list, list a, list, watch 7",
+    );
+    check(
+        "streamed 7, 400, 422, follow 8, 400, 422, 400",
+        "stream, watch 7, watch 7, watch 7, watch 8, watch 8, watch 8, stream",
+    );
+}
+
+#[test]
+fn tries_to_stream_are_counted_in_a_row() {
+    check(
+        "eof, streamed 7, 410, eof, streamed 8, 410",
+        "stream, stream, watch 7, stream, stream, watch 8, stream",
+    );
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_counted_in_a_row() {
+    check(
+        "streamed 7, garbled, garbled, follow 8, garbled, garbled",
+        "stream, watch 7, watch 7, watch 7, watch 8, watch 8, watch 8",
+    );
 }
 
 #[test]
 fn waits_grow_until_a_watch_has_stood_for_a_while() {
     let mut session = session();
     let mut rng = rng();
-    session.pictured("1");
+    session.streamed("1").expect("the first");
     let waits = [0, 0, 0, 0, 60, 0].map(|stood| {
         let wait = session.ended(Duration::from_secs(stood), &mut rng);
         // Jitter is the upper half, so the double ceiling tells the step.
@@ -110,20 +229,35 @@ fn waits_grow_until_a_watch_has_stood_for_a_while() {
 }
 
 #[test]
-fn the_wait_that_the_server_asks_for_is_never_undercut() {
+fn waits_after_breaks_grow_until_a_watch_has_stood_for_a_while() {
     let mut session = session();
-    session.pictured("1");
-    let error = WatchError::Throttled {
-        resource: Arc::from("pods"),
-        verb: Verb::Watch,
-        retry_after: Some(Duration::from_secs(20)),
-    };
-    let wait = session.broke(&error, Duration::ZERO, &mut rng());
-    assert!(wait > Duration::from_secs(20), "{wait:?}");
+    let mut rng = rng();
+    session.streamed("1").expect("the first");
+    let waits = [0, 0, 0, 0, 0, 0, 60, 0]
+        .map(|stood| session.broke(&answered(500), Duration::from_secs(stood), &mut rng));
+    assert!(waits[5] > Duration::from_secs(10), "{waits:?}");
+    assert!(waits[6] < Duration::from_secs(1), "{waits:?}");
+    assert!(waits[7] < Duration::from_secs(2), "{waits:?}");
+}
+
+#[test]
+fn the_wait_that_the_server_asks_for_is_never_undercut_and_never_overflows() {
+    for least in [Duration::from_secs(20), Duration::MAX] {
+        let mut session = session();
+        session.streamed("1").expect("the first");
+        let error = WatchError::Throttled {
+            resource: Arc::from("pods"),
+            verb: Verb::Watch,
+            retry_after: Some(least),
+        };
+        let wait = session.broke(&error, Duration::ZERO, &mut rng());
+        assert!(wait > least || wait == Duration::MAX, "{wait:?}");
+    }
 }
 
 fn session() -> Session {
-    Session::new(Arc::from("pods"), Backoff::CLIENT_GO, true)
+    let silence = Duration::from_secs(180);
+    Session::new(Arc::from("pods"), Backoff::CLIENT_GO, true, silence)
 }
 
 fn rng() -> StdRng {
@@ -146,7 +280,37 @@ fn check(script: &str, asked: &str) {
     let mut asks = vec![say(&session.ask())];
     for step in script.split(", ") {
         match step.split(' ').collect::<Vec<_>>()[..] {
-            ["pictured", version] => session.pictured(version),
+            ["streamed", version] => {
+                if let Err(error) = session.streamed(version) {
+                    session.broke(&error, Duration::ZERO, &mut rng);
+                }
+            }
+            ["silent"] => {
+                let error = WatchError::Silent {
+                    resource: Arc::from("pods"),
+                    verb: Verb::Watch,
+                    limit: Duration::ZERO,
+                };
+                session.broke(&error, Duration::ZERO, &mut rng);
+            }
+            ["future"] => {
+                let answer = Answer {
+                    code: 504,
+                    message: "Timeout: Too large resource version: 7, current: 5".to_owned(),
+                    ..Answer::default()
+                };
+                let error = WatchError::answered(&Arc::from("pods"), Verb::Watch, answer);
+                session.broke(&error, Duration::ZERO, &mut rng);
+            }
+            ["version", version] => {
+                let page = PageMeta {
+                    resource_version: Some(version.to_owned()),
+                    continue_token: None,
+                };
+                if let Err(error) = session.learned(&page) {
+                    session.broke(&error, Duration::ZERO, &mut rng);
+                }
+            }
             ["follow", version] => session.followed(version),
             ["eof"] => _ = session.ended(Duration::ZERO, &mut rng),
             ["garbled"] => {
@@ -161,15 +325,16 @@ fn check(script: &str, asked: &str) {
                 };
                 session.broke(&error, Duration::ZERO, &mut rng);
             }
-            ["page", version, ref token @ ..] => {
-                let token = token.first().unwrap_or(&"");
+            ["page", version, ref more @ ..] => {
+                let token = more.first().unwrap_or(&"");
+                let is_new = more.get(1) != Some(&"-");
                 let page = PageMeta {
                     resource_version: Some((*version).to_owned()),
                     continue_token: Some((*token).to_owned()),
                 };
-                match session.check(&page) {
-                    Ok(()) => _ = session.paged(&page),
-                    Err(error) => _ = session.broke(&error, Duration::ZERO, &mut rng),
+                let used = session.check(&page);
+                if let Err(error) = used.and_then(|_| session.paged(&page, is_new)) {
+                    session.broke(&error, Duration::ZERO, &mut rng);
                 }
             }
             [code] => {
@@ -191,6 +356,7 @@ fn say(ask: &Ask) -> String {
         } => format!("list {token}"),
         Ask::List { paged: false, .. } => "list whole".to_owned(),
         Ask::List { .. } => "list".to_owned(),
+        Ask::Version => "version".to_owned(),
         Ask::Watch { after } => format!("watch {after}"),
     }
 }

@@ -1,0 +1,220 @@
+//! One watch, from its first line to its end, and how long it may be silent.
+
+use std::{future::Future, ops::Range, pin::Pin, time::Duration};
+
+use bytes::Bytes;
+use http::Response;
+use kube::{Resource, client::Body};
+use rand::Rng as _;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Break, Follow};
+use crate::{
+    Form, ObjectKey, Verb, WatchError,
+    decode::{LineTooLong, Lines, Raw},
+    source::{Change, timeouts::Patience},
+    watch::{Ask, History},
+};
+
+/// What happens next in a watch.
+enum Next {
+    Chunk(Option<Bytes>),
+    /// An object that did not decode was requested again, and this is it.
+    Looked(ObjectKey, Looked),
+    /// One is due.
+    Due,
+    /// The deadline has passed.
+    Late,
+}
+
+/// An object, unless it is gone.
+type Looked = Result<Option<Bytes>, WatchError>;
+type Look<'s> = Pin<Box<dyn Future<Output = (ObjectKey, Looked)> + Send + 's>>;
+
+/// How long a watch may go on.
+struct Limits {
+    /// When it is over, whatever comes.
+    ends: Option<Instant>,
+    /// When the last line came that shows that the server lives.
+    alive: Instant,
+    /// What is left for a streamed list.
+    list: Patience,
+}
+
+// === impl Follow ===
+
+impl<'s, K, O> Follow<'s, K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: Form<K>,
+{
+    /// The seconds that a watch should last, as client-go has them: long enough to cost
+    /// nothing, short enough that the watches of one API server that came back spread over
+    /// the others again.
+    const LASTS: Range<u64> = 300..600;
+
+    /// How much longer than it should a watch may last. A server that hangs up at the time
+    /// that was agreed on is waited for.
+    const GRACE: Duration = Duration::from_secs(30);
+
+    /// Follows one watch to its end. `opened` becomes when it was opened.
+    pub(super) async fn watch(
+        &mut self,
+        ask: &Ask,
+        opened: &mut Option<Instant>,
+    ) -> Result<(), Break> {
+        let lasts = Duration::from_secs(self.rng.random_range(Self::LASTS));
+        let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
+        let now = Instant::now();
+        *opened = Some(now);
+        if matches!(ask, Ask::StreamedList) {
+            self.begin_picture(false, History::Continues).await?;
+        } else {
+            self.again = false;
+            self.changes.send(Change::Connected).await?;
+        }
+        let mut limits = Limits {
+            ends: now.checked_add(lasts.saturating_add(Self::GRACE)),
+            alive: now,
+            list: self.requests.patience(),
+        };
+        let mut body = answer.into_body();
+        let mut lines = Lines::new(self.requests.max_bytes);
+        let mut look: Option<Look<'s>> = None;
+        loop {
+            let waiting = Instant::now();
+            let deadline = self.deadline(&limits, waiting);
+            if deadline.is_some_and(|deadline| deadline <= waiting) {
+                return self.is_late(&limits, waiting);
+            }
+            let due = match look {
+                Some(_) => None,
+                None => self.aside.next().map(|(due, _)| due),
+            };
+            let next = tokio::select! {
+                biased;
+                chunk = self.requests.frame(&mut body, Verb::Watch) => Next::Chunk(chunk?),
+                (key, looked) = looking(&mut look) => Next::Looked(key, looked),
+                () = until(due) => Next::Due,
+                () = until(deadline) => Next::Late,
+            };
+            let now = Instant::now();
+            limits.list.waited(now.saturating_duration_since(waiting));
+            match next {
+                // Half a line at the end is dropped: it comes again after the version that
+                // the next watch resumes from.
+                Next::Chunk(None) => return Ok(()),
+                Next::Chunk(Some(chunk)) => {
+                    if self.chunk(&mut lines, chunk).await? {
+                        self.session.heard();
+                        // Without the time that the informer took for it.
+                        limits.alive = Instant::now();
+                    }
+                }
+                Next::Looked(key, looked) => {
+                    look = None;
+                    self.looked(&key, looked).await?;
+                }
+                Next::Due => look = self.look(now),
+                Next::Late => {}
+            }
+        }
+    }
+
+    /// Takes the lines that `chunk` completes. Returns whether one of them shows that the
+    /// server makes progress.
+    async fn chunk(&mut self, lines: &mut Lines, chunk: Bytes) -> Result<bool, Break> {
+        let requests = self.requests;
+        let too_long = |error: LineTooLong| requests.too_long(Verb::Watch, error.limit);
+        lines.push(chunk).map_err(too_long)?;
+        let mut is_alive = false;
+        while let Some(line) = lines.next() {
+            is_alive |= self.line(line.map_err(too_long)?).await?;
+        }
+        Ok(is_alive)
+    }
+
+    /// When the watch has been silent for too long, or has lasted for too long. Bytes are no
+    /// sign of life, nor are empty lines: a proxy keeps connections open with them.
+    fn deadline(&self, limits: &Limits, now: Instant) -> Option<Instant> {
+        let timeouts = &self.requests.timeouts;
+        let (silence, end) = if self.session.is_following() {
+            (timeouts.silence, limits.ends)
+        } else {
+            (timeouts.answer, now.checked_add(limits.list.left()))
+        };
+        let silent = limits.alive.checked_add(silence);
+        silent.into_iter().chain(end).min()
+    }
+
+    /// The deadline has passed.
+    fn is_late(&mut self, limits: &Limits, now: Instant) -> Result<(), Break> {
+        let timeouts = &self.requests.timeouts;
+        if !self.session.is_following() {
+            return Err(Break::Watch(if limits.list.left().is_zero() {
+                self.requests.overdue(Verb::Watch)
+            } else {
+                self.requests.silent(Verb::Watch, timeouts.answer)
+            }));
+        }
+        if limits.ends.is_some_and(|ends| ends <= now) {
+            return Ok(());
+        }
+        if self.session.expects_bookmarks() {
+            return Err(self.requests.silent(Verb::Watch, timeouts.silence).into());
+        }
+        // A quiet watch of a server without bookmarks looks the same as a dead one. To ask
+        // the server for its version tells them apart.
+        self.session.fell_silent();
+        Ok(())
+    }
+
+    /// Requests the object that is due among those that did not decode.
+    fn look(&mut self, now: Instant) -> Option<Look<'s>> {
+        let key = self.aside.look(now)?;
+        let requests = self.requests;
+        Some(Box::pin(async move {
+            let looked = requests.object(&key).await;
+            (key, looked)
+        }))
+    }
+
+    /// An object that did not decode was requested again.
+    async fn looked(&mut self, key: &ObjectKey, looked: Looked) -> Result<(), Break> {
+        if !self.aside.contains(key) {
+            // A newer state came meanwhile, or it is gone.
+            return Ok(());
+        }
+        match looked {
+            Ok(Some(body)) => {
+                let raw = Raw::of(&body);
+                if self.decoder.who(&body).is_ok() && self.read(raw).is_ok() {
+                    self.present(Verb::Watch, raw).await?;
+                }
+            }
+            // The watch shows that it is gone, or has shown it.
+            Ok(None) => _ = self.aside.forget(key),
+            Err(error) => {
+                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot request an object that did not decode");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for an object that was requested, or for ever.
+async fn looking(look: &mut Option<Look<'_>>) -> (ObjectKey, Looked) {
+    match look {
+        Some(look) => look.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until `due`, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

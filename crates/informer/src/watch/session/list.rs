@@ -1,0 +1,196 @@
+//! Which lists a session believes, and when one is whole. *(pure)*
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Paging, Phase, Session, Streaming};
+use crate::{
+    Verb, WatchError,
+    decode::PageMeta,
+    watch::{is_version, one_line},
+};
+
+/// What the first page of a list says about the history of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum History {
+    /// It goes on from what was seen before.
+    Continues,
+    /// It went back: versions that were seen before mean nothing any more.
+    WentBack,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Answers from the past, in a row, of which the last is believed if it is a list in
+    /// pages: one may come from a proxy's cache, a restored cluster gives all of them.
+    const STALE_ANSWERS: u32 = 2;
+
+    /// Pages in a row without a new object before a list counts as endless. A page may be
+    /// empty where a selector is applied after the objects were read.
+    const BARREN_PAGES: u32 = 8;
+
+    /// The API server's tokens have less than 1,000 bytes; servers refuse longer URLs.
+    const LONGEST_TOKEN: usize = 16 * 1024;
+
+    /// Checks a page before its items are used.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Inconsistent`] if it has no version, another version than the page
+    /// before it, or a version from the past that is not believed.
+    pub(crate) fn check(&mut self, page: &PageMeta) -> Result<History, WatchError> {
+        let version = self.version(page)?;
+        if let Phase::Listing(Paging::Within { version: first, .. }) = &self.phase {
+            if first == version {
+                return Ok(History::Continues);
+            }
+            let (first, version) = (one_line(first), one_line(version));
+            return Err(self.inconsistent(
+                Verb::List,
+                format!("its first page is of version {first} and this one of {version}"),
+            ));
+        }
+        if !self.is_past(version) {
+            self.stale = 0;
+            return Ok(History::Continues);
+        }
+        self.stale += 1;
+        if self.stale < Self::STALE_ANSWERS {
+            return Err(self.past(Verb::List, version));
+        }
+        self.stale = 0;
+        self.complete = Some(version.to_owned());
+        Ok(History::WentBack)
+    }
+
+    /// A page that was checked has been used; `is_new` says whether it held an object that
+    /// the list had not shown before. Returns the version of the list after its last page.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Inconsistent`] if the list does not come to an end.
+    pub(crate) fn paged(
+        &mut self,
+        page: &PageMeta,
+        is_new: bool,
+    ) -> Result<Option<String>, WatchError> {
+        let version = self.version(page)?.to_owned();
+        let Some(token) = page.next() else {
+            self.listed(&version);
+            return Ok(Some(version));
+        };
+        if token.len() > Self::LONGEST_TOKEN {
+            let longest = Self::LONGEST_TOKEN;
+            return Err(self.endless(&format!("its `continue` is longer than {longest} bytes")));
+        }
+        if let Phase::Listing(Paging::Within { token: before, .. }) = &self.phase
+            && before == token
+        {
+            return Err(self.endless("a page has the `continue` with which it was requested"));
+        }
+        self.barren = if is_new { 0 } else { self.barren + 1 };
+        if self.barren >= Self::BARREN_PAGES {
+            let pages = Self::BARREN_PAGES;
+            return Err(self.endless(&format!("{pages} pages in a row show no new object")));
+        }
+        self.phase = Phase::Listing(Paging::Within {
+            token: token.to_owned(),
+            version,
+        });
+        Ok(None)
+    }
+
+    /// A streamed list ends with a bookmark of `version`.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Inconsistent`] if that is from the past.
+    pub(crate) fn streamed(&mut self, version: &str) -> Result<(), WatchError> {
+        if !is_version(version) {
+            return Err(self.no_version(Verb::Watch));
+        }
+        if self.is_past(version) {
+            self.stale += 1;
+            return Err(self.past(Verb::Watch, version));
+        }
+        self.stale = 0;
+        self.listed(version);
+        Ok(())
+    }
+
+    /// A streamed list shows more objects from the past than are held back until it ends.
+    pub(crate) fn refuse_stream(&mut self) -> WatchError {
+        self.stale += 1;
+        self.inconsistent(
+            Verb::Watch,
+            "it shows objects that were gone in a later version".to_owned(),
+        )
+    }
+
+    /// The server says that its version is `page`'s, before the watch resumes.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Inconsistent`] if it has none, or one from the past; then everything is
+    /// listed.
+    pub(crate) fn learned(&mut self, page: &PageMeta) -> Result<(), WatchError> {
+        self.doubtful = false;
+        let version = self.version(page)?;
+        if !self.is_past(version) {
+            return Ok(());
+        }
+        self.stale = 1;
+        self.phase = Phase::Listing(Paging::Fresh);
+        Err(self.past(Verb::List, version))
+    }
+
+    /// The list is whole, as of `version`.
+    fn listed(&mut self, version: &str) {
+        self.phase = Phase::Following;
+        self.complete = Some(version.to_owned());
+        self.unusable = 0;
+        self.barren = 0;
+        self.quiet = Duration::ZERO;
+        self.doubtful = false;
+        if let Streaming::Tried(tries) = &mut self.streaming {
+            *tries = 0;
+        }
+    }
+
+    /// The version of a list.
+    fn version<'p>(&self, page: &'p PageMeta) -> Result<&'p str, WatchError> {
+        match page.resource_version.as_deref() {
+            None | Some("") => {
+                Err(self.inconsistent(Verb::List, "it has no resourceVersion".to_owned()))
+            }
+            Some(version) if !is_version(version) => Err(self.no_version(Verb::List)),
+            Some(version) => Ok(version),
+        }
+    }
+
+    fn no_version(&self, verb: Verb) -> WatchError {
+        let why = "its resourceVersion is too long, or has characters that no version has";
+        self.inconsistent(verb, why.to_owned())
+    }
+
+    fn endless(&self, why: &str) -> WatchError {
+        self.inconsistent(Verb::List, format!("it does not come to an end: {why}"))
+    }
+
+    fn past(&self, verb: Verb, version: &str) -> WatchError {
+        let complete = one_line(self.complete.as_deref().unwrap_or_default());
+        let version = one_line(version);
+        self.inconsistent(
+            verb,
+            format!("it is of version {version}, and {complete} was seen before"),
+        )
+    }
+
+    fn inconsistent(&self, verb: Verb, why: String) -> WatchError {
+        WatchError::Inconsistent {
+            resource: Arc::clone(&self.resource),
+            verb,
+            why,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What must not be in a log: content of objects, and long texts of a server.
+
+use std::{
+    fmt::{self, Write as _},
+    sync::{Arc, Mutex},
+};
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added},
+    wire::{Wire, source},
+};
+
+const CANARY: &str = "hunter2-canary";
+
+/// Everything that is logged, at every level, spans included.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+/// Rows: GA-43
+#[tokio::test(start_paused = true)]
+async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
+    // A server that quotes the object in its answer does so behind what it has to say.
+    let long = format!("{} {CANARY}", "why not? ".repeat(50));
+    let mut answers: Vec<Box<dyn Fn() -> Answer>> = Vec::new();
+    for code in [
+        400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504,
+    ] {
+        let status =
+            format!(r#"{{"kind":"Status","code":{code},"reason":"{long}","message":"{long}"}}"#);
+        let event = format!(r#"{{"type":"ERROR","object":{status}}}"#);
+        let long = long.clone();
+        answers.push(Box::new(move || Answer::json(code, &status)));
+        answers.push(Box::new(move || Answer::json(code, &long)));
+        answers.push(Box::new(move || Answer::lines([event.clone()])));
+    }
+    let secret = added("a", 11, CANARY);
+    for line in [
+        secret.clone(),
+        secret.replace("ADDED", &long),
+        secret.replace(r#""kind":"ConfigMap""#, &format!(r#""kind":"{long}""#)),
+        secret.replace(r#""data":{"#, &format!(r#""data":{{"{long}":7,"#)),
+        secret.replace(r#""name":"a""#, &format!(r#""name":["{CANARY}"]"#)),
+        secret.replace("}}", "}"),
+        format!("{CANARY} is no JSON"),
+        END.replace(r#""10""#, &format!(r#""{long}""#)),
+    ] {
+        answers.push(Box::new(move || Answer::lines([line.clone()])));
+    }
+    for answer in answers {
+        let bad = added("b", 2, "1").replace(r#"{"value":"1"}"#, &format!(r#"["{CANARY}"]"#));
+        let list = || Answer::lines([added("a", 1, CANARY), bad.clone(), END.to_owned()]);
+        let scripts = [
+            (true, vec![answer()]),
+            (false, vec![answer()]),
+            (true, vec![list(), answer()]),
+        ];
+        for (is_streamed, script) in scripts {
+            let log = Log::default();
+            let _guard = tracing::subscriber::set_default(log.clone());
+            let count = script.len() + 1;
+            let server = Server::new(script);
+            let wire = Wire::run(source(&server).streamed_lists(is_streamed), server);
+            wire.requests(count).await;
+            let log = log.0.lock().expect("no panic").clone();
+            assert!(!log.contains(CANARY), "{log}");
+            assert!(log.contains("informer-"), "{log}");
+            let longest = log.lines().map(str::len).max();
+            assert!(longest < Some(1500), "{log}");
+        }
+    }
+}
+
+// === impl Log ===
+
+impl Log {
+    fn line(&self, what: &str, fields: impl FnOnce(&mut dyn Visit)) {
+        struct Line<'a>(&'a mut String);
+
+        impl Visit for Line<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                _ = write!(self.0, " {field}={value:?}");
+            }
+        }
+
+        let mut log = self.0.lock().expect("no panic");
+        log.push_str(what);
+        fields(&mut Line(&mut log));
+        log.push('\n');
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        self.line(span.metadata().name(), |line| span.record(line));
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        self.line("record", |line| values.record(line));
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let level = event.metadata().level().to_string();
+        self.line(&level, |line| event.record(line));
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}

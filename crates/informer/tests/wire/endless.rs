@@ -1,0 +1,165 @@
+//! Lists without an end, and how many requests they cost.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use windlass_informer::HealthState;
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added, list, modified, page},
+    wire::{Wire, source},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_continue_that_leads_to_itself_is_not_followed() {
+    let server = Server::new([]).otherwise(|_| Answer::json(200, &page("7", &[("a", 1)], "on")));
+    check(server, "the `continue` with which it was requested", 70).await;
+}
+
+/// The tokens differ, and the pages do not.
+#[tokio::test(start_paused = true)]
+async fn pages_without_new_objects_are_not_followed_without_end() {
+    let count = AtomicUsize::new(0);
+    let server = Server::new([]).otherwise(move |_| {
+        let token = count.fetch_add(1, Ordering::Relaxed).to_string();
+        Answer::json(200, &page("7", &[("a", 1), ("b", 2)], &token))
+    });
+    check(server, "8 pages in a row show no new object", 280).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn empty_pages_are_not_followed_without_end() {
+    let count = AtomicUsize::new(0);
+    let server = Server::new([]).otherwise(move |_| {
+        let token = count.fetch_add(1, Ordering::Relaxed).to_string();
+        Answer::json(200, &page("7", &[], &token))
+    });
+    check(server, "8 pages in a row show no new object", 280).await;
+}
+
+/// A long list is not an endless one, even if its pages are small and some are empty.
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_listed_without_a_pause() {
+    let mut answers: Vec<Answer> = Vec::new();
+    for number in 0..300_usize {
+        let name = format!("o-{number:03}");
+        let objects = [(&*name, number + 1)];
+        let objects = if number % 7 == 0 {
+            &objects[..0]
+        } else {
+            &objects[..]
+        };
+        answers.push(Answer::json(
+            200,
+            &page("999", objects, &number.to_string()),
+        ));
+    }
+    answers.push(Answer::json(200, &list("999", &[])));
+    answers.push(Answer::lines([]).then_hang());
+    let mut wire = Wire::pages(answers);
+    let began = tokio::time::Instant::now();
+    let told = wire.told(258).await;
+    assert_eq!(told[257], "synced");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// A page whose bytes keep coming, but never end.
+#[tokio::test(start_paused = true)]
+async fn a_page_that_does_not_come_to_an_end_is_given_up_in_time() {
+    let endless = || Answer::json(200, "{").then_repeat(Duration::from_secs(1), " ");
+    let mut wire = Wire::pages([
+        endless(),
+        endless(),
+        Answer::json(200, &list("7", &[("a", 1)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    for wait in &wire.waits()[..2] {
+        assert!(wait.as_secs() >= 300 && wait.as_secs() < 335, "{wait:?}");
+    }
+
+    let server = Server::new([endless()]);
+    let wire = Wire::run(
+        source(&server)
+            .streamed_lists(false)
+            .list_timeout(Duration::from_secs(20)),
+        server,
+    );
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await.to_string();
+    assert!(health.contains("not complete after 20s"), "{health}");
+}
+
+/// A proxy swallows the closing bookmark while objects change all the time.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_whose_end_never_comes_is_given_up_while_objects_change() {
+    let change = modified("a", 20, "1") + "\n";
+    let churn = || Answer::lines([added("a", 1, "1")]).then_repeat(Duration::from_secs(1), &change);
+    let mut wire = Wire::start([
+        churn(),
+        churn(),
+        Answer::json(200, &list("30", &[("a", 20)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    let began = tokio::time::Instant::now();
+    while wire.told(1).await != ["synced"] {}
+    assert!(
+        began.elapsed() < Duration::from_secs(90),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(wire.asked(2).contains("limit=500"), "{}", wire.asked(2));
+}
+
+/// New objects all the time look like a list that has not ended.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_does_not_come_to_an_end_is_given_up_in_time() {
+    let one = added("a", 1, "1") + "\n";
+    let churn = || Answer::lines([]).then_repeat(Duration::from_secs(1), &one);
+    let mut wire = Wire::start([
+        churn(),
+        churn(),
+        Answer::json(200, &list("30", &[("a", 20)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    while wire.told(1).await != ["synced"] {}
+    for wait in &wire.waits()[..2] {
+        assert!(wait.as_secs() >= 300 && wait.as_secs() < 335, "{wait:?}");
+    }
+}
+
+/// A handler that is slow is no reason to give a list up.
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_the_informer_waits_for_a_handler_is_not_counted() {
+    let mut lines: Vec<String> = (0..600)
+        .map(|number| added(&format!("o-{number}"), number + 1, "1"))
+        .collect();
+    lines.push(END.replace("10", "999"));
+    let mut wire = Wire::start([Answer::lines(lines).then_hang()]);
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        wire.told(100).await;
+    }
+    assert_eq!(wire.told(1).await, ["synced"]);
+    let streams = wire.server.requests();
+    let streams = streams
+        .iter()
+        .filter(|(_, asked)| asked.contains("sendInitialEvents"));
+    assert_eq!(streams.count(), 1);
+}
+
+/// What `server` answers costs at most `most` requests in ten minutes, and is reported.
+async fn check(server: Server, why: &str, most: usize) {
+    let wire = Wire::run(source(&server).streamed_lists(false), server);
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await.to_string();
+    assert!(health.contains("does not come to an end"), "{health}");
+    assert!(health.contains(why), "{health}");
+    let requests = wire.requests_within(600).await;
+    assert!(requests <= most, "{requests} requests in ten minutes");
+    assert!(requests >= 20, "{requests} requests: it is tried again");
+    assert!(!wire.informer.has_synced());
+}

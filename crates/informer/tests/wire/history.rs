@@ -1,0 +1,183 @@
+//! Answers from the past: of a stale replica, and of a cluster that was restored.
+
+use std::time::Duration;
+
+use windlass_informer::ObjectKey;
+
+use crate::{
+    server::{Answer, Server},
+    text::{added, bad, bookmark, deleted, end, error, list, modified, object},
+    wire::{Wire, source},
+};
+
+/// The replica behind a load balancer that is minutes behind would end what is there, and
+/// bring back what is gone.
+///
+/// Rows: BO-01
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_from_the_past_ends_nothing_and_brings_nothing_back() {
+    let mut wire = Wire::start([
+        Answer::lines([
+            added("a", 1, "1"),
+            end(10),
+            added("b", 20, "1"),
+            deleted("c", 21),
+        ]),
+        Answer::lines([error(410, "Expired")]),
+        // `c` was there at version 15, and `b` was not yet.
+        Answer::lines([added("a", 1, "1"), added("c", 12, "1"), end(15)]).then_hang(),
+        Answer::json(200, &list("22", &[("a", 1), ("b", 20)])),
+        Answer::lines([added("d", 23, "1")]).then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "synced", "added b", "added d"]
+    );
+    assert!(wire.asked(3).contains("limit=500"), "{}", wire.asked(3));
+    assert!(
+        !wire.asked(3).contains("resourceVersion"),
+        "{}",
+        wire.asked(3)
+    );
+    assert_eq!(wire.informer.store().len(), 3);
+    assert_eq!(wire.informer.store().epoch(), 0);
+}
+
+/// An object from before the last version may be one that did not decode then.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_decodes_since_the_last_list_is_added() {
+    let broken = added("old", 3, "1").replace(&object("old", 3, "1"), &bad("old", 3));
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), broken, end(10)]),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines([added("a", 1, "1"), added("old", 3, "1"), end(12)]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "added old"]);
+    assert_eq!(wire.server.requests().len(), 3);
+}
+
+/// A replica that shows much that is gone is not held in memory until its list ends.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_shows_much_that_is_gone_is_given_up() {
+    let gone = (0..200).map(|number| added(&format!("gone-{number}"), 5, "1"));
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), end(10)]),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines(gone).then_hang(),
+        Answer::json(200, &list("22", &[("a", 1)])),
+        Answer::lines([added("d", 23, "1")]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "added d"]);
+    let began = wire.server.requests()[2].0;
+    assert!(wire.server.requests()[3].0 - began < Duration::from_secs(5));
+}
+
+/// The cluster was restored from a backup: same names, lower versions, other uids. The watch
+/// is silent, because it is one after a version from the future.
+///
+/// Rows: BO-01
+#[tokio::test(start_paused = true)]
+async fn a_restored_cluster_is_found_out_after_a_silence_and_shown_as_it_is() {
+    let restored = list("50", &[("a", 40), ("b", 41), ("c", 45)])
+        .replace("uid-a", "uid-a-restored")
+        .replace(r#"{"value":"1"}"#, r#"{"value":"restored"}"#);
+    let mut wire = Wire::start([
+        Answer::lines([
+            added("a", 100, "1"),
+            added("b", 101, "1"),
+            added("d", 102, "1"),
+            end(110),
+        ])
+        .then_hang(),
+        Answer::json(200, &list("50", &[("a", 40)])),
+        Answer::json(200, &restored),
+        Answer::lines([modified("b", 51, "2"), deleted("c", 52)]).then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "added b", "added d", "synced"]
+    );
+    assert_eq!(wire.informer.store().epoch(), 0);
+    assert_eq!(
+        wire.told(7).await,
+        [
+            "missed a",
+            "added a",
+            "updated b",
+            "added c",
+            "missed d",
+            "updated b",
+            "deleted c"
+        ]
+    );
+    let asked = wire.asked(1);
+    assert!(
+        asked.contains("limit=1") && !asked.contains("limit=10"),
+        "{asked}"
+    );
+    assert!(!asked.contains("resourceVersion"), "{asked}");
+    let asked = wire.asked(2);
+    assert!(
+        asked.contains("limit=500") && !asked.contains("resourceVersion"),
+        "{asked}"
+    );
+    assert!(
+        wire.asked(3).contains("resourceVersion=50"),
+        "{}",
+        wire.asked(3)
+    );
+    let store = wire.informer.store();
+    assert_eq!(store.epoch(), 1);
+    let a = store
+        .get(&ObjectKey::new("a").within("default"))
+        .expect("there");
+    assert_eq!(a.metadata.uid.as_deref(), Some("uid-a-restored"));
+    assert_eq!(a.metadata.resource_version.as_deref(), Some("40"));
+}
+
+/// Each list is as long as it is; half of it may be taken when it breaks off.
+#[tokio::test(start_paused = true)]
+async fn a_restored_cluster_is_shown_as_it_is_though_its_list_breaks_off() {
+    let mut pages = Wire::pages([
+        Answer::json(200, &list("100", &[("a", 90), ("b", 91)])),
+        Answer::json(410, ""),
+        Answer::json(200, &list("50", &[("a", 40)])),
+        Answer::json(200, &crate::text::page("50", &[("a", 40)], "more")),
+        Answer::json(500, ""),
+        Answer::json(410, ""),
+        Answer::json(200, &list("51", &[("a", 40), ("b", 41)])),
+        Answer::lines([bookmark(60)]).then_hang(),
+    ]);
+    assert_eq!(
+        pages.told(5).await,
+        ["added a", "added b", "synced", "updated a", "updated b"]
+    );
+    pages.requests(8).await;
+    assert_eq!(pages.informer.store().epoch(), 1);
+}
+
+/// A server that is where it was is not listed again.
+///
+/// Rows: BO-02
+#[tokio::test(start_paused = true)]
+async fn a_quiet_server_that_is_where_it_was_is_asked_for_one_object_and_watched_on() {
+    let server = Server::new([Answer::lines([added("a", 1, "1"), end(10)]).then_hang()]).otherwise(
+        |asked| {
+            if asked.contains("watch=true") {
+                Answer::lines([]).then_hang()
+            } else {
+                Answer::json(200, &list("10", &[("a", 1)]))
+            }
+        },
+    );
+    let wire = Wire::run(source(&server), server);
+    wire.requests(40).await;
+    let requests = wire.server.requests();
+    let lists = requests
+        .iter()
+        .filter(|(_, asked)| !asked.contains("watch=true"));
+    assert!(lists.clone().all(|(_, asked)| asked.contains("limit=1")));
+    assert!(lists.count() <= 20);
+    let hours = (requests[39].0 - requests[0].0).as_secs_f64() / 3600.0;
+    assert!(hours > 0.9, "40 requests in {hours} hours");
+}

@@ -1,0 +1,128 @@
+//! Answers that are refusals, and the waits that they ask for.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use windlass_informer::Informer;
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added, list},
+    wire::{Wire, source},
+};
+
+/// An overflow of a duration would end the process; a day would stall the watch for a day.
+///
+/// Rows: BO-51
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_a_server_asks_for_is_at_most_five_minutes() {
+    let status = |seconds: &str| {
+        format!(r#"{{"kind":"Status","code":429,"details":{{"retryAfterSeconds":{seconds}}}}}"#)
+    };
+    let event = |seconds: &str| format!(r#"{{"type":"ERROR","object":{}}}"#, status(seconds));
+    let answers = [
+        Answer::json(429, "").retry_after(u64::MAX),
+        Answer::json(429, "").retry_after("99999999999999999999999"),
+        Answer::json(503, "").retry_after(86_400),
+        Answer::json(429, &status("18446744073709551615")),
+        Answer::json(429, &status("86400")),
+        Answer::lines([event("18446744073709551615")]),
+    ];
+    let mut wire = Wire::start(
+        answers
+            .into_iter()
+            .chain([Answer::lines([END.to_owned()]).then_hang()]),
+    );
+    assert_eq!(wire.told(1).await, ["synced"]);
+    for wait in wire.waits() {
+        assert!(wait.as_secs() >= 300 && wait.as_secs() <= 330, "{wait:?}");
+    }
+}
+
+/// Rows: BO-51
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_that_a_server_can_ask_for_can_be_set() {
+    for (longest, expected) in [(10, 10), (3600, 1000)] {
+        let server = Server::new([
+            Answer::json(429, "").retry_after(1000),
+            Answer::lines([END.to_owned()]).then_hang(),
+        ]);
+        let source = source(&server).max_retry_after(Duration::from_secs(longest));
+        let mut wire = Wire::run(source, server);
+        assert_eq!(wire.told(1).await, ["synced"]);
+        let wait = wire.waits()[0].as_secs();
+        assert!(wait >= expected && wait <= expected + 30, "{wait} s");
+    }
+}
+
+/// A proxy that is set up wrong answers with 400 to everything; when that is mended, the
+/// informer must still be there.
+///
+/// Rows: BO-51
+#[tokio::test(start_paused = true)]
+async fn a_list_or_watch_that_is_refused_is_reported_and_tried_again() {
+    let server = Server::new([
+        Answer::json(400, "bad request"),
+        Answer::json(
+            422,
+            r#"{"kind":"Status","code":422,"message":"no such label"}"#,
+        ),
+        Answer::json(400, "<html>\n<b>proxy</b>\n</html>"),
+        Answer::json(200, &list("7", &[("a", 1)])),
+        Answer::json(400, ""),
+        Answer::json(422, ""),
+        Answer::lines([added("b", 8, "1")]),
+        Answer::lines([]).then_hang(),
+    ]);
+    let problems = Arc::new(Mutex::new(Vec::new()));
+    let informer = Informer::builder(source(&server))
+        .on_error({
+            let problems = Arc::clone(&problems);
+            move |problem| problems.lock().expect("no panic").push(problem.to_string())
+        })
+        .build();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "added b"]);
+    let problems = problems.lock().expect("no panic").clone();
+    assert_eq!(problems.len(), 5, "{problems:?}");
+    assert!(problems[1].contains("no such label"), "{problems:?}");
+    assert!(
+        problems[1].contains("label and field selectors"),
+        "{problems:?}"
+    );
+    assert!(
+        wire.asked(6).contains("resourceVersion=7"),
+        "{}",
+        wire.asked(6)
+    );
+}
+
+/// Not even the version that a watch resumes from may be what is refused.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_three_times_begins_with_a_list() {
+    let mut wire = Wire::start([
+        Answer::lines([END.to_owned()]),
+        Answer::json(400, "invalid resource version"),
+        Answer::json(400, "invalid resource version"),
+        Answer::json(400, "invalid resource version"),
+        Answer::lines([added("b", 11, "1"), crate::text::end(12)]).then_hang(),
+    ]);
+    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+}
+
+/// An error page whose bytes trickle in must not keep the next request back.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_does_not_come_to_an_end_is_read_no_longer_than_half_a_minute() {
+    let mut wire = Wire::start([
+        Answer::json(503, "").then_repeat(Duration::from_secs(20), "x"),
+        Answer::lines([END.to_owned()]).then_hang(),
+    ]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    assert!(
+        wire.waits()[0] < Duration::from_secs(40),
+        "{:?}",
+        wire.waits()
+    );
+}

@@ -1,0 +1,124 @@
+//! Watches that are silent, or that go on for too long.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use windlass_informer::{Health, HealthState, Informer};
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added, bookmark, list},
+    wire::{Wire, source},
+};
+
+/// A proxy that keeps connections open with empty lines is not an API server that lives.
+#[tokio::test(start_paused = true)]
+async fn empty_lines_and_half_lines_are_no_sign_of_life() {
+    for noise in ["\n", "x"] {
+        let mut wire = Wire::start([
+            Answer::lines([END.to_owned(), bookmark(11)])
+                .then_repeat(Duration::from_secs(1), noise),
+            Answer::json(200, &list("11", &[])),
+            Answer::lines([added("a", 12, "1")]).then_hang(),
+        ]);
+        assert_eq!(wire.told(2).await, ["synced", "added a"]);
+        let wait = wire.waits()[0].as_secs();
+        assert!((180..185).contains(&wait), "{noise:?}: {wait} s");
+    }
+}
+
+/// What a server sends is a sign of life, whether it is an event or a bookmark.
+#[tokio::test(start_paused = true)]
+async fn a_watch_with_bookmarks_stands_until_its_time_is_over() {
+    let mut wire = Wire::start([
+        Answer::lines([END.to_owned()])
+            .then_repeat(Duration::from_secs(60), &(bookmark(11) + "\n")),
+        Answer::lines([added("a", 12, "1")]).then_hang(),
+    ]);
+    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    let wait = wire.waits()[0].as_secs();
+    let asked = seconds(&wire.asked(0));
+    assert!(
+        wait >= asked && wait <= asked + 31,
+        "asked for {asked} s, and lasted {wait} s"
+    );
+    assert!(
+        wire.asked(1).contains("resourceVersion=11"),
+        "{}",
+        wire.asked(1)
+    );
+}
+
+/// Some servers send no bookmarks. A quiet watch of theirs is not down.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
+    let server = Server::new([Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang()])
+        .otherwise(|asked| {
+            if asked.contains("watch=true") {
+                Answer::lines([]).then_hang()
+            } else {
+                Answer::json(200, &list("10", &[("a", 1)]))
+            }
+        });
+    let problems = Arc::new(Mutex::new(Vec::new()));
+    let informer = Informer::builder(source(&server))
+        .on_error({
+            let problems = Arc::clone(&problems);
+            move |problem| problems.lock().expect("no panic").push(problem.to_string())
+        })
+        .build();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    let is_down = |health: &Health| !matches!(health.state, HealthState::Watching);
+    for _ in 0..3600 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let health = wire.informer.health();
+        assert!(!is_down(&health), "{health}");
+    }
+    let problems = problems.lock().expect("no panic").clone();
+    assert!(problems.is_empty(), "{problems:?}");
+    let requests = wire.server.requests().len();
+    assert!(
+        (20..=42).contains(&requests),
+        "{requests} requests in an hour"
+    );
+}
+
+/// From a server that sends bookmarks, silence means that the connection is half open.
+///
+/// Rows: BO-02
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_to_a_server_with_bookmarks_is_reported() {
+    let wire = Wire::start([
+        Answer::lines([END.to_owned(), bookmark(11)]).then_hang(),
+        Answer::never(),
+    ]);
+    let began = tokio::time::Instant::now();
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await.to_string();
+    assert!(health.contains("nothing came for 180s"), "{health}");
+    assert_eq!(began.elapsed().as_secs(), 180);
+}
+
+/// If the server is away, that it sends no bookmarks is no excuse.
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_to_any_other_server_is_reported_half_a_minute_later() {
+    let wire = Wire::start([Answer::lines([END.to_owned()]).then_hang(), Answer::never()]);
+    let began = tokio::time::Instant::now();
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await.to_string();
+    assert!(health.contains("nothing came for 30s"), "{health}");
+    assert_eq!(began.elapsed().as_secs(), 210);
+}
+
+/// The `timeoutSeconds` of a request.
+fn seconds(asked: &str) -> u64 {
+    let seconds = asked
+        .split("timeoutSeconds=")
+        .nth(1)
+        .expect("it is asked for");
+    let seconds = seconds.split('&').next().expect("a number");
+    seconds.parse().expect("a number")
+}

@@ -1,0 +1,166 @@
+//! Objects that do not decode: reported, requested again, and never in the way.
+
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use windlass_informer::{Informer, ObjectKey};
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added, bad, deleted, end, error, list, object},
+    wire::{Wire, source},
+};
+
+/// Rows: BO-27
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_and_is_deleted_is_no_problem_any_more() {
+    let broken = |name| added(name, 1, "1").replace(&object(name, 1, "1"), &bad(name, 1));
+    let mut wire = Wire::start([Answer::lines([
+        broken("a"),
+        broken("b"),
+        END.to_owned(),
+        deleted("a", 11),
+        added("c", 12, "1"),
+    ])
+    .then_hang()]);
+    assert_eq!(wire.told(2).await, ["synced", "added c"]);
+    let health = wire.informer.health();
+    assert_eq!(health.undecodable, [ObjectKey::new("b").within("default")]);
+}
+
+/// A list shows it no more, or in a state that decodes.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_and_is_not_listed_is_no_problem_any_more() {
+    let broken = |name| added(name, 1, "1").replace(&object(name, 1, "1"), &bad(name, 1));
+    let mut wire = Wire::start([
+        Answer::lines([broken("a"), broken("b"), END.to_owned()]),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines([added("b", 11, "1"), end(20)]).then_hang(),
+    ]);
+    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    wire.requests(3).await;
+    assert!(wire.informer.health().undecodable.is_empty());
+}
+
+/// Behind the first few hundred objects of a list, other threads decode them.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_is_reported_wherever_in_a_list_it_is() {
+    for at in [0, 499, 500, 501, 550, 599] {
+        for is_streamed in [false, true] {
+            let names: Vec<String> = (0..600).map(|number| format!("o-{number:03}")).collect();
+            let text = |number: usize| {
+                if number == at {
+                    bad(&names[number], number + 1)
+                } else {
+                    object(&names[number], number + 1, "1")
+                }
+            };
+            let answer = if is_streamed {
+                let lines = (0..600)
+                    .map(|number| added("x", 1, "1").replace(&object("x", 1, "1"), &text(number)));
+                Answer::lines(lines.chain([end(999)])).then_hang()
+            } else {
+                let items: Vec<String> = (0..600).map(text).collect();
+                let empty = list("999", &[]);
+                let page = empty.replace(
+                    r#""items":[]"#,
+                    &format!(r#""items":[{}]"#, items.join(",")),
+                );
+                Answer::json(200, &page)
+            };
+            let server = Server::new([answer, Answer::lines([]).then_hang()]);
+            let source = source(&server)
+                .streamed_lists(is_streamed)
+                .page_size(NonZeroU32::new(1000).expect("above zero"))
+                .decoders(NonZeroUsize::new(4).expect("above zero"));
+            let problems = Arc::new(Mutex::new(Vec::new()));
+            let informer = Informer::builder(source)
+                .on_error({
+                    let problems = Arc::clone(&problems);
+                    move |problem| problems.lock().expect("no panic").push(problem.to_string())
+                })
+                .build();
+            let mut wire = Wire::follow(informer, server);
+            let told = wire.told(600).await;
+            assert_eq!(told[599], "synced");
+            let key = ObjectKey::new(&*names[at]).within("default");
+            assert_eq!(wire.informer.health().undecodable, [key.clone()]);
+            let problems = problems.lock().expect("no panic").clone();
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(problems[0].contains(&key.to_string()), "{problems:?}");
+        }
+    }
+}
+
+/// A new version of a CRD that the operator does not know yet makes all objects undecodable.
+#[tokio::test(start_paused = true)]
+async fn many_objects_that_do_not_decode_cost_one_request_a_second() {
+    let names: Vec<String> = (0..5000).map(|number| format!("o-{number}")).collect();
+    let objects: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 1)).collect();
+    let bad_list = list("10", &objects).replace(r#"{"value":"1"}"#, "7");
+    let server = Server::new([Answer::json(200, &bad_list)]).otherwise(|asked| {
+        match asked.rsplit_once('/') {
+            Some((_, name)) if !asked.contains('?') => Answer::json(200, &bad(name, 1)),
+            _ => Answer::lines([]).then_hang_for_good(),
+        }
+    });
+    let source = source(&server)
+        .streamed_lists(false)
+        .silence(Duration::from_secs(3600));
+    let informer = Informer::builder(source).on_error(|_| {}).build();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.informer.health().undecodable.len(), 5000);
+    let requests = wire.requests_within(230).await;
+    assert!((195..=205).contains(&requests), "{requests} requests");
+    let mut each_second = std::collections::BTreeMap::new();
+    let requests = wire.server.requests();
+    for (at, asked) in &requests {
+        if !asked.contains('?') {
+            *each_second
+                .entry((*at - requests[0].0).as_secs())
+                .or_insert(0) += 1;
+        }
+    }
+    let most = each_second.values().max();
+    assert_eq!(most, Some(&1), "requests in one second");
+}
+
+/// A request for such an object that is not answered keeps no event back.
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_while_an_object_that_does_not_decode_is_requested() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let mut wire = Wire::start([
+        Answer::lines([broken, END.to_owned()])
+            .then_after(Duration::from_secs(31), &(added("b", 11, "1") + "\n"))
+            .then_hang(),
+        Answer::never(),
+    ]);
+    let began = tokio::time::Instant::now();
+    assert_eq!(wire.told(2).await, ["synced", "added b"]);
+    assert_eq!(began.elapsed().as_secs(), 31);
+    assert!(
+        wire.asked(1).ends_with("/configmaps/a"),
+        "{}",
+        wire.asked(1)
+    );
+}
+
+/// The answer to the request is from before the delete.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let wire = Wire::start([
+        Answer::lines([broken, END.to_owned()])
+            .then_after(Duration::from_secs(35), &(deleted("a", 11) + "\n"))
+            .then_hang(),
+        Answer::json(200, "").then_after(Duration::from_secs(20), &object("a", 1, "1")),
+    ]);
+    wire.requests(2).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(wire.informer.store().is_empty());
+    assert!(wire.informer.health().undecodable.is_empty());
+}

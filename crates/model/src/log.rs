@@ -190,6 +190,8 @@ pub enum Entry {
         /// Its last state.
         object: Arc<Snapshot>,
     },
+    /// The API server was restored from a backup: what it has now follows, in a new epoch.
+    Restored,
     /// A wrapper waits for the answer to a patch.
     PatchBegan(HandlerId),
     /// It waits no more.
@@ -361,6 +363,7 @@ impl fmt::Display for Entry {
             Self::Synced(informer) => write!(f, "{informer} synced"),
             Self::Committed { by, object } => write!(f, "server: {object} by {by}"),
             Self::Erased { by, object } => write!(f, "server: {} erased by {by}", object.uid),
+            Self::Restored => f.write_str("server restored from a backup"),
             Self::PatchBegan(handler) => write!(f, "the wrapper of {handler} waits for an answer"),
             Self::PatchEnded(handler) => write!(f, "the wrapper of {handler} has an answer"),
             Self::PatchFailed(handler) => write!(f, "a patch of the wrapper of {handler} failed"),

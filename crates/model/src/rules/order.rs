@@ -71,6 +71,8 @@ fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
     };
     if began.action == Action::Resynced
         || !own.is_plain()
+        // What was queued when its informer was removed is called, and then forgotten.
+        || sighted.times_forgotten() > 0
         || !is_event(facts.work(began.handler, uid))
     {
         return Ok(());

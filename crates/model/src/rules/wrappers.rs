@@ -66,7 +66,12 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
     let again = since
         .zip(cleaned)
         .is_some_and(|(since, cleaned)| since > *cleaned);
-    must(cleaned.is_none() || again, uid, || {
+    // What it never held it may be told of each time that it is gone.
+    let held = facts
+        .server
+        .get(uid)
+        .is_none_or(|it| it.was_guarded(began.handler));
+    must(cleaned.is_none() || again || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })
 }

@@ -198,6 +198,7 @@ impl Play {
             Step::Strip(name) => stage.strip(name),
             Step::Hold(name) => stage.hold(name),
             Step::Free(name) => stage.free(name),
+            Step::Restore => stage.restore(),
             Step::Show(it, n) => {
                 if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
                     (0..n).for_each(|_| _ = sight.show());

@@ -50,6 +50,7 @@ struct Allowed {
     handlers: bool,
     informers: bool,
     restarts: bool,
+    restores: bool,
     names: usize,
 }
 
@@ -70,6 +71,7 @@ impl Allowed {
             handlers: maybe(0.15),
             informers: maybe(0.15),
             restarts: maybe(0.25),
+            restores: maybe(0.1),
             names: if maybe(0.8) { 1 } else { 2 },
         }
     }
@@ -189,6 +191,7 @@ fn step(
             true => vec![Step::Restart],
             false => vec![Step::Crash],
         },
+        39 if allowed.restores => vec![Step::Restore],
         _ => vec![Step::Show(informer, 1), Step::Wait(0)],
     }
 }

@@ -143,6 +143,8 @@ pub(crate) enum Step {
     RemoveInformer(usize),
     /// Adds an informer again that was removed.
     AddAgain(usize),
+    /// The server is restored from a backup.
+    Restore,
     /// Another controller uses the informer, too.
     Share(usize),
     /// That controller stops.
@@ -231,6 +233,7 @@ impl fmt::Display for Step {
             Self::RemoveInformer(it) => write!(f, "remove informer {it}"),
             Self::AddAgain(it) => write!(f, "add again {it}"),
             Self::Share(it) => write!(f, "share {it}"),
+            Self::Restore => f.write_str("restore"),
             Self::Unshare => f.write_str("unshare"),
             Self::Restart => f.write_str("restart"),
             Self::Crash => f.write_str("crash"),
@@ -451,6 +454,7 @@ fn parse_step(words: &[&str]) -> Option<Step> {
         ["remove", "handler", it] => Step::RemoveHandler(it.parse().ok()?),
         ["remove", "informer", it] => Step::RemoveInformer(it.parse().ok()?),
         ["share", it] => Step::Share(it.parse().ok()?),
+        ["restore"] => Step::Restore,
         ["unshare"] => Step::Unshare,
         ["restart"] => Step::Restart,
         ["crash"] => Step::Crash,

@@ -233,7 +233,7 @@ mod tests {
                 event: Event::Synced,
                 attempt: 0,
                 state: None,
-                error: Some(error),
+                failed: None,
                 origin: crate::trace::Origin::default(),
             },
         }

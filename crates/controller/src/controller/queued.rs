@@ -6,7 +6,7 @@ use windlass_informer::{Event, Named};
 
 use super::permit::Permit;
 use crate::{
-    Action, HandlerError, HandlerId, State,
+    Action, AnyObject, HandlerError, HandlerId, State,
     event::AnyEvent,
     route::Role,
     schedule::{About, Fold, Moment},
@@ -91,11 +91,20 @@ pub(crate) struct PendingCall {
     /// Few calls leave one.
     pub(crate) state: Option<Box<State>>,
 
-    /// Why the last call failed, if it did.
-    pub(crate) error: Option<Arc<HandlerError>>,
+    /// The last call, if it failed.
+    pub(crate) failed: Option<Box<FailedCall>>,
 
     /// The trace of the call that it comes from.
     pub(crate) origin: Origin,
+}
+
+/// A call that failed.
+pub(crate) struct FailedCall {
+    pub(crate) error: Arc<HandlerError>,
+
+    /// The object that the handler got, if the pending call has a newer one since: see
+    /// [`PendingCall::refresh`].
+    pub(crate) object: Option<Arc<dyn AnyObject>>,
 }
 
 // === impl Coalescing ===
@@ -180,6 +189,11 @@ impl PendingCall {
         let Some(object) = newer.object() else {
             return;
         };
+        if let Some(failed) = &mut self.failed
+            && failed.object.is_none()
+        {
+            failed.object = self.event.object().cloned();
+        }
         match (&mut self.event, newer) {
             (Event::Added(held) | Event::Updated { new: held, .. }, _) => {
                 *held = Arc::clone(object);
@@ -226,7 +240,6 @@ mod tests {
     use windlass_informer::Kept;
 
     use super::*;
-    use crate::AnyObject;
 
     #[test]
     fn the_newest_state_is_told_with_the_oldest_that_was_not() {
@@ -274,7 +287,7 @@ mod tests {
                 event: notice(pending).event,
                 attempt: 1,
                 state: None,
-                error: None,
+                failed: None,
                 origin: Origin::default(),
             };
             call.refresh(&notice(newer).event);

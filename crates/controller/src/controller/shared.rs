@@ -305,7 +305,8 @@ impl Shared {
                 continue;
             };
             drop(route);
-            let error = pending.call.error.clone();
+            let failed = pending.call.failed.as_ref();
+            let error = failed.map(|failed| Arc::clone(&failed.error));
             let error = error.unwrap_or_else(|| Arc::new(HandlerError::TooManyDeletes));
             tracing::error!(
                 component = "InformerController",

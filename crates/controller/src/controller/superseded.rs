@@ -13,6 +13,8 @@
 //! the count of failures goes on. Calls about another uid of the same name are not touched. What a cancelled call counted and
 //! carried goes over to the call that takes its place.
 
+use std::sync::Arc;
+
 use windlass_informer::{AnyObject, Event};
 
 use super::{
@@ -33,8 +35,17 @@ pub(super) struct Carried {
     /// Handlers with a pending call that has taken the event over.
     waiting: Vec<HandlerId>,
 
-    /// Failures so far, and the state of the last call.
-    calls: Vec<(HandlerId, u32, Option<State>)>,
+    calls: Vec<(HandlerId, Previous)>,
+}
+
+/// What the previous calls of a handler for this uid leave to the next one.
+#[derive(Default)]
+pub(super) struct Previous {
+    /// How many failed, one after the other.
+    pub(super) attempt: u32,
+    pub(super) state: Option<State>,
+    /// The object of the last call, if the pending call has taken events over since.
+    pub(super) object: Option<Arc<dyn AnyObject>>,
 }
 
 /// What becomes of one pending call.
@@ -81,7 +92,7 @@ pub(super) fn supersede(
             handler: pending.handler,
             action: pending.action,
             object: retry,
-            error: pending.call.error.as_deref(),
+            error: pending.call.failed.as_deref().map(|failed| &*failed.error),
             attempt: pending.call.attempt,
         };
         let policy = &turn.shared.settings.dequeue;
@@ -168,35 +179,46 @@ impl Carried {
         self.waiting.contains(&handler)
     }
 
-    /// With how many failures and which state `handler` is called.
-    pub(super) fn take(&mut self, handler: HandlerId) -> (u32, Option<State>) {
-        let at = self.calls.iter().position(|(it, ..)| *it == handler);
-        at.map_or((0, None), |at| {
-            let (_, attempt, state) = self.calls.swap_remove(at);
-            (attempt, state)
-        })
+    /// What the previous calls of `handler` leave.
+    pub(super) fn take(&mut self, handler: HandlerId) -> Previous {
+        let at = self.calls.iter().position(|(it, _)| *it == handler);
+        at.map_or_else(Previous::default, |at| self.calls.swap_remove(at).1)
     }
 
     /// Notes what `pending`, which stays, has counted.
     fn add_count(&mut self, pending: &Pending<PendingCall>, event: &AnyEvent) {
         let attempt = failures(pending, event);
-        self.note(pending.handler, attempt, None);
+        self.note(
+            pending.handler,
+            Previous {
+                attempt,
+                ..Previous::default()
+            },
+        );
     }
 
     /// Notes what `pending`, which goes, has counted and carried.
     fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent) {
         let attempt = failures(&pending, event);
-        let state = pending.call.state.map(|state| *state);
-        self.note(pending.handler, attempt, state);
+        let PendingCall { state, failed, .. } = pending.call;
+        self.note(
+            pending.handler,
+            Previous {
+                attempt,
+                state: state.map(|state| *state),
+                object: failed.and_then(|failed| failed.object),
+            },
+        );
     }
 
-    fn note(&mut self, handler: HandlerId, attempt: u32, state: Option<State>) {
-        if let Some((_, known, kept)) = self.calls.iter_mut().find(|(it, ..)| *it == handler) {
-            *known = attempt.max(*known);
-            *kept = kept.take().or(state);
-        } else {
-            self.calls.push((handler, attempt, state));
-        }
+    fn note(&mut self, handler: HandlerId, previous: Previous) {
+        let Some((_, known)) = self.calls.iter_mut().find(|(it, _)| *it == handler) else {
+            self.calls.push((handler, previous));
+            return;
+        };
+        known.attempt = previous.attempt.max(known.attempt);
+        known.state = known.state.take().or(previous.state);
+        known.object = known.object.take().or(previous.object);
     }
 }
 

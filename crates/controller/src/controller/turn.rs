@@ -2,19 +2,19 @@
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
-use windlass_informer::ObjectKey;
+use windlass_informer::{Event, Kept, ObjectKey};
 
 use super::{
     Shared,
     dead_letters::{DeadLetter, GivenUp},
     engine::LaneGuard,
-    queued::{PendingCall, Place, QueuedEvent},
+    queued::{FailedCall, PendingCall, Place, QueuedEvent},
     report::ErrorReport,
     snapshot::{KindSnapshot, RouteSnapshot},
-    superseded::{Carried, supersede},
+    superseded::{Carried, Previous, supersede},
 };
 use crate::{
-    Action, ExponentialBackoff, HandlerError, HandlerId, RetryPolicy,
+    Action, AnyObject, ExponentialBackoff, HandlerError, HandlerId, RetryPolicy,
     event::AnyEvent,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
@@ -98,6 +98,17 @@ pub(crate) async fn run(
     let done = trace::within(&span, pin!(turn.run(held))).await;
     ongoing.done(done - began);
     done
+}
+
+/// The update as one from `old`, the state that the handler got last.
+fn updated_from(old: Arc<dyn AnyObject>, event: &AnyEvent) -> Option<AnyEvent> {
+    let Event::Updated { new, .. } = event else {
+        return None;
+    };
+    Some(Event::Updated {
+        old: Kept::any(old),
+        new: Arc::clone(new),
+    })
 }
 
 // === impl Recipients ===
@@ -188,7 +199,13 @@ impl Turn<'_> {
             {
                 continue;
             }
-            let (attempt, state) = carried.take(handler.id);
+            let Previous {
+                attempt,
+                state,
+                object,
+            } = carried.take(handler.id);
+            let from = object.and_then(|old| updated_from(old, event));
+            let event = from.as_ref().unwrap_or(event);
             let call = Call {
                 key: lane.object.clone(),
                 action,
@@ -281,7 +298,7 @@ impl Turn<'_> {
                     event: event.clone(),
                     attempt: 0,
                     state: outcome.into_state().map(Box::new),
-                    error: None,
+                    failed: None,
                     origin: self.origin.clone(),
                 };
                 (Reason::Requeued, delay, call)
@@ -292,7 +309,10 @@ impl Turn<'_> {
                     event: event.clone(),
                     attempt: attempt.saturating_add(1),
                     state: failed.state.or(state).map(Box::new),
-                    error: Some(Arc::new(failed.error)),
+                    failed: Some(Box::new(FailedCall {
+                        error: Arc::new(failed.error),
+                        object: None,
+                    })),
                     origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
@@ -352,7 +372,7 @@ impl Turn<'_> {
 
     /// Keeps a call that is not repeated any more as a dead letter, and reports it.
     fn give_up(&self, invocation: &Invocation<'_>, attempt: u32, call: PendingCall) {
-        let Some(error) = call.error.clone() else {
+        let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
         let letter = GivenUp {

@@ -145,9 +145,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         Ok(())
     }
 
-    /// Removes the finalizer from `object`, which has left the selector.
+    /// Removes the finalizer from `object`, which has left the selector, and goes on to remember
+    /// that: another informer may still show it as it was.
     pub(super) async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
-        self.finalizers.settle(Goal::Release, object).await?;
+        self.settle(Goal::Release, object).await?;
+        self.set_progress(object, Progress::Released);
+        self.memories.lock().retire(Uid::of(&**object));
         tracing::warn!(
             component = "Finalizers",
             key = %ObjectKey::of(&**object),
@@ -214,7 +217,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
 impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
     /// Whether the inner handler knows what `event` shows: it is not newer than the state that
-    /// it got, or shows nothing but a patch of ours. Notes what the informer has shown.
+    /// it got, or shows nothing but a patch of ours. Then notes what the informer has shown; for
+    /// an event that is passed on, the wrapper does.
     pub(super) fn is_known(&self, event: &Event<K>) -> bool {
         let (Event::Added(new) | Event::Updated { new, .. } | Event::Resynced(new)) = event else {
             return false;
@@ -234,12 +238,16 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
             },
             _ => false,
         };
-        self.show(new);
+        if known {
+            self.show(new);
+        }
         known
     }
+}
 
+impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Notes that the informer has shown `object`.
-    fn show(&self, object: &Arc<K>) {
+    pub(super) fn show(&self, object: &Arc<K>) {
         if self.with(object, |_| ()).is_none() {
             return;
         }

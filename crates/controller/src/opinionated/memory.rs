@@ -6,7 +6,10 @@
 //! An entry lives from the first thing to remember until the informer shows it, or the object
 //! is gone: there are as many entries as there are objects in the middle of something.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use windlass_informer::Uid;
 
@@ -14,6 +17,10 @@ use windlass_informer::Uid;
 #[derive(Debug)]
 pub(super) struct Memories<K> {
     entries: HashMap<Uid, Memory<K>>,
+
+    /// Objects that were released outside of the selector, oldest first: no informer may ever
+    /// show that they are gone.
+    retired: VecDeque<Uid>,
 }
 
 /// What is remembered of one object.
@@ -61,6 +68,22 @@ pub(super) enum Unfinished<K> {
 // === impl Memories ===
 
 impl<K> Memories<K> {
+    /// How many objects outside of the selector are remembered: as many as another informer may
+    /// still show as they were.
+    const RETIRED: usize = 1_000;
+
+    /// Remembers the object until a thousand others have been released outside of the selector.
+    pub(super) fn retire(&mut self, uid: Option<Uid>) {
+        self.retired.extend(uid);
+        if self.retired.len() > Self::RETIRED
+            && let Some(oldest) = self.retired.pop_front()
+            && let Some(memory) = self.entries.get(&oldest)
+            && memory.progress == Some(Progress::Released)
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
     pub(super) fn get(&self, uid: Option<&Uid>) -> Option<&Memory<K>> {
         self.entries.get(uid?)
     }
@@ -98,6 +121,7 @@ impl<K> Default for Memories<K> {
     fn default() -> Self {
         Self {
             entries: HashMap::new(),
+            retired: VecDeque::new(),
         }
     }
 }

@@ -69,6 +69,10 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
             _ => NextStep::CleanUp,
         };
     }
+    if stale && progress == Some(Progress::Released) {
+        // It was released outside of the selector, and is back: the event is older than that.
+        return NextStep::Add;
+    }
     let held = matches!(standing, Standing::Held { .. });
     if progress == Some(Progress::Added) || standing == (Standing::Held { tidy: false }) {
         return NextStep::Hold;
@@ -132,6 +136,15 @@ mod tests {
             check(UPDATED, shown, held, NextStep::Update);
             check(Cause::Added, shown, held, NextStep::Nothing);
             check(Cause::Resynced, shown, held, NextStep::Resume);
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_released_and_is_back_is_added() {
+        for cause in ALL {
+            let released = Some(Progress::Released);
+            check(cause, "stale held", released, NextStep::Add);
+            check(cause, "free", released, NextStep::Add);
         }
     }
 

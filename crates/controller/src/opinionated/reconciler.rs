@@ -129,6 +129,12 @@ where
         let state = &self.state;
         let mut object = state.newest(request.object());
         let mut observed = state.observe(&object, request.old().map(|old| &**old));
+        let request = match state.given_before(&object) {
+            // The inner reconciler knows a newer state than the old one of the event.
+            Some(given) => request.with_old(given),
+            None => request,
+        };
+        state.show(&object);
         if !observed.dying
             && let Some(carried) = &carried
         {
@@ -136,7 +142,18 @@ where
                 return self.write(request, object, carried).await;
             }
             if carried.passed_as == Action::Created && !carried.succeeded {
-                return self.create(request, object, Some(carried)).await;
+                let is_added = matches!(observed.standing, Standing::Held { .. })
+                    || matches!(
+                        state.progress(&object),
+                        Some(Progress::Added | Progress::Held)
+                    );
+                if !is_added {
+                    return self.create(request, object, Some(carried)).await;
+                }
+                if request.is_repeated() {
+                    // Another call has added it.
+                    return Ok(Outcome::done());
+                }
             }
         }
         let cause = match request.action() {
@@ -253,11 +270,8 @@ where
         object: Arc<K>,
         inner: Option<State>,
     ) -> Result<Outcome, Failure> {
-        // The inner reconciler may know a newer state than the old one of the event.
         let old = match action {
-            Action::Updated => {
-                (self.state.given_before(&object)).or_else(|| request.old().cloned())
-            }
+            Action::Updated => request.old().cloned(),
             _ => None,
         };
         if !self.is_wanted(action, &object, old.as_ref()) {
@@ -345,10 +359,12 @@ where
             state.disposition(&last).await?
         };
         if progress == Some(Progress::CleanedUp) {
-            if let Disposition::Dying(live) | Disposition::Held(live) = disposition {
-                state.release_outside(&live).await?;
+            match disposition {
+                Disposition::Dying(live) | Disposition::Held(live) => {
+                    state.release_outside(&live).await?;
+                }
+                Disposition::Gone | Disposition::Free(_) => state.forget(&last),
             }
-            state.forget(&last);
             return Ok(Outcome::done());
         }
         // A repeated call asks again what became of the object.
@@ -388,7 +404,6 @@ where
             // If the patch fails the clean-up is not repeated.
             self.state.set_progress(&live, Progress::CleanedUp);
             self.state.release_outside(&live).await?;
-            self.state.forget(&live);
         }
         Ok(outcome)
     }

@@ -139,6 +139,7 @@ where
         let mut object = state.newest(object);
         let mut observed = state.observe(&object, old.as_deref());
         let (mut cause, mut old) = (cause, state.given_before(&object).or(old));
+        state.show(&object);
         match (state.unfinished(&object), cause) {
             // Also if the object is as it was before: half of the call may have been done.
             (Some(Unfinished::Update(since)), _) => {
@@ -265,10 +266,12 @@ where
         }
         let disposition = state.disposition(&last).await?;
         if progress == Some(Progress::CleanedUp) {
-            if let Disposition::Dying(live) | Disposition::Held(live) = disposition {
-                state.release_outside(&live).await?;
+            match disposition {
+                Disposition::Dying(live) | Disposition::Held(live) => {
+                    state.release_outside(&live).await?;
+                }
+                Disposition::Gone | Disposition::Free(_) => state.forget(&last),
             }
-            state.forget(&last);
             return Ok(());
         }
         // A repeated call asks again what became of the object.
@@ -300,9 +303,7 @@ where
         self.clean_up(&live).await?;
         // If the patch fails the clean-up is not repeated.
         self.state.set_progress(&live, Progress::CleanedUp);
-        self.state.release_outside(&live).await?;
-        self.state.forget(&live);
-        Ok(())
+        Ok(self.state.release_outside(&live).await?)
     }
 
     /// Whether the predicates of the inner watcher let a call for `event` pass.

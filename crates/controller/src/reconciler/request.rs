@@ -115,6 +115,17 @@ impl<K> Request<K> {
         }
     }
 
+    /// The same request, with another state before the update.
+    pub(crate) fn with_old(self, old: Arc<K>) -> Self
+    where
+        K: windlass_informer::Stored,
+    {
+        Self {
+            old: Some(Before::new(Kept::from(old))),
+            ..self
+        }
+    }
+
     /// Whether this repeats an earlier call, and is not made for a new event.
     pub(crate) const fn is_repeated(&self) -> bool {
         self.repeated

@@ -168,9 +168,14 @@ async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
     assert!(controller.remove_informer(&informer));
     assert!(!controller.remove_informer(&informer));
     running.said().await;
-    assert!(script.apply(config("theirs", 2)).await.is_err(), "stopped");
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "late add web=1");
+    // Defect 9: it can be added again, and shows what is there then.
+    controller
+        .add_informer(KIND, &informer)
+        .expect("added again");
+    script.list([config("theirs", 2)]).await.expect("it runs");
+    assert_eq!(running.said().await, "late add theirs=2");
     running.stop().await.expect("it stops");
 }
 

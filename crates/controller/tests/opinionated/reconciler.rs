@@ -307,8 +307,9 @@ async fn an_outcome_outlives_a_finalizer_that_was_not_written() {
         .await;
     rig.world.plan(Fault::Fails(1)).await;
     let running = rig.start(controller, None).await;
+    // The patch fails twice: at once, and after 5 s.
     assert_eq!(rig.said().await, "created None");
-    pass(6).await;
+    pass(16).await;
     assert_eq!(rig.said().await, "web [own]");
     pass(120).await;
     assert_eq!(rig.said().await, "created Some(\"mine\")");

@@ -198,7 +198,7 @@ async fn a_resync_is_never_hidden_and_mends_what_was_given_up() {
     let running = rig.start(controller, Some(60)).await;
     rig.world.create("web", 1).await;
     rig.said().await;
-    pass(119).await;
+    pass(62).await;
     assert_eq!(rig.said().await, "sync web=1");
 
     rig.log.fail("delete");
@@ -387,7 +387,7 @@ async fn a_resync_that_failed_is_made_again_by_the_watcher_itself() {
     rig.said().await;
     rig.log.fail("update");
     // Its resync is an update from the object to itself.
-    pass(119).await;
+    pass(62).await;
     assert_eq!(rig.said().await, "update web=1 web=1");
     rig.world.label("web", "a").await;
     assert_eq!(rig.said().await, "update web=1 web=1");

@@ -26,6 +26,7 @@ use crate::{
 ///     kind: Arc::from("websites"),
 ///     role: Role::Watcher,
 ///     finalizers: Vec::new(),
+///     filtered: false,
 /// };
 /// let object = Arc::new(Snapshot {
 ///     key: Arc::from("shop/web"),

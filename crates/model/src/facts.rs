@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Settings, Shown,
+    Action, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Settings, Shown,
     Snapshot,
 };
 
@@ -156,6 +156,10 @@ impl Facts {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
                 on_server.erase(*by, object);
             }
+            Entry::Restored => {
+                self.server.clear();
+                self.cleaned.clear();
+            }
             Entry::PatchBegan(_) => self.patches += 1,
             Entry::PatchEnded(_) => self.patches = self.patches.saturating_sub(1),
             Entry::PatchFailed(handler) => {
@@ -182,6 +186,9 @@ impl Facts {
 
     fn began(&mut self, began: &Began) {
         let key = (began.handler, Arc::clone(&began.object.uid));
+        if began.action == Action::Deleted {
+            self.cancel_filtered(&key.1);
+        }
         let sighted = self.sighted.get(&key.1);
         let handling = self.handlers.get(&began.handler);
         let work = self.work.entry(key).or_default();
@@ -196,6 +203,17 @@ impl Facts {
             at: self.now,
         };
         self.open.insert(began.call, open);
+    }
+
+    /// A delete cancels the pending calls of handlers that are not given it, too.
+    fn cancel_filtered(&mut self, uid: &Uid) {
+        let filtered = self.handlers.values().filter(|it| it.handler.filtered);
+        for handling in filtered {
+            let work = self.work.get_mut(&(handling.handler.id, Arc::clone(uid)));
+            if let Some(work) = work {
+                work.pending.retain(|it| it.action == Action::Deleted);
+            }
+        }
     }
 
     fn ended(&mut self, call: CallId, outcome: &Outcome) {
@@ -247,6 +265,11 @@ impl Facts {
 // === impl Handling ===
 
 impl Handling {
+    /// Whether it is given every event.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.handler.finalizers.is_empty() && !self.handler.filtered
+    }
+
     /// Whether a wrapper with a finalizer is around it.
     pub(crate) fn is_wrapped(&self) -> bool {
         !self.handler.finalizers.is_empty()

@@ -41,5 +41,5 @@ pub use crate::{
     object::{Snapshot, Version},
     rule::{Rule, Violation},
     rules::all as rules,
-    settings::{Dequeue, Retry, Settings},
+    settings::{Coalescing, Dequeue, Retry, SelectorExit, Settings},
 };

@@ -50,6 +50,9 @@ pub struct Handler {
     /// The finalizers of the wrapper around it: the final one first, then the others. Empty if
     /// there is no wrapper.
     pub finalizers: Vec<String>,
+    /// Whether a predicate hides events from it. The rules do not know which, so they check only
+    /// what may never happen.
+    pub filtered: bool,
 }
 
 /// What an informer showed.
@@ -187,6 +190,8 @@ pub enum Entry {
         /// Its last state.
         object: Arc<Snapshot>,
     },
+    /// The API server was restored from a backup: what it has now follows, in a new epoch.
+    Restored,
     /// A wrapper waits for the answer to a patch.
     PatchBegan(HandlerId),
     /// It waits no more.
@@ -342,6 +347,9 @@ impl fmt::Display for Entry {
         match self {
             Self::Started => f.write_str("controller started"),
             Self::Stopped => f.write_str("controller stopped"),
+            Self::HandlerAdded(it) if it.filtered => {
+                write!(f, "{} added: filtered {:?} of {}", it.id, it.role, it.kind)
+            }
             Self::HandlerAdded(it) if it.finalizers.is_empty() => {
                 write!(f, "{} added: {:?} of {}", it.id, it.role, it.kind)
             }
@@ -355,6 +363,7 @@ impl fmt::Display for Entry {
             Self::Synced(informer) => write!(f, "{informer} synced"),
             Self::Committed { by, object } => write!(f, "server: {object} by {by}"),
             Self::Erased { by, object } => write!(f, "server: {} erased by {by}", object.uid),
+            Self::Restored => f.write_str("server restored from a backup"),
             Self::PatchBegan(handler) => write!(f, "the wrapper of {handler} waits for an answer"),
             Self::PatchEnded(handler) => write!(f, "the wrapper of {handler} has an answer"),
             Self::PatchFailed(handler) => write!(f, "a patch of the wrapper of {handler} failed"),

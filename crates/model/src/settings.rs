@@ -15,6 +15,36 @@ pub struct Settings {
     pub start_before_sync: bool,
     /// After which time a call is dropped.
     pub timeout: Option<Duration>,
+    /// When undispatched events of one object are folded.
+    pub coalescing: Coalescing,
+    /// Whether a failed delete is given up when the name is used again.
+    pub delete_until_successor: bool,
+    /// What wrappers do about an object that leaves the selector of the informers.
+    pub selector_exit: SelectorExit,
+}
+
+/// When undispatched events of one object are folded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coalescing {
+    /// Beyond the bound of the queue.
+    #[default]
+    WhenFull,
+    /// At once.
+    Always,
+    /// Never; also for [`WhenFull`](Self::WhenFull) if the run never exceeds the bound.
+    Never,
+}
+
+/// What wrappers do about an object that leaves the selector of the informers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SelectorExit {
+    /// The finalizer goes.
+    #[default]
+    Release,
+    /// The object is cleaned up after, then the finalizer goes.
+    CleanUp,
+    /// Nothing.
+    Report,
 }
 
 /// Which pending calls of an object a new event of it removes.
@@ -47,6 +77,9 @@ impl Default for Settings {
             retry_as_received: false,
             start_before_sync: false,
             timeout: None,
+            coalescing: Coalescing::default(),
+            delete_until_successor: false,
+            selector_exit: SelectorExit::default(),
         }
     }
 }

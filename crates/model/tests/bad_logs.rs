@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use windlass_model::{
-    Action, Attempt, Began, CallId, Entry, Handler, HandlerId, InformerId, Outcome, Record, Retry,
-    Role, Seen, Settings, Shown, Snapshot, Version, Writer, check_all, rules,
+    Action, Attempt, Began, CallId, Coalescing, Entry, Handler, HandlerId, InformerId, Outcome,
+    Record, Retry, Role, Seen, Settings, Shown, Snapshot, Version, Writer, check_all, rules,
 };
 
 /// The finalizers of wrapped handlers.
@@ -169,6 +169,25 @@ fn a_version_that_goes_back_is_noticed() {
 fn an_update_with_a_gap_before_it_is_noticed() {
     let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 2; done; settled";
     check(HANDLED, log, "an_update_begins_where_the_last_call_ended");
+}
+
+#[test]
+fn a_skipped_event_is_noticed() {
+    let log = "i0 updates a1@2; i0 updates a1@3; call h0 updated a1@3 from 1; done; settled";
+    check(HANDLED, log, "no_event_is_skipped_without_coalescing");
+}
+
+#[test]
+fn a_delete_after_its_successor_is_noticed() {
+    let log = "i0 deletes a1@2; call h0 deleted a1@2; failed; i0 adds a2@3; call h0 created a2@3; \
+               done; wait 4; call h0 deleted a1@2; done; settled";
+    check(HANDLED, log, "a_successor_ends_the_delete_if_set");
+}
+
+#[test]
+fn a_finalizer_left_behind_is_noticed() {
+    let log = "server a1@4 own; i0 deletes a1@4 own; wait 1; settled";
+    check(WRAPPED, log, "an_object_that_left_is_let_go");
 }
 
 #[test]
@@ -343,6 +362,11 @@ fn each_rule_has_a_log_that_breaks_it() {
 fn check(begin: &str, log: &str, rule: &str) {
     let settings = Settings {
         retry: Retry::new(|_| Some((Duration::from_secs(4), Duration::from_secs(4)))),
+        coalescing: match rule {
+            "no_event_is_skipped_without_coalescing" => Coalescing::Never,
+            _ => Coalescing::Always,
+        },
+        delete_until_successor: rule == "a_successor_ends_the_delete_if_set",
         ..Settings::default()
     };
     let text = format!("{begin}{log}");
@@ -381,6 +405,7 @@ fn parse(text: &str) -> Vec<Record> {
                     "wrapped" => OURS.map(str::to_owned).to_vec(),
                     _ => Vec::new(),
                 },
+                filtered: role == "filtered",
             }),
             ["add", informer] => Entry::InformerAdded {
                 informer: InformerId(number(informer)),

@@ -10,6 +10,8 @@ use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
 pub(crate) struct Work {
     /// The object of the last call.
     pub(crate) last: Option<Arc<Snapshot>>,
+    /// Whether a call was in backoff since the last event: then that takes events over.
+    pub(crate) backed_off: bool,
     /// Whether the last call was a retry, so that events that came before it may still come.
     pub(crate) was_retry: bool,
     /// The newest version that it was given as an event.
@@ -24,8 +26,8 @@ pub(crate) struct Work {
     pub(crate) succeeded: Option<Version>,
     /// The newest version for which the policy gave up.
     pub(crate) exhausted: Option<Version>,
-    /// What the informers had shown at the last call, for wrapped handlers.
-    pub(crate) shown: Option<Arc<Snapshot>>,
+    /// Whether a wrapper gave the last object before the informers showed it.
+    pub(crate) ahead: bool,
     /// Whether a wrapper calls the handler.
     pub(crate) wrapped: bool,
     /// How often it was called with `Created` for another reason than a retry.
@@ -49,8 +51,8 @@ pub(crate) struct Pending {
     pub(crate) action: Action,
     pub(crate) failed: bool,
     pub(crate) object: Arc<Snapshot>,
-    /// What the informers had shown of it by then, if a wrapper is ahead of them.
-    pub(crate) shown: Option<Arc<Snapshot>>,
+    /// Whether a wrapper gave it before the informers showed it.
+    pub(crate) ahead: bool,
     pub(crate) old: Option<Arc<Snapshot>>,
     pub(crate) state: Option<u64>,
     /// Not before this time.
@@ -72,16 +74,6 @@ pub(crate) struct Cause {
     pub(crate) urgent: bool,
     /// The object was shown again.
     pub(crate) resync: bool,
-}
-
-// === impl Pending ===
-
-impl Pending {
-    /// Whether something urgent was shown since, which the wrapper knew before.
-    pub(crate) fn is_overtaken(&self, sighted: Option<&Sighted>) -> bool {
-        let shown = self.shown.as_ref().zip(sighted);
-        shown.is_some_and(|(before, now)| now.newest.is_urgent_after(before))
-    }
 }
 
 // === impl Work ===
@@ -113,9 +105,8 @@ impl Work {
         Cause {
             event,
             due: pending().any(|it| it.due <= now),
-            urgent: pending().any(|it| {
-                it.failed && (object.is_urgent_after(&it.object) || it.is_overtaken(sighted))
-            }),
+            urgent: pending()
+                .any(|it| it.failed && (object.is_urgent_after(&it.object) || it.ahead)),
             resync: *action == Action::Resynced && sighted.is_some_and(|it| it.resynced.is_some()),
         }
     }
@@ -131,7 +122,7 @@ impl Work {
             .collect(),
             creations: self.creations,
             wrapped: self.wrapped,
-            shown: self.shown.clone(),
+            ahead: self.ahead,
             failures: self.failures,
             deletes: self.deletes,
             counted: self.counted.take(),
@@ -148,9 +139,8 @@ impl Work {
         now: Moment,
     ) {
         let cause = self.cause(began, sighted, now.time);
-        self.shown = sighted
-            .map(|it| Arc::clone(&it.newest))
-            .filter(|_| self.wrapped);
+        let shown = sighted.is_none_or(|it| it.versions.contains_key(&began.object.version));
+        self.ahead = self.wrapped && !shown;
         let Began { action, object, .. } = began;
         if *action == Action::Deleted {
             if self.since.take().is_some() || self.closed.is_none() {
@@ -190,7 +180,9 @@ impl Work {
         }
         if cause.event {
             self.event = Some(object.version);
+            self.backed_off = false;
         }
+        self.backed_off |= self.pending.iter().any(|it| it.failed);
         self.was_retry = !cause.event;
         if self
             .last
@@ -318,6 +310,7 @@ impl Work {
     }
 
     fn push(&mut self, began: &Began, failed: bool, (due, latest): (Duration, Duration)) {
+        self.backed_off |= failed;
         let (mut due, mut latest) = (due, latest);
         let same = |it: &Pending| it.failed == failed && (!failed || it.action == began.action);
         // There is one slot for a requeue, and one for a failure of each action.
@@ -334,7 +327,7 @@ impl Work {
             action: began.action,
             failed,
             object: Arc::clone(&began.object),
-            shown: self.shown.clone(),
+            ahead: self.ahead,
             old: began.old.clone(),
             state: self.state,
             due,

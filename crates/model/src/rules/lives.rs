@@ -1,7 +1,7 @@
 //! From the first call for an object to the last.
 
 use super::{Checked, Verdict, call, must};
-use crate::{Action, Began, facts::Facts};
+use crate::{Action, Began, SelectorExit, facts::Facts};
 
 pub(super) const RULES: &[Checked] = &[
     call("the_first_call_is_created", "D20, D24", first_is_created),
@@ -13,6 +13,11 @@ pub(super) const RULES: &[Checked] = &[
         deleted_when_gone,
     ),
     call("a_successor_waits_for_the_delete", "D20", successor_waits),
+    call(
+        "a_successor_ends_the_delete_if_set",
+        "D20, CK-30",
+        successor_ends,
+    ),
     call(
         "an_object_is_shown_before_it_is_handled",
         "D21",
@@ -33,7 +38,10 @@ fn first_is_created(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     let uid = &began.object.uid;
-    if facts.work(began.handler, uid).is_some() || !was_there(facts, began) {
+    if facts.work(began.handler, uid).is_some()
+        || !was_there(facts, began)
+        || handling.handler.filtered
+    {
         return Ok(());
     }
     if handling.is_wrapped() {
@@ -76,12 +84,19 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     let succeeded = work.succeeded.is_some();
     // What was queued when its last informer was removed is still called.
     let again = (facts.sighted.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
-    must(retried || again || (wrapped && !succeeded), uid, || {
-        format!(
-            "{} is called with created again, which was not to be repeated",
-            began.handler
-        )
-    })
+    let filtered = facts
+        .handler(began.handler)
+        .is_some_and(|it| it.handler.filtered);
+    must(
+        filtered || retried || again || (wrapped && !succeeded),
+        uid,
+        || {
+            format!(
+                "{} is called with created again, which was not to be repeated",
+                began.handler
+            )
+        },
+    )
 }
 
 fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
@@ -131,7 +146,8 @@ fn deleted_when_gone(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     if handling.is_wrapped() {
-        let left = sighted.lives.iter().any(|it| it.until.is_some());
+        let left = sighted.absence_after(None).is_some();
+        let left = left && facts.settings.selector_exit == SelectorExit::CleanUp;
         let dying = facts.live(uid).is_none_or(|it| it.dying) || sighted.newest.dying;
         return must(dying || left, uid, || {
             "a clean-up begins for an object that is not to be deleted".to_owned()
@@ -162,7 +178,7 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
     let Some(came) = own.came_after(closed.map(|it| it.from.at)) else {
         return Ok(());
     };
-    if handling.is_wrapped() {
+    if !handling.is_plain() {
         return Ok(());
     }
     for (other, sighted) in &facts.sighted {
@@ -184,6 +200,29 @@ fn successor_waits(facts: &Facts, began: &Began) -> Verdict {
         })?;
     }
     Ok(())
+}
+
+/// With the setting, no delete is retried once its successor was handled.
+fn successor_ends(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    if began.action != Action::Deleted || !facts.settings.delete_until_successor {
+        return Ok(());
+    }
+    let retried = (facts.work(began.handler, uid))
+        .is_some_and(|it| it.since.is_none() && it.closed.is_some());
+    let successor = facts.sighted.iter().find(|(other, sighted)| {
+        let work = facts.work(began.handler, other);
+        *other != uid
+            && sighted.key == began.object.key
+            && work.is_some_and(|it| it.since.is_some())
+    });
+    must(!retried || successor.is_none(), uid, || {
+        let successor = successor.map_or("", |(uid, _)| uid);
+        format!(
+            "the delete is retried after {} was called for {successor}",
+            began.handler
+        )
+    })
 }
 
 fn shown_before(facts: &Facts, began: &Began) -> Verdict {

@@ -2,7 +2,7 @@
 
 use super::{Broken, Checked, Verdict, must, settled};
 use crate::{
-    Role, Writer,
+    Action, Coalescing, Role, SelectorExit, Writer,
     facts::{Facts, Handling, Sighted, Uid, Work},
 };
 
@@ -11,6 +11,7 @@ pub(super) const RULES: &[Checked] = &[
     settled("the_newest_state_is_handled", "O4, D24", newest_handled),
     settled("a_delete_is_handled", "D20, D24", delete_handled),
     settled("a_pending_call_is_made", "D18, D28, GA-99", pending_made),
+    settled("an_object_that_left_is_let_go", "D22", let_go),
     settled("a_live_object_has_our_finalizer", "D22, GA-83", guarded),
     settled(
         "no_dying_object_keeps_our_finalizer",
@@ -50,7 +51,7 @@ fn all_ended(facts: &Facts) -> Verdict {
 /// Each handler has been called with success for the newest state of each live object.
 fn newest_handled(facts: &Facts) -> Verdict {
     for (handling, uid, sighted, work) in pairs(facts) {
-        if !sighted.is_held() {
+        if !sighted.is_held() || handling.handler.filtered {
             continue;
         }
         let newest = &sighted.newest;
@@ -123,7 +124,7 @@ fn handled_by_wrapped(
 /// for, and that no informer has.
 fn delete_handled(facts: &Facts) -> Verdict {
     for (handling, uid, sighted, work) in pairs(facts) {
-        if sighted.is_held() || handling.is_wrapped() {
+        if sighted.is_held() || !handling.is_plain() {
             continue;
         }
         let Some(life) = sighted.life().filter(|it| !it.forgotten) else {
@@ -131,17 +132,20 @@ fn delete_handled(facts: &Facts) -> Verdict {
         };
         let id = handling.handler.id;
         let Some(work) = work else {
-            must(!life.listed_first, uid, || {
-                format!("{id} was never called for an object from a list that is gone")
+            must(!life.listed_first && !every_event(facts), uid, || {
+                format!("{id} was never called for an object that is gone")
             })?;
             continue;
         };
         must(work.since.is_none(), uid, || {
             format!("{id} was not called with deleted for an object that is gone")
         })?;
-        must(work.deleted || work.exhausted.is_some(), uid, || {
-            format!("no call of {id} with deleted has succeeded")
-        })?;
+        let ended = facts.settings.delete_until_successor && has_successor(facts, uid);
+        must(
+            work.deleted || ended || work.exhausted.is_some(),
+            uid,
+            || format!("no call of {id} with deleted has succeeded"),
+        )?;
     }
     Ok(())
 }
@@ -153,9 +157,9 @@ fn pending_made(facts: &Facts) -> Verdict {
             continue;
         }
         let pending = work.into_iter().flat_map(|it| &it.pending);
-        let waiting = pending
-            .filter(|it| !it.uncertain && it.due < facts.now)
-            .next();
+        let ends = facts.settings.delete_until_successor;
+        let mut pending = pending.filter(|it| !it.uncertain && it.due < facts.now);
+        let waiting = pending.find(|it| !(ends && it.action == Action::Deleted));
         must(waiting.is_none(), uid, || {
             let (action, due) = waiting.map_or(("", 0.0), |it| {
                 (
@@ -208,6 +212,38 @@ fn released(facts: &Facts) -> Verdict {
     Ok(())
 }
 
+/// What a wrapper held and has seen leave the selector has no finalizer of it any more.
+fn let_go(facts: &Facts) -> Verdict {
+    if facts.settings.selector_exit == SelectorExit::Report {
+        return Ok(());
+    }
+    for (handling, uid, sighted, work) in pairs(facts) {
+        let left = sighted.life().is_some_and(|it| !it.forgotten) && !sighted.is_held();
+        let Some(live) = facts.live(uid).filter(|_| left && handling.is_wrapped()) else {
+            continue;
+        };
+        if work.is_some_and(|it| it.exhausted.is_some()) {
+            continue;
+        }
+        must(!live.has_any(&handling.handler.finalizers), uid, || {
+            format!("it left the selector, and the server has {live}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether another object of the same name was shown.
+fn has_successor(facts: &Facts, uid: &Uid) -> bool {
+    let own = facts.sighted.get(uid).map(|it| &it.key);
+    let mut others = facts.sighted.iter().filter(|(other, _)| *other != uid);
+    others.any(|(_, it)| Some(&it.key) == own)
+}
+
+/// Whether each event is dispatched by itself: there is one informer, and nothing is folded.
+fn every_event(facts: &Facts) -> bool {
+    facts.settings.coalescing == Coalescing::Never && facts.informers.len() == 1
+}
+
 /// Whatever a wrapper held, and is gone, has been cleaned up after, unless another client took
 /// our finalizer away while no process watched.
 fn cleaned_up(facts: &Facts) -> Verdict {
@@ -221,7 +257,9 @@ fn cleaned_up(facts: &Facts) -> Verdict {
             if on_server.live().is_some() || !on_server.was_guarded(id) {
                 continue;
             }
-            if facts.cleaned.contains_key(&(id, uid.clone())) {
+            if facts.cleaned.contains_key(&(id, uid.clone()))
+                || (facts.settings.delete_until_successor && has_successor(facts, uid))
+            {
                 continue;
             }
             let work = facts.work(id, uid);

@@ -70,7 +70,9 @@ fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
         cause.event && work.pending.is_empty()
     };
     if began.action == Action::Resynced
-        || own.is_wrapped()
+        || !own.is_plain()
+        // What was queued when its informer was removed is called, and then forgotten.
+        || sighted.times_forgotten() > 0
         || !is_event(facts.work(began.handler, uid))
     {
         return Ok(());
@@ -81,7 +83,7 @@ fn in_add_order(facts: &Facts, began: &Began) -> Verdict {
         .take_while(|it| it.handler.id != began.handler);
     for earlier in before {
         let shown = (sighted.versions.get(&version)).map_or(0, |shown| shown.at);
-        if earlier.is_wrapped() || earlier.added > shown {
+        if !earlier.is_plain() || earlier.added > shown {
             continue;
         }
         let work = facts.work(earlier.handler.id, uid);

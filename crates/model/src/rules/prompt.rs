@@ -24,7 +24,7 @@ fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Opti
         .handlers
         .values()
         .filter(move |it| ready && it.removed.is_none());
-    let handlers = handlers.filter(|it| !it.is_wrapped());
+    let handlers = handlers.filter(|it| it.is_plain());
     handlers.flat_map(move |handling| {
         let id = handling.handler.id;
         let sighted = facts.sighted.iter();
@@ -82,9 +82,9 @@ fn retries(facts: &Facts) -> Verdict {
     for (handling, uid, _, work) in pairs(facts) {
         let pending = work.into_iter().flat_map(|it| &it.pending);
         let late = |due: Duration| due + TICK < facts.now;
-        let waiting = pending
-            .filter(|it| !it.uncertain)
-            .find(|it| late(it.latest));
+        let ends = facts.settings.delete_until_successor;
+        let mut pending = pending.filter(|it| !it.uncertain && late(it.latest));
+        let waiting = pending.find(|it| !(ends && it.action == Action::Deleted));
         must(waiting.is_none(), uid, || {
             let due = waiting.map_or(0.0, |it| it.latest.as_secs_f64());
             let what = waiting.map_or("", |it| if it.failed { "retry" } else { "requeue" });

@@ -80,7 +80,8 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     }
     let sighted = facts.sighted.get(uid);
-    let overtaken = work.pending.iter().any(|it| it.is_overtaken(sighted));
+    // The engine counts by the state that the informers had shown.
+    let overtaken = work.pending.iter().any(|it| it.ahead);
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     let deleted = began.action == Action::Deleted;

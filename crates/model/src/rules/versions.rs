@@ -1,9 +1,14 @@
 //! Which states a handler is given, and in which order.
 
 use super::{Checked, Verdict, call, must};
-use crate::{Action, Began, facts::Facts};
+use crate::{Action, Began, Coalescing, facts::Facts};
 
 pub(super) const RULES: &[Checked] = &[
+    call(
+        "no_event_is_skipped_without_coalescing",
+        "D24",
+        none_skipped,
+    ),
     call("versions_never_go_back", "D21", never_back),
     call("an_update_begins_where_the_last_call_ended", "D21", chained),
 ];
@@ -38,9 +43,7 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
     must(old.uid == *uid, uid, || {
         format!("the update is from {}, another object", old.uid)
     })?;
-    let wrapped = facts
-        .handler(began.handler)
-        .is_some_and(super::super::facts::Handling::is_wrapped);
+    let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
     must(old.version <= began.object.version, uid, || {
         format!(
             "the update is from {} to {}",
@@ -71,5 +74,35 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
             "the update is from {}, and the last call was for {given}",
             old.version
         )
+    })
+}
+
+/// Where nothing is folded, each state that was shown is given by itself, but to a handler in
+/// backoff.
+fn none_skipped(facts: &Facts, began: &Began) -> Verdict {
+    let uid = &began.object.uid;
+    if facts.settings.coalescing != Coalescing::Never || facts.informers.len() != 1 {
+        return Ok(());
+    }
+    let (Some(sighted), Some(work)) = (facts.sighted.get(uid), facts.work(began.handler, uid))
+    else {
+        return Ok(());
+    };
+    let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
+    let Some(event) = work
+        .event
+        .filter(|_| !wrapped && !work.backed_off && !sighted.unread)
+    else {
+        return Ok(());
+    };
+    // A delete ends it, and what is new begins a new life.
+    if !matches!(began.action, Action::Updated) || work.since.is_none() {
+        return Ok(());
+    }
+    let mut between = sighted.versions.range(event..began.object.version);
+    let skipped = between.find(|(version, _)| **version > event);
+    must(skipped.is_none(), uid, || {
+        let skipped = skipped.map(|it| it.0.to_string()).unwrap_or_default();
+        format!("{} was never given {skipped}", began.handler)
     })
 }

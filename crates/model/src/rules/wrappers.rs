@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Checked, Verdict, call, must, write};
 use crate::{
-    Action, Began, Role, Snapshot, Writer,
+    Action, Began, Role, SelectorExit, Snapshot, Writer,
     facts::{Facts, Uid},
 };
 
@@ -66,7 +66,12 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
     let again = since
         .zip(cleaned)
         .is_some_and(|(since, cleaned)| since > *cleaned);
-    must(cleaned.is_none() || again, uid, || {
+    // What it never held it may be told of each time that it is gone.
+    let held = facts
+        .server
+        .get(uid)
+        .is_none_or(|it| it.was_guarded(began.handler));
+    must(cleaned.is_none() || again || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })
 }
@@ -160,8 +165,8 @@ fn after_clean_up(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid:
     }
     let cleaned =
         (facts.cleaned.get(&(handler, Arc::clone(uid)))).is_some_and(|at| *at > handling.added);
-    let left =
-        (facts.sighted.get(uid)).is_some_and(|it| it.lives.iter().any(|it| it.until.is_some()));
+    let left = (facts.sighted.get(uid)).is_some_and(|it| it.absence_after(None).is_some());
+    let left = left && facts.settings.selector_exit == SelectorExit::Release;
     must(cleaned || (left && !before.dying), uid, || {
         format!("{handler} has not cleaned up after {before}")
     })

@@ -1,23 +1,26 @@
 //! The engine as a history drives it: the one place that knows its builder.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{convert::Infallible, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Arrival, Coalescing, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
-    HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OpinionatedReconciler,
-    OpinionatedRetryDequeuePolicy, OpinionatedWatcher, PendingRetry, RetryObject, RunError,
+    Arrival, Coalescing, DeleteRetry, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
+    HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OnSelectorExit,
+    OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
+    PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
 };
-use windlass_informer::{Informer, Scripted};
-use windlass_model::{Action, Dequeue, Retry, Settings};
+use windlass_informer::{Event, Informer, Scripted};
+use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
 
 use crate::{
     handler::Recorded,
-    script::{CoalescingOption, DequeueOption, HandlerKind, Options, RetryOption, Selector},
+    script::{
+        CoalescingOption, DequeueOption, ExitOption, HandlerKind, Options, RetryOption, Selector,
+    },
     sight::Sight,
-    stage::{Client, Stage},
+    stage::{Client, Stage, value},
 };
 
 /// The name of the one kind.
@@ -26,6 +29,7 @@ pub(crate) const KIND: &str = "leases";
 /// A controller that runs.
 pub(crate) struct Engine {
     controller: InformerController,
+    exit: OnSelectorExit,
     stop: CancellationToken,
     task: Option<JoinHandle<Result<(), RunError>>>,
 }
@@ -66,6 +70,18 @@ pub(crate) fn settings(options: &Options) -> Settings {
         retry_as_received: options.as_received,
         start_before_sync: options.before_sync,
         timeout: (options.timeout > 0).then(|| seconds(options.timeout)),
+        coalescing: match options.coalescing {
+            CoalescingOption::Always => model::Coalescing::Always,
+            // Beyond the bound of the queue it folds.
+            CoalescingOption::WhenFull if options.queue > 0 => model::Coalescing::WhenFull,
+            CoalescingOption::WhenFull | CoalescingOption::Never => model::Coalescing::Never,
+        },
+        delete_until_successor: options.until_successor,
+        selector_exit: match options.exit {
+            ExitOption::Release => SelectorExit::Release,
+            ExitOption::CleanUp => SelectorExit::CleanUp,
+            ExitOption::Report => SelectorExit::Report,
+        },
     }
 }
 
@@ -105,6 +121,9 @@ impl Engine {
             }),
             RetryOption::Never => builder.retry_policy(NeverRetry),
         };
+        if options.until_successor {
+            builder = builder.delete_retry(DeleteRetry::UntilSuccessor);
+        }
         if options.as_received {
             builder = builder.retry_object(RetryObject::AsReceived);
         }
@@ -118,6 +137,11 @@ impl Engine {
             builder = builder.concurrency(concurrency);
         }
         Self {
+            exit: match options.exit {
+                ExitOption::Release => OnSelectorExit::Release,
+                ExitOption::CleanUp => OnSelectorExit::CleanUp,
+                ExitOption::Report => OnSelectorExit::Report,
+            },
             controller: builder.build().expect("good settings"),
             stop: CancellationToken::new(),
             task: None,
@@ -137,12 +161,20 @@ impl Engine {
             Finalizers::<Lease>::new(client, finalizer(handler)).expect("a finalizer")
         };
         let controller = &self.controller;
+        let odd = |event: &Event<Lease>| event.object().is_some_and(|it| value(it) % 2 == 1);
         let added = match (kind.wrapped, kind.reconciler) {
+            (false, false) if kind.filtered => {
+                controller.add_watcher(KIND, Watcher::filter(recorded, odd))
+            }
+            (false, true) if kind.filtered => {
+                controller.add_reconciler(KIND, Reconciler::filter(recorded, odd))
+            }
             (false, false) => controller.add_watcher(KIND, recorded),
             (false, true) => controller.add_reconciler(KIND, recorded),
             (true, false) => {
                 let sync = recorded.clone();
                 let watcher = OpinionatedWatcher::new(finalizers(), recorded);
+                let watcher = watcher.on_selector_exit(self.exit);
                 let watcher = watcher.sync(move |object: Arc<Lease>| {
                     let sync = sync.clone();
                     async move {
@@ -155,6 +187,7 @@ impl Engine {
             }
             (true, true) => {
                 let reconciler = OpinionatedReconciler::new(finalizers(), recorded);
+                let reconciler = reconciler.on_selector_exit(self.exit);
                 controller.add_reconciler(KIND, reconciler)
             }
         };
@@ -181,6 +214,33 @@ impl Engine {
             .add_informer(KIND, &informer)
             .expect("added");
         (Sight::new(id, selector, stage.clone(), script), informer)
+    }
+
+    /// Adds an informer again that was removed.
+    pub(crate) fn add_again(&self, informer: &Informer<Lease>) {
+        self.controller
+            .add_informer(KIND, informer)
+            .expect("added again");
+    }
+
+    /// A controller that uses an informer too, and does nothing.
+    pub(crate) fn other(informer: &Informer<Lease>) -> Option<Self> {
+        let controller = InformerController::builder()
+            .on_error(|_| {})
+            .build()
+            .expect("good");
+        // The controller of the history may forbid it: where it never coalesces.
+        controller.add_informer(KIND, informer).ok()?;
+        let nothing = |_: Request<Lease>| async { Ok::<_, Infallible>(Outcome::done()) };
+        controller.add_reconciler(KIND, nothing).expect("added");
+        let mut other = Self {
+            controller,
+            exit: OnSelectorExit::default(),
+            stop: CancellationToken::new(),
+            task: None,
+        };
+        other.start();
+        Some(other)
     }
 
     pub(crate) fn remove_informer(&self, informer: &Informer<Lease>) {

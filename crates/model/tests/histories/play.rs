@@ -35,6 +35,10 @@ struct Play {
     kinds: BTreeMap<u32, HandlerKind>,
     informers: BTreeMap<u32, (Sight, Informer<Lease>)>,
     selectors: BTreeMap<u32, Selector>,
+    /// Informers that were removed.
+    removed: BTreeMap<u32, (Sight, Informer<Lease>)>,
+    /// Another controller, and which informer it shares.
+    other: Option<Engine>,
     /// The number of the next handler, and of the next informer.
     next: (u32, u32),
 }
@@ -108,6 +112,8 @@ impl Play {
             kinds: handlers.collect(),
             informers: BTreeMap::new(),
             selectors: selectors.collect(),
+            removed: BTreeMap::new(),
+            other: None,
             next: (count(&script.handlers), count(&script.informers)),
         };
         play.start();
@@ -118,6 +124,7 @@ impl Play {
     fn start(&mut self) {
         self.handlers.clear();
         self.informers.clear();
+        self.removed.clear();
         if self.selectors.is_empty() {
             self.selectors.insert(self.next.1, Selector::All);
             self.next.1 += 1;
@@ -141,6 +148,7 @@ impl Play {
             id: HandlerId(id),
             kind: Arc::from(KIND),
             role,
+            filtered: kind.filtered,
             finalizers: if kind.wrapped {
                 finalizers(id)
             } else {
@@ -172,6 +180,9 @@ impl Play {
         self.quiet().await?;
         self.engine.stop().await?;
         self.stage.log(Entry::Stopped);
+        if let Some(mut other) = self.other.take() {
+            other.stop().await?;
+        }
         Ok(())
     }
 
@@ -187,6 +198,7 @@ impl Play {
             Step::Strip(name) => stage.strip(name),
             Step::Hold(name) => stage.hold(name),
             Step::Free(name) => stage.free(name),
+            Step::Restore => stage.restore(),
             Step::Show(it, n) => {
                 if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
                     (0..n).for_each(|_| _ = sight.show());
@@ -236,13 +248,41 @@ impl Play {
             Step::RemoveInformer(it) => {
                 // Not before it runs: a controller without an informer does not begin.
                 sleep(Duration::from_millis(1)).await;
-                if let Some((_, informer)) = self.informers.remove(&id(it)) {
+                if let Some((sight, informer)) = self.informers.remove(&id(it)) {
                     self.engine.remove_informer(&informer);
+                    self.removed.insert(id(it), (sight, informer));
                     self.stage.log(Entry::InformerRemoved(InformerId(id(it))));
                     self.selectors.remove(&id(it));
                 }
             }
+            Step::AddAgain(it) => {
+                // It has stopped by then, unless it is shared.
+                sleep(Duration::from_millis(1)).await;
+                if let Some((mut sight, informer)) = self.removed.remove(&id(it)) {
+                    self.stage.log(Entry::InformerAdded {
+                        informer: InformerId(id(it)),
+                        kind: Arc::from(KIND),
+                    });
+                    self.engine.add_again(&informer);
+                    sight.begin_again();
+                    self.selectors.insert(id(it), sight.selector());
+                    self.informers.insert(id(it), (sight, informer));
+                }
+            }
+            Step::Share(it) => {
+                if let (None, Some((_, informer))) = (&self.other, self.informers.get(&id(it))) {
+                    self.other = Engine::other(informer);
+                }
+            }
+            Step::Unshare => {
+                if let Some(mut other) = self.other.take() {
+                    other.stop().await?;
+                }
+            }
             Step::Restart | Step::Crash => {
+                if let Some(mut other) = self.other.take() {
+                    other.stop().await?;
+                }
                 if step == Step::Restart {
                     self.engine.stop().await?;
                 } else {

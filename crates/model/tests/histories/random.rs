@@ -3,8 +3,8 @@
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use crate::script::{
-    Behaviour, CoalescingOption, DequeueOption, HandlerKind, Options, PatchFault, RetryOption,
-    Script, Selector, Step,
+    Behaviour, CoalescingOption, DequeueOption, ExitOption, HandlerKind, Options, PatchFault,
+    RetryOption, Script, Selector, Step,
 };
 
 /// The script with this number: the same each time.
@@ -50,6 +50,7 @@ struct Allowed {
     handlers: bool,
     informers: bool,
     restarts: bool,
+    restores: bool,
     names: usize,
 }
 
@@ -70,15 +71,18 @@ impl Allowed {
             handlers: maybe(0.15),
             informers: maybe(0.15),
             restarts: maybe(0.25),
+            restores: maybe(0.1),
             names: if maybe(0.8) { 1 } else { 2 },
         }
     }
 }
 
 fn handler(random: &mut StdRng, wrapped: bool) -> HandlerKind {
+    let wrapped = wrapped && random.random_bool(0.7);
     HandlerKind {
-        wrapped: wrapped && random.random_bool(0.7),
+        wrapped,
         reconciler: random.random_bool(0.6),
+        filtered: !wrapped && random.random_bool(0.1),
     }
 }
 
@@ -119,6 +123,12 @@ fn options(random: &mut StdRng) -> Options {
         as_received: random.random_bool(0.1),
         before_sync: random.random_bool(0.1),
         no_generation: random.random_bool(0.1),
+        until_successor: random.random_bool(0.1),
+        exit: match random.random_range(0..6) {
+            0 => ExitOption::CleanUp,
+            1 => ExitOption::Report,
+            _ => ExitOption::Release,
+        },
         timeout: if random.random_bool(0.3) { 5 } else { 0 },
         queue: if random.random_bool(0.3) { 2 } else { 0 },
         concurrency: if random.random_bool(0.2) { 1 } else { 0 },
@@ -169,14 +179,19 @@ fn step(
             true => vec![Step::AddHandler(self::handler(random, true))],
             false => vec![Step::RemoveHandler(handler)],
         },
-        37 if allowed.informers => match random.random_bool(0.5) {
-            true => vec![Step::AddInformer(self::informers(random)[0])],
-            false => vec![Step::RemoveInformer(informer)],
+        37 if allowed.informers => match random.random_range(0..6) {
+            0 => vec![Step::AddInformer(self::informers(random)[0])],
+            1 => vec![Step::RemoveInformer(informer)],
+            2 => vec![Step::AddAgain(informer)],
+            3 => vec![Step::RemoveInformer(informer), Step::AddAgain(informer)],
+            4 => vec![Step::Share(informer)],
+            _ => vec![Step::Unshare],
         },
         38 if allowed.restarts => match random.random_bool(0.5) {
             true => vec![Step::Restart],
             false => vec![Step::Crash],
         },
+        39 if allowed.restores => vec![Step::Restore],
         _ => vec![Step::Show(informer, 1), Step::Wait(0)],
     }
 }

@@ -73,6 +73,11 @@ fn random_histories_keep_all_rules() {
                 }
             }
         }
+        if env::var("WINDLASS_NO_RESTORE").is_ok() {
+            script
+                .steps
+                .retain(|it| *it != crate::script::Step::Restore);
+        }
         if env::var("WINDLASS_ONE_HANDLER").is_ok() {
             script.handlers.truncate(1);
         }

@@ -19,6 +19,8 @@ pub(crate) struct Script {
 pub(crate) struct HandlerKind {
     pub(crate) wrapped: bool,
     pub(crate) reconciler: bool,
+    /// It is given only objects whose value is odd.
+    pub(crate) filtered: bool,
 }
 
 /// Which objects an informer shows: all, or those with a label.
@@ -36,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) as_received: bool,
     pub(crate) before_sync: bool,
     pub(crate) no_generation: bool,
+    pub(crate) until_successor: bool,
+    pub(crate) exit: ExitOption,
     /// In seconds; 0 for none.
     pub(crate) timeout: u64,
     /// 0 for the default.
@@ -74,6 +78,15 @@ pub(crate) enum CoalescingOption {
     WhenFull,
     Always,
     Never,
+}
+
+/// What wrappers do about an object that leaves the selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum ExitOption {
+    #[default]
+    Release,
+    CleanUp,
+    Report,
 }
 
 /// What a handler does when it is next called.
@@ -128,6 +141,14 @@ pub(crate) enum Step {
     RemoveHandler(usize),
     AddInformer(Selector),
     RemoveInformer(usize),
+    /// Adds an informer again that was removed.
+    AddAgain(usize),
+    /// The server is restored from a backup.
+    Restore,
+    /// Another controller uses the informer, too.
+    Share(usize),
+    /// That controller stops.
+    Unshare,
     Restart,
     Crash,
 }
@@ -136,7 +157,11 @@ pub(crate) enum Step {
 
 impl fmt::Display for HandlerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let wrapped = if self.wrapped { "wrapped " } else { "" };
+        let wrapped = match (self.wrapped, self.filtered) {
+            (true, _) => "wrapped ",
+            (false, true) => "filtered ",
+            (false, false) => "",
+        };
         let role = if self.reconciler {
             "reconciler"
         } else {
@@ -206,6 +231,10 @@ impl fmt::Display for Step {
             Self::RemoveHandler(it) => write!(f, "remove handler {it}"),
             Self::AddInformer(selector) => write!(f, "add informer {selector}"),
             Self::RemoveInformer(it) => write!(f, "remove informer {it}"),
+            Self::AddAgain(it) => write!(f, "add again {it}"),
+            Self::Share(it) => write!(f, "share {it}"),
+            Self::Restore => f.write_str("restore"),
+            Self::Unshare => f.write_str("unshare"),
             Self::Restart => f.write_str("restart"),
             Self::Crash => f.write_str("crash"),
         }
@@ -237,6 +266,9 @@ impl fmt::Display for Options {
             (self.as_received, "as received"),
             (self.before_sync, "before sync"),
             (self.no_generation, "no generation"),
+            (self.until_successor, "until successor"),
+            (self.exit == ExitOption::CleanUp, "exit cleans up"),
+            (self.exit == ExitOption::Report, "exit reports"),
         ] {
             if set {
                 words.push(word.to_owned());
@@ -322,9 +354,10 @@ impl FromStr for Script {
 }
 
 fn parse_handler(words: &[&str]) -> Option<HandlerKind> {
-    let (wrapped, role) = match words {
-        ["wrapped", role] => (true, *role),
-        [role] => (false, *role),
+    let (wrapped, filtered, role) = match words {
+        ["wrapped", role] => (true, false, *role),
+        ["filtered", role] => (false, true, *role),
+        [role] => (false, false, *role),
         _ => return None,
     };
     let reconciler = match role {
@@ -335,6 +368,7 @@ fn parse_handler(words: &[&str]) -> Option<HandlerKind> {
     Some(HandlerKind {
         wrapped,
         reconciler,
+        filtered,
     })
 }
 
@@ -378,6 +412,9 @@ fn parse_option(set: &mut Options, words: &[&str]) -> Option<()> {
         ["as", "received"] => set.as_received = true,
         ["before", "sync"] => set.before_sync = true,
         ["no", "generation"] => set.no_generation = true,
+        ["until", "successor"] => set.until_successor = true,
+        ["exit", "cleans", "up"] => set.exit = ExitOption::CleanUp,
+        ["exit", "reports"] => set.exit = ExitOption::Report,
         ["timeout", n] => set.timeout = n.parse().ok()?,
         ["queue", n] => set.queue = n.parse().ok()?,
         ["concurrency", n] => set.concurrency = n.parse().ok()?,
@@ -411,10 +448,14 @@ fn parse_step(words: &[&str]) -> Option<Step> {
             _ => return None,
         }),
         ["wait", s] => Step::Wait(s.parse().ok()?),
+        ["add", "again", it] => Step::AddAgain(it.parse().ok()?),
         ["add", "informer", selector @ ..] => Step::AddInformer(parse_selector(selector)?),
         ["add", kind @ ..] => Step::AddHandler(parse_handler(kind)?),
         ["remove", "handler", it] => Step::RemoveHandler(it.parse().ok()?),
         ["remove", "informer", it] => Step::RemoveInformer(it.parse().ok()?),
+        ["share", it] => Step::Share(it.parse().ok()?),
+        ["restore"] => Step::Restore,
+        ["unshare"] => Step::Unshare,
         ["restart"] => Step::Restart,
         ["crash"] => Step::Crash,
         _ => return None,

@@ -47,7 +47,8 @@ fn smaller(script: &Script) -> Vec<Script> {
     }
     for at in 0..script.handlers.len() {
         let mut smaller = script.clone();
-        if std::mem::take(&mut smaller.handlers[at].wrapped) {
+        let kind = &mut smaller.handlers[at];
+        if std::mem::take(&mut kind.wrapped) || std::mem::take(&mut kind.filtered) {
             all.push(smaller);
         }
     }
@@ -59,6 +60,8 @@ fn smaller(script: &Script) -> Vec<Script> {
         |it: &mut Options| it.as_received = false,
         |it: &mut Options| it.before_sync = false,
         |it: &mut Options| it.no_generation = false,
+        |it: &mut Options| it.until_successor = false,
+        |it: &mut Options| it.exit = Options::default().exit,
         |it: &mut Options| it.timeout = 0,
         |it: &mut Options| it.queue = 0,
         |it: &mut Options| it.concurrency = 0,

@@ -19,6 +19,8 @@ pub(crate) struct Sight {
     stage: Stage,
     /// How many changes of the history it has shown.
     place: usize,
+    /// In which epoch of the server that was.
+    epoch: u64,
     has: BTreeMap<String, Lease>,
     pub(crate) synced: bool,
     changes: mpsc::UnboundedSender<Told<Lease>>,
@@ -42,6 +44,7 @@ impl Sight {
             selector,
             stage,
             place: 0,
+            epoch: 0,
             has: BTreeMap::new(),
             synced: false,
             changes,
@@ -50,7 +53,7 @@ impl Sight {
 
     /// Shows the next change that it selects. Returns whether there was one.
     pub(crate) fn show(&mut self) -> bool {
-        if !self.synced {
+        if !self.synced || self.epoch != self.stage.with(|state| state.server.epoch) {
             return self.list(usize::MAX);
         }
         loop {
@@ -78,6 +81,18 @@ impl Sight {
         }
     }
 
+    /// Whether it goes on or runs anew, a controller that adds the informer again is shown
+    /// everything as new.
+    pub(crate) fn begin_again(&mut self) {
+        self.has.clear();
+        self.synced = false;
+        self.list(usize::MAX);
+    }
+
+    pub(crate) const fn selector(&self) -> Selector {
+        self.selector
+    }
+
     /// Shows everything up to now.
     pub(crate) fn catch_up(&mut self) {
         while self.show() {}
@@ -85,6 +100,13 @@ impl Sight {
 
     /// Lists the objects as they were at a place in the history, but not before its own.
     pub(crate) fn list(&mut self, place: usize) -> bool {
+        let epoch = self.stage.with(|state| state.server.epoch);
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            self.place = 0;
+            if self.synced {
+                self.send(Told::HistoryWentBack);
+            }
+        }
         let (end, objects) = self.stage.with(|state| {
             let history = &state.server.history;
             let end = place.clamp(self.place, history.len().max(self.place));
@@ -126,8 +148,9 @@ impl Sight {
             self.synced = true;
             self.stage.log(Entry::Synced(InformerId(self.id)));
         }
+        let resource_version = self.version();
         self.send(Told::ListEnded {
-            resource_version: Some(end.to_string()),
+            resource_version: Some(resource_version),
         });
         true
     }
@@ -140,10 +163,18 @@ impl Sight {
 
     pub(crate) fn bookmark(&mut self) {
         if self.synced {
-            self.send(Told::Progress {
-                resource_version: self.place.to_string(),
-            });
+            let resource_version = self.version();
+            self.send(Told::Progress { resource_version });
         }
+    }
+
+    /// The server's version at its place.
+    fn version(&self) -> String {
+        let version = self.stage.with(|state| {
+            let last = self.place.checked_sub(1)?;
+            Some(state.server.history.get(last)?.version)
+        });
+        version.unwrap_or_default().to_string()
     }
 
     fn selects(&self, object: &Lease) -> bool {
@@ -159,7 +190,7 @@ impl Sight {
             .as_ref()
             .filter(|it| it.metadata.uid == object.metadata.uid);
         match same {
-            Some(had) if had.metadata.resource_version == object.metadata.resource_version => {}
+            Some(had) if snapshot(had).version == snapshot(object).version => {}
             Some(_) => self.log(Shown::Updated(snapshot(object))),
             None => {
                 if let Some(last) = &had {

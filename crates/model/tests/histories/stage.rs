@@ -50,6 +50,8 @@ pub(crate) struct State {
 pub(crate) struct Server {
     version: u64,
     uids: u64,
+    /// How often it was restored.
+    pub(crate) epoch: u64,
     no_generation: bool,
     pub(crate) objects: BTreeMap<String, Lease>,
     pub(crate) history: Vec<Change>,
@@ -201,6 +203,18 @@ impl Stage {
         });
     }
 
+    /// Restores the server from a backup: half of what has happened has not.
+    pub(crate) fn restore(&self) {
+        self.log(Entry::Restored);
+        let restored = self.with(|state| state.server.restore());
+        for object in restored {
+            let by = Writer::Other;
+            let object = snapshot(&object);
+            self.log(Entry::Committed { by, object });
+        }
+        self.written.notify_one();
+    }
+
     pub(crate) fn free(&self, name: char) {
         self.change(name, |lease| {
             let finalizers = lease.metadata.finalizers.get_or_insert_default();
@@ -230,9 +244,39 @@ impl Server {
         Some(lease)
     }
 
+    fn restore(&mut self) -> Vec<Lease> {
+        self.epoch += 1;
+        let kept = self.history.len() / 2;
+        self.history.truncate(kept);
+        let last = self.history.last().map(|it| it.version);
+        self.version = last.unwrap_or_default();
+        self.objects.clear();
+        for change in std::mem::take(&mut self.history) {
+            match (change.before, change.after) {
+                (_, Some(after)) => self.objects.insert(name_of(&after), after),
+                (Some(before), None) => self.objects.remove(&name_of(&before)),
+                (None, None) => None,
+            };
+        }
+        for object in self.objects.values_mut() {
+            let notes = object.metadata.annotations.get_or_insert_default();
+            notes.insert("epoch".to_owned(), self.epoch.to_string());
+            self.history.push(Change {
+                version: self.version,
+                before: None,
+                after: Some(object.clone()),
+            });
+        }
+        self.objects.values().cloned().collect()
+    }
+
     fn write(&mut self, by: Writer, mut lease: Lease) -> (Entry, Lease) {
         self.version += 1;
         lease.metadata.resource_version = Some(self.version.to_string());
+        if self.epoch > 0 {
+            let notes = lease.metadata.annotations.get_or_insert_default();
+            notes.insert("epoch".to_owned(), self.epoch.to_string());
+        }
         if lease
             .metadata
             .finalizers
@@ -278,14 +322,31 @@ pub(crate) fn label_of(lease: &Lease) -> Option<&str> {
     labels.get("label").map(String::as_str)
 }
 
+/// How often the server was restored when it had this state: an annotation that only this
+/// server writes, because a version alone does not tell.
+fn epoch_of(lease: &Lease) -> u64 {
+    let notes = lease.metadata.annotations.as_ref();
+    let epoch = notes.and_then(|it| it.get("epoch")?.parse().ok());
+    epoch.unwrap_or_default()
+}
+
+pub(crate) fn name_of(lease: &Lease) -> String {
+    lease.metadata.name.clone().unwrap_or_default()
+}
+
+/// What `update` changes.
+pub(crate) fn value(lease: &Lease) -> i32 {
+    let value = lease.spec.as_ref().and_then(|it| it.lease_duration_seconds);
+    value.unwrap_or_default()
+}
+
 /// The state of an object as the model compares it.
 pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
     let meta = &lease.metadata;
-    let value = lease.spec.as_ref().and_then(|it| it.lease_duration_seconds);
     let note = meta.annotations.as_ref().and_then(|it| it.get("note"));
     let content = format!(
         "{} {} {}",
-        value.unwrap_or_default(),
+        value(lease),
         label_of(lease).unwrap_or_default(),
         note.map(String::as_str).unwrap_or_default()
     );
@@ -297,7 +358,7 @@ pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
         key: Arc::from(meta.name.as_deref().unwrap_or_default()),
         uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
         version: Version {
-            epoch: 0,
+            epoch: epoch_of(lease),
             number: number.unwrap_or_default(),
         },
         generation: meta.generation,

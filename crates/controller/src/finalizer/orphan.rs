@@ -92,7 +92,9 @@ where
             }
             match page.metadata.continue_ {
                 // A server that repeats a token would be asked for ever.
-                Some(token) if !token.is_empty() && params.continue_token != Some(token.clone()) => {
+                Some(token)
+                    if !token.is_empty() && params.continue_token != Some(token.clone()) =>
+                {
                     params.continue_token = Some(token);
                 }
                 _ => break,

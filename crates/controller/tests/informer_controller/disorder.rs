@@ -35,13 +35,12 @@ async fn after_a_delete_no_older_call_of_its_uid_is_made() {
     let rigs = [
         Rig::new(quiet().retry_dequeue_policy(OpinionatedRetryDequeuePolicy)),
         Rig::new(quiet().retry_dequeue_policy(NeverDequeue)),
-
     ];
     for rig in rigs {
-        rig.watch(rig.log.failing("w", 2))
-            .watch(Watcher::filter(rig.log.failing("filtered", 1), |event: &_| {
-                matches!(event, windlass_informer::Event::Added(_))
-            }));
+        rig.watch(rig.log.failing("w", 2)).watch(Watcher::filter(
+            rig.log.failing("filtered", 1),
+            |event: &_| matches!(event, windlass_informer::Event::Added(_)),
+        ));
         let running = rig.start_empty().await;
         running.apply(config("web", 1)).await;
         running.apply(generation(config("web", 2), 2)).await;
@@ -50,7 +49,11 @@ async fn after_a_delete_no_older_call_of_its_uid_is_made() {
         running.delete(generation(config("web", 3), 2)).await;
         assert_eq!(running.said().await, "w delete web=3");
         pass(3600).await;
-        assert_eq!(running.said().await, "", "also of a handler that refuses the delete");
+        assert_eq!(
+            running.said().await,
+            "",
+            "also of a handler that refuses the delete"
+        );
         assert_eq!(running.rig.controller.pending_retries(), 0);
         running.stop().await.expect("it stops");
     }
@@ -65,11 +68,23 @@ async fn a_retry_never_goes_back_to_what_an_informer_that_lags_has() {
     let second = Informer::new(source);
     rig.controller.add_informer(KIND, &second).expect("added");
     let running = rig.start();
-    running.rig.script.list([config("web", 1)]).await.expect("runs");
+    running
+        .rig
+        .script
+        .list([config("web", 1)])
+        .await
+        .expect("runs");
     script.list([config("web", 1)]).await.expect("runs");
-    assert_eq!(running.said().await, "w add web=1", "once, though two show it");
+    assert_eq!(
+        running.said().await,
+        "w add web=1",
+        "once, though two show it"
+    );
     // The second one is ahead, and the first one lags.
-    script.apply(generation(config("web", 5), 2)).await.expect("runs");
+    script
+        .apply(generation(config("web", 5), 2))
+        .await
+        .expect("runs");
     assert_eq!(running.said().await, "w update web=1 web=5");
     pass(60).await;
     assert_eq!(running.said().await, "w update web=1 web=5", "the newest");
@@ -94,9 +109,14 @@ async fn a_failed_delete_survives_the_successor_of_its_name() {
         rig.reconcile(move |request: Request<ConfigMap>| {
             log.say(ask(&request));
             let first = request.object().metadata.uid.as_deref() == Some("uid-web");
-            let fails = first && ask(&request).starts_with("deleted") && fails.load(Ordering::Relaxed);
+            let fails =
+                first && ask(&request).starts_with("deleted") && fails.load(Ordering::Relaxed);
             async move {
-                if fails { Err(Refused("not yet")) } else { Ok(Outcome::done()) }
+                if fails {
+                    Err(Refused("not yet"))
+                } else {
+                    Ok(Outcome::done())
+                }
             }
         });
         let running = rig.start_empty().await;
@@ -106,7 +126,11 @@ async fn a_failed_delete_survives_the_successor_of_its_name() {
         running.apply(reborn("web", 3)).await;
         running.delete(reborn("web", 4)).await;
         assert_eq!(running.said().await, "created web=3, deleted web=4");
-        assert_eq!(running.rig.controller.pending_retries(), 1, "the first delete");
+        assert_eq!(
+            running.rig.controller.pending_retries(),
+            1,
+            "the first delete"
+        );
         failing.store(false, Ordering::Relaxed);
         pass(3600).await;
         assert_eq!(running.said().await, "deleted web=2", "until it succeeds");
@@ -129,7 +153,11 @@ async fn a_delete_for_handlers_keyed_by_name_ends_with_the_successor() {
     running.apply(reborn("web", 3)).await;
     assert_eq!(running.said().await, "w add web=3");
     pass(3600).await;
-    assert_eq!(running.said().await, "", "it would delete what belongs to the successor");
+    assert_eq!(
+        running.said().await,
+        "",
+        "it would delete what belongs to the successor"
+    );
     running.stop().await.expect("it stops");
 }
 
@@ -142,7 +170,12 @@ async fn a_late_delete_of_a_predecessor_cancels_nothing_of_its_successor() {
     let second = Informer::new(source);
     rig.controller.add_informer(KIND, &second).expect("added");
     let running = rig.start();
-    running.rig.script.list([config("web", 1)]).await.expect("runs");
+    running
+        .rig
+        .script
+        .list([config("web", 1)])
+        .await
+        .expect("runs");
     script.list([]).await.expect("runs");
     assert_eq!(running.said().await, "w add web=1");
     running.rig.controller.remove_all_watchers(KIND);
@@ -153,7 +186,11 @@ async fn a_late_delete_of_a_predecessor_cancels_nothing_of_its_successor() {
     running.delete(config("web", 2)).await;
     assert_eq!(running.said().await, "w delete web=2");
     pass(3600).await;
-    assert_eq!(running.said().await, "w add web=3", "it failed, and is repeated");
+    assert_eq!(
+        running.said().await,
+        "w add web=3",
+        "it failed, and is repeated"
+    );
     running.stop().await.expect("it stops");
 }
 
@@ -163,7 +200,9 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
     let rig = Rig::new(quiet().start_before_sync(true));
     let (secrets, source) = Scripted::<Secret>::new();
     let informer = Informer::new(source);
-    rig.controller.add_informer("secrets", &informer).expect("added");
+    rig.controller
+        .add_informer("secrets", &informer)
+        .expect("added");
     let (log, other) = (rig.log.clone(), informer.clone());
     rig.reconcile(move |request: Request<ConfigMap>| {
         let (log, other) = (log.clone(), other.clone());
@@ -174,7 +213,9 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
         }
     });
     let nothing = |_: Request<Secret>| async { Ok::<_, Refused>(Outcome::done()) };
-    rig.controller.add_reconciler("secrets", nothing).expect("added");
+    rig.controller
+        .add_reconciler("secrets", nothing)
+        .expect("added");
     let running = rig.start();
     let primaries = (0..20).map(|it| config(&format!("web-{it}"), 1));
     running.rig.script.list(primaries).await.expect("runs");
@@ -195,25 +236,44 @@ async fn a_handler_may_wait_for_another_informer_to_sync() {
 async fn no_handler_is_called_before_all_informers_have_synced() {
     let rig = Rig::new(quiet());
     let (secrets, source) = Scripted::<Secret>::new();
-    rig.controller.add_informer("secrets", &Informer::new(source)).expect("added");
+    rig.controller
+        .add_informer("secrets", &Informer::new(source))
+        .expect("added");
     rig.reconcile(rig.log.reconciler("r"));
     let running = rig.start();
-    running.rig.script.list([config("web", 1)]).await.expect("runs");
+    running
+        .rig
+        .script
+        .list([config("web", 1)])
+        .await
+        .expect("runs");
     pass(60).await;
-    assert_eq!(running.said().await, "", "the other informer has not synced");
+    assert_eq!(
+        running.said().await,
+        "",
+        "the other informer has not synced"
+    );
     assert!(!running.rig.controller.has_synced());
     secrets.list([]).await.expect("runs");
     assert_eq!(running.said().await, "r created web=1");
 
     // One that is added later holds up its own kind only.
     let (late, source) = Scripted::<Secret>::new();
-    running.rig.controller.add_informer("secrets", &Informer::new(source)).expect("added");
+    running
+        .rig
+        .controller
+        .add_informer("secrets", &Informer::new(source))
+        .expect("added");
     let log = running.rig.log.clone();
     let secret = move |request: Request<Secret>| {
         log.say(format_args!("secret {}", request.key()));
         async { Ok::<_, Refused>(Outcome::done()) }
     };
-    running.rig.controller.add_reconciler("secrets", secret).expect("added");
+    running
+        .rig
+        .controller
+        .add_reconciler("secrets", secret)
+        .expect("added");
     settle().await;
     let mut first = Secret::default();
     first.metadata.name = Some("a".to_owned());
@@ -231,9 +291,18 @@ async fn no_handler_is_called_before_all_informers_have_synced() {
 async fn an_informer_that_does_not_sync_ends_the_run_with_its_name() {
     let rig = Rig::new(quiet());
     let running = rig.start();
-    running.rig.script.list([config("web", 1)]).await.expect("runs");
+    running
+        .rig
+        .script
+        .list([config("web", 1)])
+        .await
+        .expect("runs");
     let (_never, source) = Scripted::<Secret>::new();
-    running.rig.controller.add_informer("secrets", &Informer::new(source)).expect("added");
+    running
+        .rig
+        .controller
+        .add_informer("secrets", &Informer::new(source))
+        .expect("added");
     let began = Instant::now();
     let ended = running.ended().await.expect_err("it gives up");
     assert!(began.elapsed() >= secs(120) && began.elapsed() < secs(125));
@@ -274,7 +343,10 @@ async fn a_slow_handler_never_stops_the_watch_and_the_queue_is_bounded() {
     let calls: Vec<_> = said.split(", ").collect();
     assert_eq!(calls.first(), Some(&"created web=1"));
     assert_eq!(calls.last(), Some(&"updated web=1000"), "{said}");
-    assert!(calls.len() <= 7, "four by themselves, the rest folded: {said}");
+    assert!(
+        calls.len() <= 7,
+        "four by themselves, the rest folded: {said}"
+    );
     running.stop().await.expect("it stops");
 }
 
@@ -283,8 +355,14 @@ async fn a_slow_handler_never_stops_the_watch_and_the_queue_is_bounded() {
 async fn a_handler_without_an_informer_is_an_error_that_names_the_closest_kind() {
     let rig = Rig::new(quiet());
     let nothing = |_: Request<ConfigMap>| async { Ok::<_, Refused>(Outcome::done()) };
-    rig.controller.add_reconciler("confgis", nothing).expect("checked later");
-    let ended = rig.start().ended().await.expect_err("nothing would call it");
+    rig.controller
+        .add_reconciler("confgis", nothing)
+        .expect("checked later");
+    let ended = rig
+        .start()
+        .ended()
+        .await
+        .expect_err("nothing would call it");
     assert_eq!(
         ended.to_string(),
         r#"the kind "confgis" has handlers and no informer (did you mean "configs"?)"#
@@ -304,7 +382,9 @@ async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
     let series = || {
         let collectors = controller.prometheus_collectors();
         let metrics = collectors.iter().flat_map(|it| it.collect());
-        metrics.map(|family| family.get_metric().len()).sum::<usize>()
+        metrics
+            .map(|family| family.get_metric().len())
+            .sum::<usize>()
     };
     let before = series();
     for round in 0..20 {
@@ -356,7 +436,10 @@ async fn a_panic_while_a_call_is_dropped_ends_nothing() {
     running.apply(config("payload", 1)).await;
     pass(60).await;
     let said = running.said().await;
-    assert!(said.contains("created late=1 1") && said.contains("created payload=1 1"), "{said}");
+    assert!(
+        said.contains("created late=1 1") && said.contains("created payload=1 1"),
+        "{said}"
+    );
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "created web=1 0", "workers are left");
     running.stop().await.expect("it stops");
@@ -389,7 +472,10 @@ async fn a_filter_of_a_typed_reconciler_holds_for_dynamic_objects() {
     assert_eq!(log.take().await, "r created web=1");
     script.apply(dynamic(config("web", 2))).await.expect("runs");
     assert_eq!(log.take().await, "", "of the same generation");
-    script.apply(dynamic(generation(config("web", 3), 2))).await.expect("runs");
+    script
+        .apply(dynamic(generation(config("web", 3), 2)))
+        .await
+        .expect("runs");
     assert_eq!(log.take().await, "r updated web=3");
     stop.cancel();
     task.await.expect("no panic").expect("it stops");
@@ -410,19 +496,33 @@ async fn an_event_of_the_same_generation_leaves_the_backoff_as_it_is() {
     for version in 2..10 {
         running.apply(config("web", version)).await;
     }
-    assert_eq!(running.said().await, "", "a status write is no reason to call sooner");
-    pass(5).await;
-    assert_eq!(running.said().await, "created web=9 1", "at its time, with the newest");
-    running.apply(generation(config("web", 10), 2)).await;
-    assert_eq!(running.said().await, "updated web=10 0", "a new generation counts anew");
-    let mut dying = generation(config("web", 11), 2);
-    dying.metadata.deletion_timestamp = Some(
-        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
-        ),
+    assert_eq!(
+        running.said().await,
+        "",
+        "a status write is no reason to call sooner"
     );
+    pass(5).await;
+    assert_eq!(
+        running.said().await,
+        "created web=9 1",
+        "at its time, with the newest"
+    );
+    running.apply(generation(config("web", 10), 2)).await;
+    assert_eq!(
+        running.said().await,
+        "updated web=10 0",
+        "a new generation counts anew"
+    );
+    let mut dying = generation(config("web", 11), 2);
+    dying.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+        k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+    ));
     running.apply(dying).await;
-    assert_eq!(running.said().await, "updated web=11 1", "a deletion mark is called at once");
+    assert_eq!(
+        running.said().await,
+        "updated web=11 1",
+        "a deletion mark is called at once"
+    );
     pass(Duration::from_secs(9).as_secs()).await;
     running.said().await;
     running.stop().await.expect("it stops");

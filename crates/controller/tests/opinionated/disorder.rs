@@ -64,12 +64,18 @@ async fn what_was_added_with_a_newer_state_is_not_updated_to_an_older_one() {
         }
     });
     controller.add_watcher("leases", writer).expect("added");
-    controller.add_watcher("leases", rig.watcher()).expect("added");
+    controller
+        .add_watcher("leases", rig.watcher())
+        .expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
     assert_eq!(rig.said().await, "web [wip], add web=3, web [own]");
     pass(60).await;
-    assert_eq!(rig.said().await, "", "nothing is given again, and nothing older");
+    assert_eq!(
+        rig.said().await,
+        "",
+        "nothing is given again, and nothing older"
+    );
     running.stop(&rig).await;
 }
 
@@ -137,7 +143,10 @@ async fn our_own_patches_touch_no_requeue_no_state_and_no_backoff() {
     pass(4).await;
     assert_eq!(rig.said().await, "");
     pass(2).await;
-    assert_eq!(rig.said().await, "created attempt 1 state Some(1), web [own]");
+    assert_eq!(
+        rig.said().await,
+        "created attempt 1 state Some(1), web [own]"
+    );
     pass(8).await;
     assert_eq!(rig.said().await, "");
     pass(2).await;
@@ -182,9 +191,17 @@ async fn a_clean_up_that_failed_is_finished_though_the_finalizer_was_removed() {
         // By another writer, so that the object is gone.
         rig.world.set_finalizers("web", &[]).await;
         assert_eq!(rig.world.finalizers("web").await, "gone");
-        assert_eq!(rig.said().await, format!("{failing} web=1"), "with the last state");
+        assert_eq!(
+            rig.said().await,
+            format!("{failing} web=1"),
+            "with the last state"
+        );
         pass(60).await;
-        assert_eq!(rig.said().await, format!("{failing} web=1"), "until it succeeds");
+        assert_eq!(
+            rig.said().await,
+            format!("{failing} web=1"),
+            "until it succeeds"
+        );
         pass(3600).await;
         assert_eq!(rig.said().await, "");
         running.stop(&rig).await;
@@ -229,7 +246,11 @@ async fn an_outage_of_any_length_strands_no_deleted_object() {
     }
     rig.world.delete("web").await;
     pass(24 * 3600).await;
-    assert_eq!(rig.said().await, "delete web=1, web []", "cleaned up once, released later");
+    assert_eq!(
+        rig.said().await,
+        "delete web=1, web []",
+        "cleaned up once, released later"
+    );
     assert_eq!(rig.world.finalizers("web").await, "gone");
     running.stop(&rig).await;
 }
@@ -298,7 +319,13 @@ async fn two_wrappers_of_one_kind_need_two_finalizers() {
     assert_eq!(taken.reason(), "finalizer_taken");
     assert!(taken.to_string().contains(OWN), "{taken}");
     let other = controller.add_watcher("others", rig.watcher());
-    assert_eq!(other.expect_err("of the same type").reason(), "finalizer_taken");
-    let plain = SimpleWatcher::<Lease>::new().on_add(|_: Arc<Lease>| async { Ok::<_, Refused>(()) });
-    controller.add_watcher("leases", plain).expect("it writes none");
+    assert_eq!(
+        other.expect_err("of the same type").reason(),
+        "finalizer_taken"
+    );
+    let plain =
+        SimpleWatcher::<Lease>::new().on_add(|_: Arc<Lease>| async { Ok::<_, Refused>(()) });
+    controller
+        .add_watcher("leases", plain)
+        .expect("it writes none");
 }

@@ -96,7 +96,10 @@ impl World {
     /// Shows the informer nothing, until it is shown everything again by [`tell`](Self::tell).
     pub(crate) async fn pause(&self) -> Script<Lease> {
         let mut state = self.state.lock().await;
-        state.script.take().expect("the informer is shown everything")
+        state
+            .script
+            .take()
+            .expect("the informer is shown everything")
     }
 
     pub(crate) async fn hush(&self) {

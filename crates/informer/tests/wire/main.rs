@@ -13,6 +13,8 @@ mod lines;
 
 mod lists;
 
+mod panics;
+
 // What stays of it.
 mod kept;
 

@@ -121,14 +121,12 @@ impl<K: Stored> Run<'_, K> {
                 }
                 Some(change) = changes.recv() => {
                     self.changes(change, &mut changes).await;
-                    // Requests and resyncs take turns with changes.
+                    // Requests take turns with changes.
                     if self.publisher.requested().now_or_never().is_some() {
                         self.deliver_requested().await;
                     }
-                    if self.resync_due().is_some_and(|due| due <= Instant::now()) {
-                        self.resync().await;
-                    }
                 }
+                // Before the source, which brings the changes that it takes turns with.
                 () = until(resync_due) => self.resync().await,
                 end = &mut source, if !source_ended => {
                     source_ended = true;
@@ -137,7 +135,7 @@ impl<K: Stored> Run<'_, K> {
                         return error;
                     }
                 }
-                // Behind the source, which brings the changes that it takes turns with.
+                // Behind the source: changes come first, and it has had its turn above.
                 () = self.publisher.requested() => self.deliver_requested().await,
             }
         }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use windlass_informer::{Index, Informer, Scripted, Verb, WatchError};
 
-use crate::running::{config, run, told};
+use crate::running::{config, run, told, within_a_day};
 
 /// A payload that panics again when it is dropped.
 struct Bomb;
@@ -30,8 +30,11 @@ async fn an_error_handler_that_panics_ends_nothing() {
             limit: Duration::from_secs(1),
         };
         let wait = Duration::from_secs(1);
-        script.interrupt(silent, wait).await.expect("runs");
-        script.list([config("a", "1")]).await.expect("runs");
+        within_a_day(script.interrupt(silent, wait))
+            .await
+            .expect("runs");
+        let list = [config("a", "1")];
+        within_a_day(script.list(list)).await.expect("runs");
         assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
     }
 }
@@ -50,7 +53,7 @@ async fn an_index_function_that_panics_ends_nothing() {
     let store = informer.store();
     let mut running = run(informer);
     let list = ["bad", "bomb", "good"].map(|name| config(name, "1"));
-    script.list(list).await.expect("runs");
+    within_a_day(script.list(list)).await.expect("runs");
     told(&mut running.events, 4).await;
     for (name, found) in [("bad", 0), ("bomb", 0), ("good", 1)] {
         assert_eq!(store.by(&by_name, name).expect("declared").len(), found);

@@ -285,7 +285,7 @@ impl<K: Stored> Run<'_, K> {
                 let (object, kept) = kept.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
-                Some(Told::about(key, event, kept, span).from_list(true))
+                Some(Told::about(key, event, kept, span).listed(true))
             });
             let mut all = there.chain(synced.then(Told::synced));
             let mut batch = Vec::new();
@@ -311,7 +311,7 @@ impl<K: Stored> Run<'_, K> {
             self.delivered_bytes += news.object.bytes;
             if let Some((key, event, kept)) = news.told() {
                 let span = trace::event(&shared.resource, &event);
-                let told = Told::about(key, event, kept, span).from_list(from_list);
+                let told = Told::about(key, event, kept, span).listed(from_list);
                 self.publish(told).await;
             }
         }

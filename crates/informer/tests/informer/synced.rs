@@ -37,7 +37,7 @@ async fn an_informer_that_is_run_within_the_grace_period_is_waited_for() {
     tokio::spawn({
         let (informer, stop) = (informer.clone(), stop.clone());
         async move {
-            sleep(GRACE - Duration::from_secs(1)).await;
+            sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
             informer.run(stop).await
         }
     });
@@ -62,11 +62,11 @@ async fn a_handover_is_no_end() {
     });
     let mut run = tokio::spawn(informer.run(CancellationToken::new()));
     for _ in 0..5 {
-        sleep(GRACE - Duration::from_secs(1)).await;
+        sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
         let next = informer.run(CancellationToken::new());
         run.abort();
         // Nobody drives it now.
-        sleep(GRACE - Duration::from_secs(1)).await;
+        sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
         assert!(!waiting.is_finished());
         run = tokio::spawn(next);
     }

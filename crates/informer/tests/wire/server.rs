@@ -43,6 +43,9 @@ enum End {
     Repeats(Duration, Vec<u8>),
 }
 
+/// The `Retry-After` header: seconds, in the range of a number or not.
+pub(crate) struct RetryAfter(String);
+
 /// What a server answers when its script is over, to a path and query.
 type Otherwise = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
 
@@ -117,9 +120,9 @@ impl Answer {
         }
     }
 
-    pub(crate) fn retry_after(self, seconds: impl ToString) -> Self {
+    pub(crate) fn retry_after(self, seconds: impl Into<RetryAfter>) -> Self {
         Self {
-            retry_after: Some(seconds.to_string()),
+            retry_after: Some(seconds.into().0),
             ..self
         }
     }
@@ -146,6 +149,20 @@ impl Answer {
         }
         let body: Chunks = chunks.chain(end).boxed();
         answer.body(StreamBody::new(body)).expect("an answer")
+    }
+}
+
+// === impl RetryAfter ===
+
+impl From<u64> for RetryAfter {
+    fn from(seconds: u64) -> Self {
+        Self(seconds.to_string())
+    }
+}
+
+impl From<&str> for RetryAfter {
+    fn from(seconds: &str) -> Self {
+        Self(seconds.to_owned())
     }
 }
 

@@ -87,7 +87,7 @@ where
                     .await?;
                 self.followed(version.as_deref());
             }
-            "BOOKMARK" => self.bookmark(object).await?,
+            "BOOKMARK" => return self.bookmark(object).await,
             "ERROR" => {
                 let answer = Answer::read(500, object, None);
                 return Err(self.requests.answered(Verb::Watch, answer).into());
@@ -102,7 +102,7 @@ where
                 return Err(self.requests.garbled(Verb::Watch, error).into());
             }
         }
-        Ok(is_following || self.session.is_following() || kind == "ADDED")
+        Ok(is_following || kind == "ADDED")
     }
 
     /// Takes an object of which a line says that it is there.
@@ -128,13 +128,15 @@ where
         Ok(())
     }
 
-    async fn bookmark(&mut self, object: &[u8]) -> Result<(), Break> {
+    /// Takes a bookmark. Returns whether it shows that the server makes progress: one from
+    /// the past does not, because the server is not where the watch is.
+    async fn bookmark(&mut self, object: &[u8]) -> Result<bool, Break> {
         let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
-            return Ok(());
+            return Ok(false);
         };
         let version = bookmark.metadata.resource_version;
         if version.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let picture = !matches!(self.session.ask(), Ask::Watch { .. });
         let ends = bookmark
@@ -148,12 +150,18 @@ where
             }
             self.end_picture(version).await?;
             self.changes.send(Change::Connected).await?;
-        } else if !picture {
-            self.session.bookmarked();
-            self.session.followed(&version);
-            self.progress().await?;
+            return Ok(true);
         }
-        Ok(())
+        if picture {
+            return Ok(false);
+        }
+        self.session.bookmarked();
+        if self.session.is_past(&version) {
+            return Ok(false);
+        }
+        self.session.followed(&version);
+        self.progress().await?;
+        Ok(true)
     }
 
     fn followed(&mut self, version: Option<&str>) {

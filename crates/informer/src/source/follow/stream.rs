@@ -76,7 +76,8 @@ where
         }
         let mut limits = Limits {
             ends: now.checked_add(lasts.saturating_add(Self::GRACE)),
-            alive: now,
+            // The informer may have waited for a handler.
+            alive: Instant::now(),
             list: self.requests.patience(),
         };
         let mut body = answer.into_body();

@@ -74,8 +74,10 @@ where
             self.again = false;
             self.changes.send(Change::Connected).await?;
         }
+        // Where silence may last for longer than a watch, its length is no limit.
+        let silence = self.requests.timeouts.silence;
         let mut limits = Limits {
-            ends: now.checked_add(lasts.saturating_add(Self::GRACE)),
+            ends: now.checked_add(lasts.saturating_add(Self::GRACE).max(silence)),
             // The informer may have waited for a handler.
             alive: Instant::now(),
             list: self.requests.patience(),

@@ -37,7 +37,7 @@ pub(crate) struct Page {
     /// Items that came before the metadata.
     early: VecDeque<Bytes>,
 
-    /// How many bytes they have.
+    /// How many bytes they take.
     early_bytes: usize,
 
     longest: usize,
@@ -100,7 +100,7 @@ pub(crate) enum PageError {
 // === impl Page ===
 
 impl Page {
-    /// Items that came before the metadata, in bytes. No API server writes them so, but one
+    /// What items that came before the metadata may take, in bytes. No API server writes them so, but one
     /// that sorts its fields does; then a page is kept until its end.
     const EARLY: usize = 32 * 1024 * 1024;
 
@@ -197,7 +197,8 @@ impl Page {
             if self.metadata.is_some() {
                 return Ok(Some(item));
             }
-            self.early_bytes = self.early_bytes.saturating_add(item.len());
+            let bytes = item.len().saturating_add(size_of::<Bytes>());
+            self.early_bytes = self.early_bytes.saturating_add(bytes);
             if self.early_bytes > Self::EARLY {
                 let limit = Self::EARLY;
                 return Err(PageError::Late { limit });

@@ -40,8 +40,8 @@ pub(super) struct Follow<K: Resource, O> {
     /// no object, whatever its version.
     went_back: bool,
 
-    /// Objects of a streamed list that were gone at a later version, as their lines: of a
-    /// stale replica, unless the list turns out to be newer.
+    /// Objects of a streamed list that were gone at a later version, as JSON: from a stale
+    /// replica, unless the list turns out to be newer.
     held_back: Vec<Bytes>,
 
     /// How many objects the list had shown after its last page, whether they decode or not.
@@ -85,6 +85,13 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,
 {
+    /// Objects that are held back, at most. Each is one that was undecodable before, so there
+    /// are few; a stale replica may have many.
+    const HELD_BACK: usize = 100;
+
+    /// What they may take, in bytes.
+    const HELD_BACK_BYTES: usize = 16 * 1024 * 1024;
+
     pub(super) fn new(source: ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
             requests,
@@ -208,6 +215,14 @@ where
         Ok(kept)
     }
 
+    /// Whether an object was deleted before the last complete version: it is from before, and
+    /// the store does not have it. A streamed list that is not the first shows such an object
+    /// if it comes from a stale replica, so it waits until the version of the list is known.
+    fn is_gone(&self, who: &Who<'_>) -> bool {
+        let version = who.resource_version();
+        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
+    }
+
     /// Tells of an object that is there, and says who it is.
     async fn present<'a>(&mut self, verb: Verb, raw: Raw<'a>) -> Result<Who<'a>, Break> {
         let who = self.decoder.who(raw.json);
@@ -219,6 +234,16 @@ where
                 self.aside.forget(&who.key());
             }
             self.changes.send(Change::Unchanged(known)).await?;
+            return Ok(who);
+        }
+        if self.again && verb == Verb::Watch && self.is_gone(&who) {
+            let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
+            let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
+            if is_full || self.held_back.len() >= Self::HELD_BACK {
+                return Err(self.session.refuse_stream().into());
+            }
+            // A copy: a slice would keep the whole chunk.
+            self.held_back.push(Bytes::copy_from_slice(raw.json));
             return Ok(who);
         }
         match self.read(raw) {

@@ -164,6 +164,7 @@ async fn check(server: Server, why: &str, most: usize) {
     assert!(health.contains("does not come to an end"), "{health}");
     assert!(health.contains(why), "{health}");
     let requests = wire.requests_within(600).await;
+    println!("{requests} requests in ten minutes");
     assert!(requests <= most, "{requests} requests in ten minutes");
     assert!(requests >= 20, "{requests} requests: it is tried again");
     assert!(!wire.informer.has_synced());

@@ -39,6 +39,8 @@ enum End {
     HangsForGood,
     /// Not even the head comes.
     Never,
+    /// The connection is refused.
+    Refused,
     /// The same chunk comes again and again, each after a wait.
     Repeats(Duration, Vec<u8>),
 }
@@ -85,6 +87,13 @@ impl Answer {
     pub(crate) fn never() -> Self {
         Self {
             end: End::Never,
+            ..Self::json(200, "")
+        }
+    }
+
+    pub(crate) fn refused() -> Self {
+        Self {
+            end: End::Refused,
             ..Self::json(200, "")
         }
     }
@@ -137,7 +146,7 @@ impl Answer {
         let chunks = stream::iter(self.chunks).then(after);
         let end = match self.end {
             End::Repeats(period, chunk) => stream::repeat((period, chunk)).then(after).boxed(),
-            End::Ends | End::Never => stream::empty().boxed(),
+            End::Ends | End::Never | End::Refused => stream::empty().boxed(),
             End::Hangs => stream::once(tokio::time::sleep(Duration::from_secs(3600)))
                 .filter_map(|()| async { None })
                 .boxed(),
@@ -223,6 +232,9 @@ impl Service<Request<Body>> for Server {
             let otherwise = server.otherwise.as_ref();
             let answer = answer.or_else(|| Some(otherwise?(&uri)));
             match answer {
+                Some(answer) if matches!(answer.end, End::Refused) => {
+                    Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
+                }
                 Some(answer) if !matches!(answer.end, End::Never) => Ok(answer.respond()),
                 // The script is over: nothing more happens.
                 _ => std::future::pending().await,

@@ -97,6 +97,7 @@ async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
     let problems = problems.lock().expect("no panic").clone();
     assert!(problems.is_empty(), "{problems:?}");
     let requests = wire.server.requests().len();
+    println!("{requests} requests in an hour");
     assert!(
         (20..=42).contains(&requests),
         "{requests} requests in an hour"

@@ -1,4 +1,4 @@
-//! How a watch is, for whoever has to say whether a process is ready.
+//! The health of an informer, for readiness checks and for people.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -14,7 +14,7 @@ pub struct Health {
     /// What the watch is doing.
     pub state: HealthState,
 
-    /// Whether the store has held the whole picture at least once.
+    /// Whether the store has held a whole list at least once.
     pub synced: bool,
 
     /// The objects that do not decode and are set aside.
@@ -27,7 +27,7 @@ pub struct Health {
 pub enum HealthState {
     /// It has not begun.
     NotStarted,
-    /// It takes a whole picture.
+    /// It takes a whole list.
     Listing,
     /// It follows what happens.
     Watching,

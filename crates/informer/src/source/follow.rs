@@ -19,7 +19,7 @@ use crate::{
     decode::{Decoder, Raw, Who},
     subscription::Heard,
     trace,
-    watch::{Aside, Ask, History, Session},
+    watch::{Ask, DecodeQuarantine, History, Session},
 };
 
 /// A [`ListWatch`] that runs.
@@ -28,11 +28,11 @@ pub(super) struct Follow<K: Resource, O> {
     decoder: Arc<Decoder<K>>,
     workers: Workers<K, O>,
     session: Session,
-    aside: Aside<Instant>,
+    quarantine: DecodeQuarantine<Instant>,
     rng: StdRng,
     changes: Changes<O>,
 
-    /// Whether a picture is being taken that may show what the store has already. Only then
+    /// Whether a list is being taken that may show what the store has already. Only then
     /// is an identity worth reading before its object: everything else is news.
     again: bool,
 
@@ -113,7 +113,7 @@ where
                 requests.timeouts.silence,
             ),
             requests: Arc::new(requests),
-            aside: Aside::new(),
+            quarantine: DecodeQuarantine::new(),
             rng,
             changes,
             again: false,
@@ -171,10 +171,10 @@ where
         Ok(())
     }
 
-    /// A whole picture begins, whose objects are cut out of it by their brackets if they
+    /// A whole list begins, whose objects are cut out of it by their brackets if they
     /// `are_whole`.
-    async fn begin_picture(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
-        self.aside.clear();
+    async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
+        self.quarantine.clear();
         self.held_back.clear();
         if history == History::WentBack {
             tracing::warn!(
@@ -189,8 +189,8 @@ where
         self.changes.send(Change::ListStarted).await
     }
 
-    /// The picture is whole, as of `version`.
-    async fn end_picture(&mut self, version: String) -> Result<(), Stopped> {
+    /// The list is whole, as of `version`.
+    async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
         self.again = false;
         self.went_back = false;
         self.changes
@@ -205,10 +205,10 @@ where
         read(&self.decoder, raw, self.changes.heard())
     }
 
-    /// Tells of an object that is there, and decodes.
+    /// Reports an object that is there, and decodes.
     async fn apply(&mut self, fresh: Fresh<O>) -> Result<Kept<O>, Stopped> {
-        if !self.aside.is_empty() {
-            self.aside.forget(&fresh.kept.key());
+        if !self.quarantine.is_empty() {
+            self.quarantine.forget(&fresh.kept.key());
         }
         let kept = fresh.kept.clone();
         self.changes.send(Change::Applied(fresh)).await?;
@@ -223,15 +223,15 @@ where
         version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
     }
 
-    /// Tells of an object that is there, and says who it is.
+    /// Reports an object that is there, and returns who it is.
     async fn present<'a>(&mut self, verb: Verb, raw: Raw<'a>) -> Result<Who<'a>, Break> {
         let who = self.decoder.who(raw.json);
         let who = who.map_err(|error| self.requests.garbled(verb, error))?;
         if !self.went_back
             && let Some(known) = self.changes.known(&who)
         {
-            if !self.aside.is_empty() {
-                self.aside.forget(&who.key());
+            if !self.quarantine.is_empty() {
+                self.quarantine.forget(&who.key());
             }
             self.changes.send(Change::Unchanged(known)).await?;
             return Ok(who);
@@ -250,7 +250,7 @@ where
             Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
                 let identity = Identity::from(&who);
-                self.aside.put(identity.key.clone(), Instant::now());
+                self.quarantine.put(identity.key.clone(), Instant::now());
                 self.changes
                     .send(Change::Undecodable { identity, error })
                     .await?;
@@ -260,7 +260,7 @@ where
     }
 }
 
-/// Reads an object that came over the wire, decoded for whoever is told: for nobody, if none are.
+/// Reads an object that came over the wire, decoded if there are subscribers.
 pub(super) fn read<K, O: Form<K>>(
     decoder: &Arc<Decoder<K>>,
     raw: Raw<'_>,

@@ -79,7 +79,7 @@ where
                 let identity =
                     identity.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
-                self.aside.forget(&identity.key);
+                self.quarantine.forget(&identity.key);
                 let last = self.read(Raw::whole(object)).ok();
                 self.changes
                     .send(Change::Deleted { identity, last })
@@ -114,22 +114,22 @@ where
         if version.is_empty() {
             return Ok(false);
         }
-        let picture = !matches!(self.session.ask(), Ask::Watch { .. });
+        let is_listing = !matches!(self.session.ask(), Ask::Watch { .. });
         let ends = bookmark
             .metadata
             .annotations
             .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
-        if picture && ends {
+        if is_listing && ends {
             self.session.streamed(&version)?;
             self.again = false;
             for object in std::mem::take(&mut self.held_back) {
                 self.present(Verb::Watch, Raw::whole(&object)).await?;
             }
-            self.end_picture(version).await?;
+            self.end_list(version).await?;
             self.changes.send(Change::Connected).await?;
             return Ok(true);
         }
-        if picture {
+        if is_listing {
             return Ok(false);
         }
         self.session.bookmarked();

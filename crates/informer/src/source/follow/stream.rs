@@ -69,7 +69,7 @@ where
         let now = Instant::now();
         *opened = Some(now);
         if matches!(ask, Ask::StreamedList) {
-            self.begin_picture(false, History::Continues).await?;
+            self.begin_list(false, History::Continues).await?;
         } else {
             self.again = false;
             self.changes.send(Change::Connected).await?;
@@ -93,7 +93,7 @@ where
             }
             let due = match look {
                 Some(_) => None,
-                None => self.aside.next().map(|(due, _)| due),
+                None => self.quarantine.next().map(|(due, _)| due),
             };
             let next = tokio::select! {
                 biased;
@@ -175,7 +175,7 @@ where
 
     /// Requests the object that is due among those that did not decode.
     fn look(&mut self, now: Instant) -> Option<Look> {
-        let key = self.aside.look(now)?;
+        let key = self.quarantine.look(now)?;
         let requests = Arc::clone(&self.requests);
         Some(Box::pin(async move {
             let looked = requests.object(&key).await;
@@ -185,7 +185,7 @@ where
 
     /// An object that did not decode was requested again.
     async fn looked(&mut self, key: &ObjectKey, looked: Looked) -> Result<(), Break> {
-        if !self.aside.contains(key) {
+        if !self.quarantine.contains(key) {
             // A newer state came meanwhile, or it is gone.
             return Ok(());
         }
@@ -197,7 +197,7 @@ where
                 }
             }
             // The watch shows that it is gone, or has shown it.
-            Ok(None) => _ = self.aside.forget(key),
+            Ok(None) => _ = self.quarantine.forget(key),
             Err(error) => {
                 tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot request an object that did not decode");
             }

@@ -46,7 +46,7 @@ use self::{
     shared::{Fed, Shared},
 };
 use crate::{
-    AddError, BuildError, HandlerId, Mapper, Reconciler, RunError, Watcher,
+    AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, RunError, Watcher,
     metrics::Labelled,
     route::{By, Role},
     work::{Mapping, Reconciling, Watching},
@@ -277,6 +277,14 @@ impl InformerController {
         run::run(&self.shared, stop).await
     }
 
+    /// Lets no call of a handler begin while `fence` is closed: calls wait until it is open.
+    ///
+    /// An operator with leader election calls this before it runs the controller. The first fence
+    /// stays; later ones are ignored.
+    pub fn set_fence(&self, fence: &Fence) {
+        _ = self.shared.fence.set(fence.clone());
+    }
+
     /// Whether everything that was there at the start has been queued for the handlers.
     #[must_use]
     pub fn has_synced(&self) -> bool {
@@ -334,8 +342,14 @@ impl InformerController {
                     shared.kinds.read().iter().for_each(|kind| kind.show());
                 }
             };
-            let labelled = Labelled::new(collector, "controller", self.name(), refresh);
-            Some(Box::new(labelled.ok()?) as Box<dyn Collector>)
+            match Labelled::new(collector, "controller", self.name(), refresh) {
+                Ok(labelled) => Some(Box::new(labelled) as Box<dyn Collector>),
+                Err(error) => {
+                    let controller = self.name();
+                    tracing::error!(controller, %error, "collector dropped: cannot label it");
+                    None
+                }
+            }
         });
         labelled.collect()
     }

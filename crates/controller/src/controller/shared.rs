@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc,
+        OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -22,7 +23,7 @@ use super::{
     shelf::{Shelf, Shelved},
 };
 use crate::{
-    AddError, AnyObject, BuildError, HandlerId,
+    AddError, AnyObject, BuildError, Fence, FencePermit, HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{By, KindId, ObjectType, Role, Route},
     schedule::{Class, LaneKey, Pending, Reason},
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     /// What the retry policy says of itself.
     pub(super) max_attempts: Option<u32>,
     pub(super) ran: AtomicBool,
+    /// Permits calls; without one every call is permitted.
+    pub(super) fence: OnceLock<Fence>,
 }
 
 /// An informer, and the kind that it feeds.
@@ -93,7 +96,16 @@ impl Shared {
             random: Mutex::new(random),
             max_attempts: max_attempts.flatten(),
             ran: AtomicBool::new(false),
+            fence: OnceLock::new(),
         })
+    }
+
+    /// Waits until the fence, if there is one, permits a call.
+    pub(super) async fn permit(&self) -> Option<FencePermit> {
+        match self.fence.get() {
+            Some(fence) => Some(fence.permit().await),
+            None => None,
+        }
     }
 
     /// The kind called `name`, made if it is new.

@@ -316,6 +316,8 @@ impl Turn<'_> {
         } = *dialled;
         let (attempt, state) = (call.attempt, call.state.clone());
 
+        // At the moment of the dispatch: no call begins after the deadline of the lease.
+        let _permit = self.shared.permit().await;
         let began = *now;
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);

@@ -60,7 +60,7 @@ enum What {
         life: u64,
         request: u64,
         sent: Moment,
-        ask: Ask,
+        ask: LeaseRequest,
         version: u64,
         /// After how long the answer comes, if it comes.
         back: Option<Duration>,
@@ -171,12 +171,12 @@ impl Simulation {
                     return;
                 }
                 candidate.request += 1;
-                if matches!(answer, Answer::Found(_) | Answer::Written) {
+                if matches!(answer, Answer::Found(_) | Answer::Written { uid: None }) {
                     candidate.version = version;
                 }
                 let led = candidate.campaign.leads();
                 let now = self.now.saturating_sub(candidate.began);
-                candidate.campaign.heard(sent, now, answer, jitter);
+                candidate.campaign.on_answer(sent, now, answer, jitter);
                 if candidate.campaign.leads() && !led {
                     self.terms += 1;
                 }
@@ -202,9 +202,9 @@ impl Simulation {
         match candidate.campaign.next(now, wall) {
             Next::Wait(until) => self.later(until.saturating_sub(now), What::Wakes { who, life }),
             Next::Lost(_) => self.restart(who),
-            Next::Ask(ask) => {
+            Next::Send(ask) => {
                 let (sent, version) = (now, candidate.version);
-                let patience = candidate.campaign.patience(now);
+                let patience = candidate.campaign.request_timeout(now);
                 let faulty = self.now < TROUBLE;
                 // Mostly well, sometimes slow, and sometimes far beyond anybody's patience.
                 let slow = if faulty {
@@ -245,19 +245,19 @@ impl Simulation {
     }
 
     /// What the server says, and the version of the lease after it.
-    fn serve(&mut self, ask: Ask, known: u64) -> (Answer, u64) {
+    fn serve(&mut self, ask: LeaseRequest, known: u64) -> (Answer, u64) {
         let record = match (ask, &self.lease) {
-            (Ask::Read, Some((record, version))) => {
+            (LeaseRequest::Read, Some((record, version))) => {
                 return (Answer::Found(record.clone()), *version);
             }
-            (Ask::Read, None) => return (Answer::Absent, 0),
-            (Ask::Create(record), None) => record,
-            (Ask::Replace(record), Some((_, version))) if *version == known => record,
-            (Ask::Create(_) | Ask::Replace(_), _) => return (Answer::Conflict, 0),
+            (LeaseRequest::Read, None) => return (Answer::Absent, 0),
+            (LeaseRequest::Create(record), None) => record,
+            (LeaseRequest::Replace(record), Some((_, version))) if *version == known => record,
+            (LeaseRequest::Create(_) | LeaseRequest::Replace(_), _) => return (Answer::Conflict, 0),
         };
         self.versions += 1;
         self.lease = Some((record, self.versions));
-        (Answer::Written, self.versions)
+        (Answer::Written { uid: None }, self.versions)
     }
 
     /// Its process ends, whatever it was doing, and another one begins.
@@ -288,7 +288,7 @@ impl Simulation {
             let Candidate {
                 campaign, began, ..
             } = &self.candidates[*who];
-            matches!(campaign.place, Place::Leader { until, .. } if self.now < *began + until)
+            matches!(campaign.role, Role::Leader { until, .. } if self.now < *began + until)
         };
         (0..self.candidates.len()).filter(leads).collect()
     }

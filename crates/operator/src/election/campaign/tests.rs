@@ -82,11 +82,11 @@ fn a_time_that_makes_no_sense_is_not_looked_at() {
         ..record("them", 1)
     };
     for at in [0, 15] {
-        assert_eq!(campaign.next(secs(at), wall(at)), Next::Ask(Ask::Read));
-        campaign.heard(secs(at), secs(at), Answer::Found(far.clone()), 0.0);
+        assert_eq!(campaign.next(secs(at), wall(at)), Next::Send(LeaseRequest::Read));
+        campaign.on_answer(secs(at), secs(at), Answer::Found(far.clone()), 0.0);
     }
     match campaign.next(secs(15), wall(15)) {
-        Next::Ask(Ask::Replace(record)) => assert_eq!(record.transitions, i32::MAX),
+        Next::Send(LeaseRequest::Replace(record)) => assert_eq!(record.transitions, i32::MAX),
         other => panic!("{other:?}"),
     }
 }
@@ -132,10 +132,10 @@ fn the_deadline_counts_from_before_the_request() {
 #[test]
 fn a_leader_waits_for_no_answer_beyond_its_deadline() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
-    assert_eq!(campaign.patience(secs(0)), secs(5));
+    assert_eq!(campaign.request_timeout(secs(0)), secs(5));
     campaign.lead(secs(0), secs(0));
-    assert_eq!(campaign.patience(secs(2)), secs(5));
-    assert_eq!(campaign.patience(secs(8)), secs(2));
+    assert_eq!(campaign.request_timeout(secs(2)), secs(5));
+    assert_eq!(campaign.request_timeout(secs(8)), secs(2));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_candidate_that_is_not_answered_asks_again() {
 fn candidates_do_not_come_all_at_once() {
     let due = |jitter| {
         let mut campaign = Campaign::new("us".to_owned(), TIMING);
-        campaign.heard(secs(0), secs(0), Answer::Failed, jitter);
+        campaign.on_answer(secs(0), secs(0), Answer::Failed, jitter);
         campaign.due
     };
     assert_eq!(due(0.0), secs(2));
@@ -258,11 +258,104 @@ fn what_is_ours_is_released_and_nothing_else() {
     assert_eq!(campaign.release(&record("us", 4), wall(6)), None);
 }
 
+/// Deleted, and created again with the record that we wrote: from a backup, for example.
+#[test]
+fn a_leader_does_not_take_a_lease_with_another_uid_for_its_own() {
+    let (mut campaign, ours) = leader_of("first");
+    campaign.on_answer(secs(2), secs(2), Answer::Conflict, 0.0);
+    let again = Record {
+        uid: Some("second".to_owned()),
+        ..ours
+    };
+    campaign.on_answer(secs(2), secs(2), Answer::Found(again), 0.0);
+    assert_eq!(campaign.next(secs(2), wall(2)), Next::Lost(Loss::Deleted));
+}
+
+#[test]
+fn a_lease_with_another_uid_is_not_released() {
+    let (campaign, ours) = leader_of("first");
+    let found = |uid: &str| Record {
+        uid: Some(uid.to_owned()),
+        ..ours.clone()
+    };
+    assert_eq!(campaign.release(&found("second"), wall(6)), None);
+    assert!(campaign.release(&found("first"), wall(6)).is_some());
+}
+
+#[test]
+fn a_candidate_counts_from_when_it_saw_another_uid() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    for (at, uid) in [(0, "first"), (14, "second"), (15, "second")] {
+        let found = Record {
+            uid: Some(uid.to_owned()),
+            ..record("them", 1)
+        };
+        campaign.on_answer(secs(at), secs(at), Answer::Found(found), 0.0);
+    }
+    assert_eq!(campaign.next(secs(15), wall(15)), Next::Wait(secs(17)));
+}
+
+/// Random answers, each of them at once: whatever the server does, the rate is bounded.
+#[test]
+fn no_answers_make_a_candidate_or_a_leader_ask_without_a_pause() {
+    /// Read, write, read again after a conflict, write again.
+    const AT_ONCE: usize = 4;
+    use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+    for seed in 0..2000 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut campaign = Campaign::new("us".to_owned(), TIMING);
+        let (mut now, mut at_once) = (secs(0), 0);
+        let mut ours = record("us", 1);
+        for _ in 0..200 {
+            match campaign.next(now, wall(now.as_secs())) {
+                Next::Wait(until) => (now, at_once) = (until, 0),
+                Next::Lost(_) => break,
+                Next::Send(request) => {
+                    at_once += 1;
+                    assert!(at_once <= AT_ONCE, "seed {seed}, at {now:?}: {campaign:?}");
+                    let any = rng.random_range(0..4);
+                    let answer = match request {
+                        LeaseRequest::Read => match any {
+                            0 => Answer::Found(ours.clone()),
+                            1 => Answer::Found(record("-", rng.random_range(0..3))),
+                            2 => Answer::Absent,
+                            _ => Answer::Failed,
+                        },
+                        LeaseRequest::Create(record) | LeaseRequest::Replace(record) => {
+                            ours = record;
+                            match any {
+                                0 => Answer::Written { uid: None },
+                                1 => Answer::Conflict,
+                                2 => Answer::Absent,
+                                _ => Answer::Failed,
+                            }
+                        }
+                    };
+                    campaign.on_answer(now, now, answer, 0.0);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_lease_says_whole_seconds_and_rather_too_many() {
     assert_eq!(seconds(secs(15)), 15);
     assert_eq!(seconds(Duration::from_millis(1200)), 2);
     assert_eq!(seconds(Duration::MAX), i32::MAX);
+}
+
+/// A leader of the lease with this uid, and the record that it wrote.
+fn leader_of(uid: &str) -> (Campaign, Record) {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    campaign.on_answer(secs(0), secs(0), Answer::Absent, 0.0);
+    let Next::Send(LeaseRequest::Create(ours)) = campaign.next(secs(0), wall(0)) else {
+        panic!("a free lease is created");
+    };
+    let uid = Some(uid.to_owned());
+    let written = Answer::Written { uid: uid.clone() };
+    campaign.on_answer(secs(0), secs(0), written, 0.0);
+    (campaign, Record { uid, ..ours })
 }
 
 const TIMING: Timing = Timing {
@@ -283,6 +376,7 @@ fn wall(seconds: u64) -> Timestamp {
 /// What `holder` has written for the `number`th time; it has changed hands as often.
 fn record(holder: &str, number: i32) -> Record {
     Record {
+        uid: None,
         holder: holder.trim_matches('-').to_owned(),
         seconds: 15,
         acquired: Some(wall(0)),
@@ -308,17 +402,17 @@ fn check(script: &str, asked: &str) {
         let ask = loop {
             match campaign.next(now, wall(now.as_secs())) {
                 Next::Wait(until) => now = until,
-                Next::Ask(ask) => break ask,
+                Next::Send(ask) => break ask,
                 Next::Lost(loss) => panic!("lost before {step}: {loss:?}"),
             }
         };
         let at = now.as_secs();
         said.push(match &ask {
-            Ask::Read => format!("{at} read"),
-            Ask::Create(record) => format!("{at} create {}", record.transitions),
-            Ask::Replace(record) => format!("{at} replace {}", record.transitions),
+            LeaseRequest::Read => format!("{at} read"),
+            LeaseRequest::Create(record) => format!("{at} create {}", record.transitions),
+            LeaseRequest::Replace(record) => format!("{at} replace {}", record.transitions),
         });
-        if let Ask::Create(record) | Ask::Replace(record) = ask {
+        if let LeaseRequest::Create(record) | LeaseRequest::Replace(record) = ask {
             ours.push(record);
         }
         let sent = now;
@@ -330,7 +424,7 @@ fn check(script: &str, asked: &str) {
         }
         let answer = match answer {
             "absent" => Answer::Absent,
-            "written" => Answer::Written,
+            "written" => Answer::Written { uid: None },
             "conflict" => Answer::Conflict,
             "failed" => Answer::Failed,
             other if other.starts_with("us#") => {
@@ -342,17 +436,17 @@ fn check(script: &str, asked: &str) {
                 Answer::Found(record(holder, number.parse().expect("a number")))
             }
         };
-        campaign.heard(sent, now, answer, 0.0);
+        campaign.on_answer(sent, now, answer, 0.0);
     }
     match campaign.next(now, wall(now.as_secs())) {
         Next::Wait(until) => said.push(format!("wait {}", until.as_secs())),
         Next::Lost(loss) => said.push(format!("lost {loss:?}")),
-        Next::Ask(ask) => {
+        Next::Send(ask) => {
             // A step of time at the end of a script is there to show what is asked then.
             let last = script.rsplit(", ").next().unwrap_or_default();
             if last.parse::<u64>().is_ok() {
                 said.push(match ask {
-                    Ask::Read => format!("{} read", now.as_secs()),
+                    LeaseRequest::Read => format!("{} read", now.as_secs()),
                     other => format!("{} {other:?}", now.as_secs()),
                 });
             }

@@ -80,8 +80,10 @@ struct Shared {
     deadline: AtomicU64,
     /// Permits that were given out and have not been dropped.
     running: AtomicUsize,
-    /// Notified when the deadline moves, and when the last permit is dropped.
-    changed: Notify,
+    /// Notified when the deadline moves.
+    moved: Notify,
+    /// Notified when the last permit is dropped.
+    idle: Notify,
 }
 
 /// Permission for one call or write; dropping it says that the call or write has ended.
@@ -114,7 +116,8 @@ impl Fence {
                 clock,
                 deadline: AtomicU64::new(0),
                 running: AtomicUsize::new(0),
-                changed: Notify::new(),
+                moved: Notify::new(),
+                idle: Notify::new(),
             }),
         }
     }
@@ -151,11 +154,11 @@ impl Fence {
     /// Dropping the future takes no permit.
     pub async fn permit(&self) -> FencePermit {
         loop {
-            let changed = self.shared.changed.notified();
+            let moved = self.shared.moved.notified();
             if let Ok(permit) = self.try_permit() {
                 return permit;
             }
-            changed.await;
+            moved.await;
         }
     }
 
@@ -186,11 +189,11 @@ impl Fence {
     /// Waits until no permit is in use. Only a closed fence stays so.
     pub async fn idle(&self) {
         loop {
-            let changed = self.shared.changed.notified();
+            let idle = self.shared.idle.notified();
             if self.running() == 0 {
                 return;
             }
-            changed.await;
+            idle.await;
         }
     }
 
@@ -199,7 +202,7 @@ impl Fence {
         /// A timer may fire a little early, and the clock of a test may stand still.
         const LEAST: Duration = Duration::from_millis(1);
         loop {
-            let changed = self.shared.changed.notified();
+            let moved = self.shared.moved.notified();
             if !self.is_open() {
                 return;
             }
@@ -207,7 +210,7 @@ impl Fence {
             let left = deadline.saturating_sub(self.now()).max(LEAST);
             tokio::select! {
                 () = sleep(left) => {}
-                () = changed => {}
+                () = moved => {}
             }
         }
     }
@@ -224,7 +227,7 @@ impl Fence {
 
     fn set(&self, deadline: u64) {
         self.shared.deadline.store(deadline, Ordering::SeqCst);
-        self.shared.changed.notify_waiters();
+        self.shared.moved.notify_waiters();
     }
 }
 
@@ -249,7 +252,7 @@ impl Drop for FencePermit {
     fn drop(&mut self) {
         let shared = &self.fence.shared;
         if shared.running.fetch_sub(1, Ordering::SeqCst) == 1 {
-            shared.changed.notify_waiters();
+            shared.idle.notify_waiters();
         }
     }
 }

@@ -12,3 +12,6 @@ mod standby;
 mod handover;
 
 mod loss;
+
+// What a leader may do until when.
+mod fence;

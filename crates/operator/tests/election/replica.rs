@@ -104,6 +104,11 @@ impl Replica {
         operator
             .add_controller(controller)
             .expect("it does not run");
+        Self::run(election, operator)
+    }
+
+    /// Runs `operator`, which has this election.
+    pub(crate) fn run(election: LeaderElection, operator: Operator) -> Self {
         let stop = CancellationToken::new();
         let run = tokio::spawn({
             let (operator, stop) = (operator.clone(), stop.clone());

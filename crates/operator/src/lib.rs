@@ -29,7 +29,7 @@ mod error;
 pub use windlass_controller::{Fence, FenceClosed};
 
 pub use crate::{
-    admin::{AdminError, AdminServer, HealthCheck, Listen, Route, RouteError},
+    admin::{AdminError, AdminLimits, AdminServer, HealthCheck, Listen, Route, RouteError},
     election::{
         InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,
         LeaseError,

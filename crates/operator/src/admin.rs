@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,7 @@ mod route;
 mod scrape;
 
 // Connections, requests and pages.
+mod authorize;
 mod connections;
 mod limits;
 mod page;
@@ -29,7 +31,9 @@ mod serve;
 mod error;
 
 pub(crate) use self::serve::Serving;
-use self::{check::Check, route::AnyRoute, scrape::MetricsPage, serve::Served};
+use self::{
+    authorize::Authorizer, check::Check, route::AnyRoute, scrape::MetricsPage, serve::Served,
+};
 pub use self::{
     check::HealthCheck,
     error::{AdminError, RouteError},
@@ -60,9 +64,9 @@ pub use self::{
 /// Checks run concurrently, each with a time limit; one that fails, panics or takes too long
 /// is one line in the page.
 ///
-/// *Required.* Only clients that may read the pages can reach the port: there is no
-/// authentication. In a pod the port must be on an address that the kubelet and Prometheus can
-/// reach, so not on loopback; a NetworkPolicy should admit only them. [`metrics_on`](Self::metrics_on)
+/// *Required.* Only clients that may read the pages can reach the port. Probes have no
+/// authentication; metrics have it with [`authorize_metrics`](Self::authorize_metrics). In a pod the port must be on an address that the kubelet and Prometheus can
+/// reach, so not on loopback; a `NetworkPolicy` should admit only them. [`metrics_on`](Self::metrics_on)
 /// puts the metrics on a port of their own.
 ///
 /// A standby is ready: it is ready to take over. Otherwise a Deployment would wait for it before
@@ -96,6 +100,7 @@ pub use self::{
 pub struct AdminServer {
     listen: Listen,
     metrics_listen: Option<Listen>,
+    authorizer: Option<Authorizer>,
     limits: AdminLimits,
     registry: Option<Registry>,
     pages: Pages,
@@ -139,6 +144,7 @@ impl AdminServer {
         Self {
             listen: listen.into(),
             metrics_listen: None,
+            authorizer: None,
             limits: AdminLimits::default(),
             registry: None,
             pages: Pages {
@@ -150,11 +156,25 @@ impl AdminServer {
         }
     }
 
-    /// Serves `/metrics` on a port of its own, and only there, so that a NetworkPolicy can admit
+    /// Serves `/metrics` on a port of its own, and only there, so that a `NetworkPolicy` can admit
     /// Prometheus to that port and the kubelet to the other. By default all pages are on one port.
     pub fn metrics_on(self, listen: impl Into<Listen>) -> Self {
         Self {
             metrics_listen: Some(listen.into()),
+            ..self
+        }
+    }
+
+    /// Serves `/metrics` only to clients whose bearer token the API server accepts, and that may
+    /// `get` the non-resource URL `/metrics`. By default every client that reaches the port may.
+    ///
+    /// Asks the API server through `client` by a `TokenReview` and a `SubjectAccessReview`, which
+    /// the operator's `ClusterRole` must be allowed to `create`. A decision is kept for a minute.
+    /// While the API server does not answer, scrapes are refused with 503. Without TLS in front of
+    /// the port, tokens can be read on the network.
+    pub fn authorize_metrics(self, client: Client) -> Self {
+        Self {
+            authorizer: Some(Authorizer::new(client)),
             ..self
         }
     }
@@ -223,7 +243,7 @@ impl AdminServer {
             Some(metrics) => vec![(self.listen, Served::Rest), (metrics, Served::Metrics)],
             None => vec![(self.listen, Served::All)],
         };
-        let metrics = MetricsPage::new(registry);
+        let metrics = MetricsPage::new(registry, self.authorizer);
         Serving::begin(ports, self.pages, subject, metrics, self.limits)
     }
 }

@@ -14,19 +14,19 @@ mod campaign;
 
 // The decisions with a clock and requests, as a task.
 mod candidate;
-mod lease;
 mod leadership;
+mod lease;
 
 // Settings and errors.
 mod builder;
 mod error;
 
 use self::campaign::Timing;
+pub(crate) use self::leadership::{Leadership, LeadershipEnd};
 pub use self::{
     builder::LeaderElectionBuilder,
     error::{InvalidElection, LeadershipLost, LeaseError},
 };
-pub(crate) use self::leadership::{Leadership, LeadershipEnd};
 
 /// Lets one of several replicas of an operator run its controllers, by means of a `Lease`.
 ///

@@ -25,7 +25,9 @@ enum Run<T> {
     Task(AbortOnDropHandle<T>),
     Thread {
         output: oneshot::Receiver<T>,
-        _stop: DropGuard,
+        /// Ends the future when this is dropped.
+        #[expect(dead_code, reason = "held for its drop")]
+        stop: DropGuard,
     },
 }
 
@@ -65,9 +67,9 @@ impl<T: Send + 'static> Isolated<T> {
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(run)?;
-        let _stop = stop.drop_guard();
+        let stop = stop.drop_guard();
         Ok(Self {
-            run: Run::Thread { output, _stop },
+            run: Run::Thread { output, stop },
         })
     }
 }

@@ -218,12 +218,11 @@ impl Operator {
             None => None,
         };
         // Boxed: the states of an election are large, and our caller's future holds them.
-        let outcome = match &self.shared.election {
-            Some(election) => Box::pin(self.lead(election, &stop, controllers)).await,
-            None => {
-                let mut controllers = ControllerSet::start(controllers, stop);
-                controllers.run(self.shared.drain).await
-            }
+        let outcome = if let Some(election) = &self.shared.election {
+            Box::pin(self.lead(election, &stop, controllers)).await
+        } else {
+            let mut controllers = ControllerSet::start(controllers, stop);
+            controllers.run(self.shared.drain).await
         };
         if let Some(admin) = admin {
             admin.end().await;

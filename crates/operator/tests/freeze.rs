@@ -59,7 +59,8 @@ const NAME: &str = "WINDLASS_FREEZE_NAME";
 #[test]
 fn a_leader_frozen_for_longer_than_its_lease_begins_and_writes_nothing_after_its_deadline() {
     let freezes = env::var("FREEZES").map_or(4, |it| it.parse().expect("a number"));
-    let seed = env::var("SEED").map_or_else(|_| rand::rng().random(), |it| it.parse().expect("a number"));
+    let seed =
+        env::var("SEED").map_or_else(|_| rand::rng().random(), |it| it.parse().expect("a number"));
     println!("SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let cluster = Cluster::start();
@@ -68,7 +69,8 @@ fn a_leader_frozen_for_longer_than_its_lease_begins_and_writes_nothing_after_its
     let mut names = (0..).map(|number| format!("replica-{number}"));
     let mut name = || names.next().expect("endless");
     let mut leader = cluster.replica(&name());
-    for freeze in 0..freezes {
+    let mut freeze = 0;
+    while freeze < freezes {
         let standby = cluster.replica(&name());
         cluster.until_it_writes(&leader.name, 50);
         thread::sleep(Duration::from_millis(rng.random_range(0..400)));
@@ -77,6 +79,12 @@ fn a_leader_frozen_for_longer_than_its_lease_begins_and_writes_nothing_after_its
         // What it sent has arrived by then.
         thread::sleep(Duration::from_millis(100));
         let deadline = cluster.last_renewal() + RENEW;
+        if !cluster.writes(&standby.name).is_empty() {
+            println!("the leader lost its lease before the freeze: a busy machine");
+            leader = standby;
+            continue;
+        }
+        freeze += 1;
         thread::sleep(LEASE + Duration::from_millis(rng.random_range(0..1500)));
         cluster.until_it_writes(&standby.name, 1);
         leader.signal("-CONT");
@@ -99,7 +107,7 @@ fn a_leader_frozen_for_longer_than_its_lease_begins_and_writes_nothing_after_its
         leader = standby;
     }
     println!("{calls} calls, {late_calls} begun late, {late_writes} writes late");
-    assert!(calls > 50 * freezes, "otherwise it shows nothing: {calls}");
+    assert!(calls >= 50 * freezes, "otherwise it shows nothing: {calls}");
     assert!(late_calls <= THREADS, "{late_calls} calls begun late");
     assert!(late_writes <= THREADS, "{late_writes} writes late");
 }
@@ -142,7 +150,9 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
     let client = election.fence().connect(config).expect("a client");
     let read: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let write: Api<ConfigMap> = Api::namespaced(client, name);
-    let controller = InformerController::builder().concurrency(CONCURRENCY).build();
+    let controller = InformerController::builder()
+        .concurrency(CONCURRENCY)
+        .build();
     let controller = controller.expect("valid settings");
     let informer = Informer::new(ListWatch::new(read));
     controller.add_informer("configs", &informer).expect("new");
@@ -159,9 +169,13 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
             Ok::<_, Failure>(Outcome::requeue_after(REQUEUE))
         }
     };
-    controller.add_reconciler("configs", reconciler).expect("a name");
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
     let operator = Operator::builder().leader_election(election).build();
-    operator.add_controller(controller).expect("it does not run");
+    operator
+        .add_controller(controller)
+        .expect("it does not run");
     operator.run_until(CancellationToken::new()).await
 }
 
@@ -259,7 +273,10 @@ impl Cluster {
             self.create(name, number);
         }
         // The writes above are not the replica's.
-        self.received.lock().expect("no panic").retain(|it| it.namespace != name);
+        self.received
+            .lock()
+            .expect("no panic")
+            .retain(|it| it.namespace != name);
         Replica::start(name, &self.url)
     }
 
@@ -272,7 +289,7 @@ impl Cluster {
     fn until_it_writes(&self, name: &str, writes: usize) {
         let began = now();
         while self.writes(name).len() < writes {
-            assert!(now() - began < LIMIT, "{name} does not write");
+            assert!(now() < began + LIMIT, "{name} does not write");
             thread::sleep(Duration::from_millis(10));
         }
     }

@@ -169,7 +169,10 @@ fn metrics_can_have_a_port_of_their_own() {
     assert_eq!((status, &*page), (404, "this port has /live, /ready\n"));
     assert_eq!(get(metrics, "/metrics").0, 200);
     for path in ["/live", "/ready"] {
-        assert_eq!(get(metrics, path), (404, "this port has /metrics\n".to_owned()));
+        assert_eq!(
+            get(metrics, path),
+            (404, "this port has /metrics\n".to_owned())
+        );
     }
     running.stop();
 }
@@ -216,7 +219,11 @@ fn large_registry() -> Registry {
 
 fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(1).enable_all().build().expect("a runtime")
+    builder
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
 }
 
 fn listener() -> (TcpListener, SocketAddr) {

@@ -59,7 +59,10 @@ async fn an_operator_without_controllers_says_what_to_do() {
     stop.cancel();
     Operator::new().run_until(stop).await.expect("it ends well");
     let line = log.line("no controllers");
-    assert!(line.contains("WARN") && line.contains("add_controller"), "{line}");
+    assert!(
+        line.contains("WARN") && line.contains("add_controller"),
+        "{line}"
+    );
 }
 
 // === impl Log ===
@@ -76,7 +79,8 @@ impl Log {
         let text = self.0.lock().expect("no panic");
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().find(|line| line.contains(part));
-        line.unwrap_or_else(|| panic!("no {part:?} in {text}")).to_owned()
+        line.unwrap_or_else(|| panic!("no {part:?} in {text}"))
+            .to_owned()
     }
 }
 

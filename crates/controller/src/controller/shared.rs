@@ -3,8 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc,
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };

@@ -69,7 +69,11 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if is_read(request.method()) {
-            return self.inner.call(request).map(|it| it.map_err(Into::into)).boxed();
+            return self
+                .inner
+                .call(request)
+                .map(|it| it.map_err(Into::into))
+                .boxed();
         }
         let name = format!("{} {}", request.method(), request.uri().path());
         let permit = match self.fence.try_permit() {

@@ -29,10 +29,10 @@ pub struct AdminLimits {
     /// write timeout, and is closed. The default is 60 s.
     pub connection_timeout: Duration,
     /// Connections in all, for each port. Beyond it a new connection replaces the oldest one of
-    /// the client that has the most. The default is 256.
+    /// the client that has the most. The default is 512.
     pub connections: NonZeroUsize,
     /// Connections of one IP address, for each port. Beyond it a new connection replaces the
-    /// client's oldest one. The default is 64.
+    /// client's oldest one. The default is 256.
     pub connections_per_client: NonZeroUsize,
 }
 
@@ -48,12 +48,13 @@ impl AdminLimits {
     /// Prometheus connects again; it scrapes once a minute by default.
     pub const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// More than all legitimate clients need, and few enough to be held in memory.
-    pub const DEFAULT_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
+    /// Far more than all legitimate clients need: an idle connection costs some 20 KiB, and a client
+    /// that is left waiting costs less than one that connects again and again.
+    pub const DEFAULT_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
 
-    /// So that four clients are needed to use all connections.
+    /// Half of all, so that one client cannot use them all.
     pub const DEFAULT_CONNECTIONS_PER_CLIENT: NonZeroUsize =
-        NonZeroUsize::new(64).expect("not zero");
+        NonZeroUsize::new(256).expect("not zero");
 }
 
 impl Default for AdminLimits {

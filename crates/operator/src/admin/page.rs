@@ -110,7 +110,10 @@ pub(super) fn panicked(path: &str, message: &str) -> Answer {
 }
 
 pub(super) fn method_not_allowed() -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed\n".to_owned());
+    let mut answer = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "only GET and HEAD are allowed\n".to_owned(),
+    );
     let allow = header::HeaderValue::from_static("GET, HEAD");
     answer.headers_mut().insert(header::ALLOW, allow);
     answer

@@ -26,9 +26,7 @@ pub(super) fn lines(subject: &Subject) -> Vec<Line> {
             Ok(health) => lines.extend(health.iter().map(|health| informer(name, health))),
             Err(panic) => lines.push(Line::new(
                 &format!("controller {name}"),
-                Err(format!(
-                    "its health function panicked: {panic}"
-                )),
+                Err(format!("its health function panicked: {panic}")),
             )),
         }
     }
@@ -43,7 +41,9 @@ fn election_line(election: &LeaderElection, state: &ElectionState) -> Line {
         ElectionState::Standby { holder } if holder.is_empty() => {
             Ok(format!("standing by; the lease {lease} is free"))
         }
-        ElectionState::Standby { holder } => Ok(format!("standing by; {holder} holds the lease {lease}")),
+        ElectionState::Standby { holder } => {
+            Ok(format!("standing by; {holder} holds the lease {lease}"))
+        }
         ElectionState::Unknown => Err(format!("the lease {lease} has not been read yet")),
         ElectionState::Expired => Err(format!("the lease {lease} expired; it was not renewed")),
         ElectionState::Failing { error } => Err(error.clone()),

@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Handle,
-    task::{JoinSet, yield_now},
+    task::{JoinError, JoinSet, yield_now},
     time::{sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
@@ -47,7 +47,7 @@ const MAX_HEAD: usize = 16 * 1024;
 
 /// The least time between two answers on one connection. A client that pipelines requests waits;
 /// probes and scrapes never do.
-const PACE: Duration = Duration::from_millis(100);
+const PACE: Duration = Duration::from_millis(250);
 
 /// A running admin server; dropping it ends it.
 pub(crate) struct Serving {
@@ -292,7 +292,7 @@ impl Shared {
                     lines.extend(checks);
                     page::health(&lines)
                 }
-                Page::Metrics => page::metrics(self.metrics.get()),
+                Page::Metrics => self.metrics.answer(request.headers()).await,
             };
         }
         let Some(route) = routes.get(path) else {
@@ -315,16 +315,27 @@ impl Shared {
             ),
             Err(_) => (
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the body did not arrive within {:?}\n", self.limits.read_timeout),
+                format!(
+                    "the body did not arrive within {:?}\n",
+                    self.limits.read_timeout
+                ),
             ),
         };
         page::text(refused.0, refused.1)
     }
 
     /// Calls a route of the user, on the runtime of the operator.
-    async fn route(&self, path: &str, route: &Arc<dyn AnyRoute>, request: Request<Bytes>) -> Answer {
+    async fn route(
+        &self,
+        path: &str,
+        route: &Arc<dyn AnyRoute>,
+        request: Request<Bytes>,
+    ) -> Answer {
         let answer = self.users.spawn(Arc::clone(route).answer(request));
-        match AbortOnDropHandle::new(answer).await.map_err(|it| it.try_into_panic()) {
+        match AbortOnDropHandle::new(answer)
+            .await
+            .map_err(JoinError::try_into_panic)
+        {
             Ok(answer) => answer.map(Full::new),
             Err(Ok(panic)) => page::panicked(path, &message(&*panic)),
             Err(Err(_)) => {

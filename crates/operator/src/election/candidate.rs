@@ -88,9 +88,9 @@ impl Candidate {
             tracing::warn!(%lease, calls, "lease not released: calls still run; it expires");
             return;
         }
-        match timeout_at(deadline, self.empty_lease(deadline)).await {
-            Ok(true) => {}
-            _ => tracing::warn!(%lease, "could not release the lease; it expires"),
+        let released = timeout_at(deadline, self.empty_lease(deadline)).await;
+        if !released.unwrap_or(false) {
+            tracing::warn!(%lease, "could not release the lease; it expires");
         }
     }
 

@@ -117,10 +117,15 @@ async fn campaign(
     let client = match &election.settings.client {
         LeaseClient::Client(client) => client.clone(),
         // Here, so that its connections belong to the runtime of this task.
-        LeaseClient::Config(config) => match Client::try_from((**config).clone()) {
-            Ok(client) => client,
-            Err(error) => return LeadershipEnd::NoClient(Box::new(error)),
-        },
+        LeaseClient::Config(config) => {
+            let mut config = (**config).clone();
+            // The campaign decides about every request, with the answer to the one before.
+            config.default_retry = false;
+            match Client::try_from(config) {
+                Ok(client) => client,
+                Err(error) => return LeadershipEnd::NoClient(Box::new(error)),
+            }
+        }
     };
     let mut candidate = Candidate::new(election, client);
     if !candidate.elected(&stop).await {

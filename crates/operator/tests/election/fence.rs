@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{
     Api, Client,
@@ -23,14 +22,14 @@ use windlass_operator::{
 };
 
 use crate::{
-    replica::{Floor, Replica, secs, until},
+    replica::{Replica, RunCount, secs, until},
     server::{NAME, builder, cut, election, lease, leases},
 };
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
+    let (server, count) = (ApiServer::new(), RunCount::default());
     let frozen = Arc::new(Mutex::new(Duration::ZERO));
     let clock = {
         let (frozen, began) = (Arc::clone(&frozen), Instant::now());
@@ -39,14 +38,16 @@ async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
     let election = builder(server.client(), "us").fence(Fence::with_clock(clock));
     let election = election.build().expect("valid settings");
     let client = election.fence().client(server.client());
-    let replica = Replica::start(election.clone(), floor.lingers(None));
+    let replica = Replica::start(election.clone(), count.lingers(None));
     replica.leads().await;
     create(&client, "before").await.expect("it leads");
 
     *frozen.lock().expect("no panic") += secs(60);
     // Before any timer has run.
     assert!(!election.is_leader());
-    let refused = create(&client, "after").await.expect_err("it does not lead");
+    let refused = create(&client, "after")
+        .await
+        .expect_err("it does not lead");
     let refused = FenceClosed::find(&refused).expect("it was the fence");
     let request = refused.request.as_deref();
     assert_eq!(request, Some("POST /api/v1/namespaces/default/configmaps"));
@@ -82,9 +83,9 @@ async fn the_deadline_counts_from_before_the_renewal_was_sent() {
     let election = builder(Client::new(slow, "default"), "us").build();
     let election = election.expect("valid settings");
     let fence = election.fence();
-    let floor = Floor::default();
+    let count = RunCount::default();
     let began = Instant::now();
-    let replica = Replica::start(election, floor.lingers(secs(0)));
+    let replica = Replica::start(election, count.lingers(secs(0)));
     replica.leads().await;
     is_cut.store(true, Ordering::SeqCst);
     assert!(began.elapsed() >= secs(8), "{:?}", began.elapsed());
@@ -125,8 +126,8 @@ async fn an_operator_makes_fenced_clients() {
 /// From a backup, for example: the same record, in another lease.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
-    let replica = Replica::start(election(&server, "us"), floor.lingers(None));
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let replica = Replica::start(election(&server, "us"), count.lingers(None));
     replica.leads().await;
     let leases = leases(&server);
     let ours = lease(&server).await;
@@ -150,13 +151,17 @@ async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
 /// Rows: BO-25
 #[tokio::test(start_paused = true)]
 async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
-    for (drain, most) in [(secs(25), secs(5)), (secs(3), secs(3)), (secs(1) / 20, secs(1))] {
-        let (server, floor) = (ApiServer::new(), Floor::default());
+    for (drain, most) in [
+        (secs(25), secs(5)),
+        (secs(3), secs(3)),
+        (secs(1) / 20, secs(1)),
+    ] {
+        let (server, count) = (ApiServer::new(), RunCount::default());
         let (client, is_cut) = cut(&server);
         let election = builder(client, "us").build().expect("valid settings");
         let builder = Operator::builder().leader_election(election.clone());
         let operator = builder.drain_timeout(drain).build();
-        let added = operator.add_controller(floor.lingers(secs(0)));
+        let added = operator.add_controller(count.lingers(secs(0)));
         added.expect("it does not run");
         let replica = Replica::run(election, operator);
         replica.leads().await;
@@ -174,16 +179,24 @@ async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
 async fn the_lease_is_not_released_while_a_call_still_runs() {
     let server = ApiServer::new();
     create(&server.client(), "a").await.expect("new");
-    let (begun, may_end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begun, may_end) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let controller = blocking(&server, &begun, &may_end);
     let election = election(&server, "us");
     let builder = Operator::builder().leader_election(election.clone());
     let operator = builder.drain_timeout(Duration::from_millis(100)).build();
-    operator.add_controller(controller).expect("it does not run");
+    operator
+        .add_controller(controller)
+        .expect("it does not run");
     let replica = Replica::run(election, operator);
     until("the call has begun", || begun.load(Ordering::SeqCst)).await;
     let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
-    assert!(matches!(ended, Err(OperatorError::Undrained { .. })), "{ended:?}");
+    assert!(
+        matches!(ended, Err(OperatorError::Undrained { .. })),
+        "{ended:?}"
+    );
     let spec = lease(&server).await.spec.expect("a spec");
     assert_eq!(spec.holder_identity.as_deref(), Some("us"), "it expires");
     may_end.store(true, Ordering::SeqCst);
@@ -197,8 +210,13 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
     let server = ApiServer::new();
     let listening = servers.block_on(server.listen(([127, 0, 0, 1], 0)));
     let listening = listening.expect("a port");
-    servers.block_on(create(&server.client(), "a")).expect("new");
-    let (begun, may_end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    servers
+        .block_on(create(&server.client(), "a"))
+        .expect("new");
+    let (begun, may_end) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let controller = blocking(&server, &begun, &may_end);
     let config = kube::Config::new(listening.url().parse().expect("a URL"));
     let election = LeaderElection::builder(config, "default", NAME)
@@ -209,13 +227,22 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
         .expect("valid settings");
     let operators = runtime(1);
     let run = operators.spawn({
-        let operator = Operator::builder().leader_election(election.clone()).build();
-        operator.add_controller(controller).expect("it does not run");
+        let operator = Operator::builder()
+            .leader_election(election.clone())
+            .build();
+        operator
+            .add_controller(controller)
+            .expect("it does not run");
         let stop = tokio_util::sync::CancellationToken::new();
         async move { operator.run_until(stop).await }
     });
     servers.block_on(until("the call has begun", || begun.load(Ordering::SeqCst)));
-    let renewed = || servers.block_on(lease(&server)).spec.and_then(|it| it.renew_time);
+    let renewed = || {
+        servers
+            .block_on(lease(&server))
+            .spec
+            .and_then(|it| it.renew_time)
+    };
     let before = renewed();
     // Longer than the renew deadline, in which the only thread of the operator is blocked.
     std::thread::sleep(secs(4));
@@ -250,7 +277,9 @@ fn blocking(
             Ok::<_, std::convert::Infallible>(Outcome::done())
         }
     };
-    controller.add_reconciler("configs", reconciler).expect("a name");
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
     controller
 }
 

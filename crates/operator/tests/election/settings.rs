@@ -1,4 +1,4 @@
-//! Who a candidate is, and how long it waits.
+//! The identity of a candidate, and its timing.
 
 use std::time::Duration;
 
@@ -11,14 +11,16 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn contradictory_settings_are_refused() {
     let client = ApiServer::new().client();
     let timing = |lease, renew, retry| {
         let builder = builder(client.clone(), "us").lease_duration(lease);
         builder.renew_deadline(renew).retry_period(retry).build()
     };
     let refused = |election: Result<LeaderElection, InvalidElection>| {
-        election.expect_err("it makes no sense").reason()
+        election
+            .expect_err("the settings contradict each other")
+            .reason()
     };
     assert_eq!(
         refused(timing(secs(10), secs(10), secs(2))),
@@ -39,7 +41,7 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn two_replicas_differ_in_their_names_if_nobody_gives_them_one() {
+async fn two_replicas_differ_in_their_names_without_an_identity_of_their_own() {
     let client = ApiServer::new().client();
     let election = || LeaderElection::new(client.clone(), "default", NAME).expect("names");
     assert_ne!(election().identity(), election().identity());

@@ -1,9 +1,8 @@
-//! Campaigns as scripts: what a candidate named `us` asks, and when, for what it is answered.
+//! Campaigns as scripts: the requests of a candidate named `us`, and when, for given answers.
 //!
 //! A script is a list of steps. `12` lets time pass until then. Everything else is an answer to
-//! what the campaign asks: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
-//! that NAME has renewed for the Nth time (`-@N` is nobody, and `us@last` what the campaign
-//! wrote last). `slow N ANSWER` is an answer that takes N seconds.
+//! the next request: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
+//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that takes N seconds.
 //!
 //! The timing is 15, 10 and 2 seconds, and there is no jitter.
 
@@ -44,7 +43,7 @@ fn a_lease_is_taken_when_it_has_not_changed_for_its_duration() {
     );
 }
 
-/// What the record says of time is not looked at: it changed when we saw it change.
+/// The times in the record are not used: it changed when we saw it change.
 #[test]
 fn a_renewal_that_is_seen_late_counts_from_then() {
     check(
@@ -62,7 +61,7 @@ fn an_answer_counts_from_when_it_came() {
 }
 
 #[test]
-fn a_duration_that_makes_no_sense_is_ours() {
+fn an_invalid_duration_is_replaced_by_ours() {
     for seconds in [0, -5, i32::MIN] {
         let record = Record {
             seconds,
@@ -73,7 +72,7 @@ fn a_duration_that_makes_no_sense_is_ours() {
 }
 
 #[test]
-fn a_time_that_makes_no_sense_is_not_looked_at() {
+fn invalid_times_are_ignored() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let far = Record {
         renewed: Some(Timestamp::MAX),
@@ -82,7 +81,10 @@ fn a_time_that_makes_no_sense_is_not_looked_at() {
         ..record("them", 1)
     };
     for at in [0, 15] {
-        assert_eq!(campaign.next(secs(at), wall(at)), Next::Send(LeaseRequest::Read));
+        assert_eq!(
+            campaign.next(secs(at), wall(at)),
+            Next::Send(LeaseRequest::Read)
+        );
         campaign.on_answer(secs(at), secs(at), Answer::Found(far.clone()), 0.0);
     }
     match campaign.next(secs(15), wall(15)) {
@@ -111,7 +113,7 @@ fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
     );
 }
 
-/// The server may have taken the write as it was sent: others count from then.
+/// The server may have applied the write when it was sent: other candidates count from then.
 #[test]
 fn the_deadline_counts_from_before_the_request() {
     check(
@@ -147,7 +149,7 @@ fn a_stolen_lease_is_lost() {
 }
 
 #[test]
-fn a_lease_that_somebody_took_with_our_name_is_lost() {
+fn a_lease_that_was_taken_under_our_name_is_lost() {
     check(
         "absent, written, 2, conflict, us@1",
         "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"us\")",
@@ -174,7 +176,7 @@ fn a_deleted_lease_is_lost() {
     );
 }
 
-/// Somebody wrote a label: the record is as we wrote it.
+/// Another client wrote a label: the record is the one that we wrote.
 #[test]
 fn a_conflict_about_something_else_is_written_again() {
     check(
@@ -191,9 +193,9 @@ fn conflicts_without_end_are_no_loop() {
     );
 }
 
-/// The write went well, and its answer was lost.
+/// The write succeeded, and its answer was lost.
 #[test]
-fn a_leader_knows_what_it_wrote_without_being_told() {
+fn a_leader_recognizes_a_write_whose_answer_was_lost() {
     check(
         "absent, written, 2, failed, 4, us#2, written",
         "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, wait 6",
@@ -201,7 +203,7 @@ fn a_leader_knows_what_it_wrote_without_being_told() {
 }
 
 #[test]
-fn a_candidate_knows_what_it_wrote_without_being_told() {
+fn a_candidate_recognizes_a_write_whose_answer_was_lost() {
     check(
         "absent, failed, us#1, written",
         "0 read, 0 create 0, 2 read, 2 replace 0, wait 4",
@@ -212,7 +214,7 @@ fn a_candidate_knows_what_it_wrote_without_being_told() {
     );
 }
 
-/// An earlier life of ours, or a twin: both are waited for.
+/// A former process of this replica, or another one with its name: both are waited for.
 #[test]
 fn a_candidate_does_not_trust_its_name() {
     check("us@1, 2", "0 read, 2 read");
@@ -227,7 +229,7 @@ fn a_candidate_that_is_not_answered_asks_again() {
 }
 
 #[test]
-fn candidates_do_not_come_all_at_once() {
+fn candidates_spread_their_requests() {
     let due = |jitter| {
         let mut campaign = Campaign::new("us".to_owned(), TIMING);
         campaign.on_answer(secs(0), secs(0), Answer::Failed, jitter);
@@ -239,7 +241,7 @@ fn candidates_do_not_come_all_at_once() {
 }
 
 #[test]
-fn no_two_writes_look_alike_though_the_clock_stands_still_or_jumps_back() {
+fn no_two_writes_are_equal_though_the_clock_stands_still_or_jumps_back() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let mut times = Vec::new();
     for at in [5, 5, 1, 9] {
@@ -249,7 +251,7 @@ fn no_two_writes_look_alike_though_the_clock_stands_still_or_jumps_back() {
 }
 
 #[test]
-fn what_is_ours_is_released_and_nothing_else() {
+fn only_our_own_lease_is_released() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let ours = campaign.claim(wall(5));
     let released = campaign.release(&ours, wall(6)).expect("ours");
@@ -339,7 +341,7 @@ fn no_answers_make_a_candidate_or_a_leader_ask_without_a_pause() {
 }
 
 #[test]
-fn a_lease_says_whole_seconds_and_rather_too_many() {
+fn the_seconds_of_a_lease_are_rounded_up() {
     assert_eq!(seconds(secs(15)), 15);
     assert_eq!(seconds(Duration::from_millis(1200)), 2);
     assert_eq!(seconds(Duration::MAX), i32::MAX);
@@ -373,7 +375,7 @@ fn wall(seconds: u64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).expect("a time")
 }
 
-/// What `holder` has written for the `number`th time; it has changed hands as often.
+/// The `number`th record of `holder`, after as many changes of the holder.
 fn record(holder: &str, number: i32) -> Record {
     Record {
         uid: None,
@@ -385,8 +387,8 @@ fn record(holder: &str, number: i32) -> Record {
     }
 }
 
-/// Runs `script`; `asked` is what the campaign asked, each with its time and the transitions
-/// that it wrote, and then what it waits for, if it does.
+/// Runs `script`; `asked` lists the requests of the campaign, each with its time and the transitions
+/// that it wrote, and at the end what it waits for.
 #[track_caller]
 fn check(script: &str, asked: &str) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
@@ -398,7 +400,7 @@ fn check(script: &str, asked: &str) {
             now = now.max(secs(until));
             continue;
         }
-        // What comes next may be due later.
+        // The next request may be due later.
         let ask = loop {
             match campaign.next(now, wall(now.as_secs())) {
                 Next::Wait(until) => now = until,
@@ -442,7 +444,7 @@ fn check(script: &str, asked: &str) {
         Next::Wait(until) => said.push(format!("wait {}", until.as_secs())),
         Next::Lost(loss) => said.push(format!("lost {loss:?}")),
         Next::Send(ask) => {
-            // A step of time at the end of a script is there to show what is asked then.
+            // A time at the end of a script shows the request at that time.
             let last = script.rsplit(", ").next().unwrap_or_default();
             if last.parse::<u64>().is_ok() {
                 said.push(match ask {

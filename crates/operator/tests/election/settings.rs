@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use windlass_apiserver::ApiServer;
-use windlass_operator::{InvalidElection, LeaderElection};
+use windlass_operator::{InvalidElection, LeaderElection, Operator, OperatorError};
 
 use crate::{
     replica::secs,
@@ -50,4 +51,19 @@ async fn two_replicas_differ_in_their_names_without_an_identity_of_their_own() {
         builder.seed(7).build().expect("good settings")
     };
     assert_eq!(seeded().identity(), seeded().identity());
+}
+
+#[tokio::test]
+async fn a_configuration_from_which_no_client_can_be_made_ends_the_operator() {
+    let mut config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+    config.proxy_url = Some("ftp://proxy".parse().expect("a URL"));
+    let election = LeaderElection::new(config, "default", NAME).expect("names");
+    let operator = Operator::builder().leader_election(election).build();
+    let ended = operator.run_until(CancellationToken::new()).await;
+    match ended {
+        Err(OperatorError::LeaseClient { source }) => {
+            assert!(source.to_string().contains("ftp"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

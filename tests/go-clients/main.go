@@ -18,6 +18,8 @@ func main() {
 	flag.Parse()
 	var err error
 	switch flag.Arg(0) {
+	case "clients":
+		err = useClients(flag.Arg(1))
 	case "objects":
 		err = printObjects(*seed, *count)
 	default:

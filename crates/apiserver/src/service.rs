@@ -21,6 +21,7 @@ use crate::server::Shared;
 use crate::status::Status;
 use crate::wire::{Accept, Target};
 
+mod body;
 mod permission;
 mod reply;
 mod resources;
@@ -83,6 +84,16 @@ impl ApiService {
                 .iter()
                 .filter_map(|value| value.to_str().ok()),
         );
+        let response = self.respond_to(parts, body, &accept).await;
+        reply::negotiated(response, &accept)
+    }
+
+    async fn respond_to<B>(self, parts: Parts, body: B, accept: &Accept) -> Response<ResponseBody>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let body = match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
@@ -98,7 +109,7 @@ impl ApiService {
         let call = Call {
             parts,
             body,
-            accept,
+            accept: accept.clone(),
         };
         match Target::parse(call.parts.uri.path()) {
             Target::Resource(place) => resources::respond(&self, &call, place)

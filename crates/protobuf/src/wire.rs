@@ -62,7 +62,6 @@ impl<'a> Reader<'a> {
             .ok()
             .and_then(|it| it.try_into().ok());
         let number = number.filter(|number| *number > 0);
-        #[expect(clippy::cast_possible_truncation, reason = "three bits")]
         let wire_type = (tag & 7) as u8;
         Ok((number.ok_or(Problem::FieldNumber)?, wire_type))
     }

@@ -18,6 +18,7 @@ mod test;
 // What they share.
 mod duration;
 mod go;
+mod go_clients;
 mod progress;
 
 // What must hold of the repository itself.

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why bytes are not an object.
 ///
-/// `Display` says where in the object, as a path of JSON members, and what is wrong there. It
+/// `Display` says where in the object, as its kind and a path of JSON members, and what is wrong there. It
 /// quotes no value of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
@@ -14,7 +14,7 @@ pub struct DecodeError {
 
 /// Why an object cannot be sent as protobuf.
 ///
-/// `Display` says where in the object, as a path of JSON members, and what is wrong there. It
+/// `Display` says where in the object, as its kind and a path of JSON members, and what is wrong there. It
 /// quotes no value of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodeError {

@@ -66,6 +66,9 @@ mod duration;
 mod time;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 pub use crate::decode::{decode, decode_as};
 pub use crate::encode::{encode, encode_as, encode_list};
 pub use crate::envelope::{Envelope, MAGIC};

@@ -26,7 +26,7 @@ impl Entropy<'_> {
     fn object(&mut self, message: &'static Message, depth: u32) -> Map<String, Value> {
         let mut object = Map::new();
         for field in message.fields {
-            if self.byte() % 4 == 0 {
+            if self.byte().is_multiple_of(4) {
                 continue;
             }
             if let (Shape::Inline, Type::Message(inner)) = (field.shape, field.value) {
@@ -80,11 +80,11 @@ impl Entropy<'_> {
             Type::Duration => ["1m30s", "-2h0m0.5s"][usize::from(byte % 2)].into(),
             Type::RawJson => json!({ "f:metadata": { ".": {}, "n": [1, 2.5, null, "x"] } }),
             Type::StringList => json!(["get", self.text()]),
-            Type::SchemaOrBool(_) if byte % 2 == 0 => true.into(),
-            Type::SchemaOrArray(schema) if byte % 2 == 0 => {
+            Type::SchemaOrBool(_) if byte.is_multiple_of(2) => true.into(),
+            Type::SchemaOrArray(schema) if byte.is_multiple_of(2) => {
                 json!([self.object(schema, depth.saturating_sub(1))])
             }
-            Type::SchemaOrStrings(_) if byte % 2 == 0 => json!(["a", self.text()]),
+            Type::SchemaOrStrings(_) if byte.is_multiple_of(2) => json!(["a", self.text()]),
             Type::SchemaOrBool(schema)
             | Type::SchemaOrArray(schema)
             | Type::SchemaOrStrings(schema) => self.object(schema, depth.saturating_sub(1)).into(),

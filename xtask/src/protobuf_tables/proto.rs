@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<(String, Vec<ProtoMessage>)> {
     for line in text.lines() {
         let line = line.split("//").next().unwrap_or_default().trim();
         if let Some(name) = line.strip_prefix("package ") {
-            package = name.trim_end_matches(';').to_owned();
+            name.trim_end_matches(';').clone_into(&mut package);
         } else if let Some(rest) = line.strip_prefix("message ") {
             messages.push(ProtoMessage {
                 name: rest.trim_end_matches('{').trim().to_owned(),

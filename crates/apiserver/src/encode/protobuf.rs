@@ -90,3 +90,66 @@ fn content<'a>(
         Cow::Owned(shown(resource, stored))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use windlass_protobuf::watch::{Frames, WatchEvent};
+
+    use super::super::{EventEncoder, object};
+    use crate::registry::Registry;
+    use crate::store::Stored;
+    use crate::wire::{Encoding, Format, Presentation};
+
+    /// What no typed client could have written.
+    fn strange() -> Stored {
+        Stored::unsaved(json!({ "metadata": { "name": "a" }, "spec": { "replicas": "3" } }))
+    }
+
+    fn format(or_json: bool) -> Format {
+        Format {
+            presentation: Presentation::Object,
+            encoding: Encoding::Protobuf { or_json },
+        }
+    }
+
+    #[test]
+    fn an_object_without_a_protobuf_form_is_sent_as_json_if_that_is_accepted() {
+        let registry = Registry::new();
+        let deployments = registry
+            .find("apps", "v1", "deployments")
+            .expect("built in");
+        let now = jiff::Timestamp::UNIX_EPOCH;
+
+        let sent = object(deployments, &strange(), format(true), now).expect("JSON");
+        assert_eq!(sent.media_type, "application/json");
+        let sent: Value = serde_json::from_slice(&sent.bytes).expect("JSON");
+        assert_eq!(sent["spec"]["replicas"], "3");
+
+        let refused = object(deployments, &strange(), format(false), now).expect_err("no form");
+        assert_eq!(refused.code(), 500);
+        assert_eq!(
+            refused.message(),
+            "Internal error occurred: cannot encode protobuf: Deployment.spec.replicas: must be a \
+             32-bit integer"
+        );
+    }
+
+    #[test]
+    fn a_watch_says_which_object_has_no_protobuf_form() {
+        let registry = Registry::new();
+        let deployments = registry
+            .find("apps", "v1", "deployments")
+            .expect("built in");
+        let mut encoder = EventEncoder::new(deployments.clone(), format(true));
+        let mut bytes = Vec::new();
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        encoder.event(&mut bytes, "ADDED", &strange(), now);
+        let mut frames = Frames::new(1024);
+        frames.push(&bytes);
+        let frame = frames.next_frame().expect("a frame").expect("a whole one");
+        let event = WatchEvent::parse(&frame).expect("an event");
+        assert_eq!(event.event, "ERROR");
+        assert_eq!(event.object().expect("a status")["code"], 500);
+    }
+}

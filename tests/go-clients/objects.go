@@ -10,12 +10,18 @@ import (
 	"reflect"
 	"sort"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
 	apiextensionsfuzzer "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/fuzzer"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -24,6 +30,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
+	metricsv1alpha1 "k8s.io/metrics/pkg/apis/metrics/v1alpha1"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/randfill"
 )
@@ -45,7 +52,9 @@ func printObjects(seed int64, count int) error {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiextensionsv1beta1.AddToScheme,
-		apiregistrationv1.AddToScheme, apiregistrationv1beta1.AddToScheme, metricsv1beta1.AddToScheme,
+		apiregistrationv1.AddToScheme, apiregistrationv1beta1.AddToScheme, metricsv1beta1.AddToScheme, metricsv1alpha1.AddToScheme,
+		admissionv1.AddToScheme, admissionv1beta1.AddToScheme, imagepolicyv1alpha1.AddToScheme,
+		apidiscoveryv2.AddToScheme, apidiscoveryv2beta1.AddToScheme, metav1.AddMetaToScheme, metav1beta1.AddMetaToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}
@@ -139,7 +148,8 @@ func written(wire runtime.Serializer, kind schema.GroupVersionKind, object runti
 func ourFuncs(_ serializer.CodecFactory) []interface{} {
 	return []interface{}{
 		func(j *runtime.RawExtension, c randfill.Continue) {
-			j.Raw = []byte(fmt.Sprintf(`{"apiVersion":"v1","kind":"Thing","n":%d,"list":[1,null,"x"]}`, c.Intn(1000)))
+			// Sorted and without white space, as every writer would have it.
+			j.Raw = []byte(fmt.Sprintf(`{"apiVersion":"v1","kind":"Thing","list":[1,null,"x"],"n":%d}`, c.Intn(1000)))
 		},
 		func(j *apiextensionsv1.JSON, c randfill.Continue) {
 			j.Raw = []byte([]string{`{"a":1}`, `"x"`, `[true]`, `12`}[c.Intn(4)])

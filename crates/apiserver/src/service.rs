@@ -84,8 +84,9 @@ impl ApiService {
                 .iter()
                 .filter_map(|value| value.to_str().ok()),
         );
-        let response = self.respond_to(parts, body, &accept).await;
-        reply::negotiated(response, &accept)
+        let prefers_protobuf = accept.prefers_protobuf();
+        let response = self.respond_to(parts, body, accept).await;
+        reply::negotiated(response, prefers_protobuf)
     }
 
     async fn respond_to<B>(self, parts: Parts, body: B, accept: &Accept) -> Response<ResponseBody>
@@ -109,7 +110,7 @@ impl ApiService {
         let call = Call {
             parts,
             body,
-            accept: accept.clone(),
+            accept,
         };
         match Target::parse(call.parts.uri.path()) {
             Target::Resource(place) => resources::respond(&self, &call, place)

@@ -87,7 +87,7 @@ async fn kubectl_creates_typed_objects() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// kube-apiserver 1.36 breaks the connection here, which helps nobody.
+/// kube-apiserver 1.36 closes the connection instead, without an answer.
 #[tokio::test(start_paused = true)]
 async fn a_custom_resource_as_protobuf_is_an_unsupported_form() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::new();

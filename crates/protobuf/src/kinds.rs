@@ -53,8 +53,9 @@ pub(crate) fn find(api_version: &str, kind: &str) -> Option<&'static Message> {
         KINDS.get(at.ok()?).map(|(_, _, message)| *message)
     };
     lookup(api_version).or_else(|| {
-        let partial = kind == "PartialObjectMetadata" && api_version == "meta.k8s.io/v1beta1";
-        (partial || EVERYWHERE.contains(&kind)).then(|| lookup(META))?
+        // What v1beta1 has not by itself, it has from v1.
+        let is_meta = api_version == "meta.k8s.io/v1beta1" || EVERYWHERE.contains(&kind);
+        is_meta.then(|| lookup(META))?
     })
 }
 

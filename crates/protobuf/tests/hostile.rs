@@ -1,4 +1,4 @@
-//! Bytes from somebody who means harm: an error, at a bounded cost.
+//! Hostile bytes: an error, at a bounded cost.
 
 use serde_json::json;
 use windlass_protobuf::{decode, encode};

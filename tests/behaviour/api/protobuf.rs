@@ -11,7 +11,7 @@ use super::raw::{Raw, named};
 use super::widget::Widget;
 use crate::cluster::Cluster;
 
-/// What client-go accepts unless it is told otherwise.
+/// What client-go accepts by default.
 const DEFAULT: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 /// Sends and reads bytes.

@@ -32,7 +32,7 @@ impl<'a> Expected<'a> {
         Self {
             api_version: resource.api_version(),
             kind: &resource.info.kind,
-            // kube-apiserver 1.36 breaks the connection instead.
+            // kube-apiserver 1.36 closes the connection where it has none; we say why.
             has_protobuf: !resource.info.custom,
         }
     }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::discovery;
 use crate::encode::Encoded;
 use crate::status::Status;
-use crate::wire::{Accept, Encoding};
+use crate::wire::Encoding;
 
 /// The header by which one sees that this is not a cluster.
 const NOTICE: (&str, &str) = (
@@ -147,14 +147,12 @@ pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
 /// have been negotiated before.
 pub(crate) fn negotiated(
     mut response: Response<ResponseBody>,
-    accept: &Accept,
+    prefers_protobuf: bool,
 ) -> Response<ResponseBody> {
     let Some(StatusBody(status)) = response.extensions_mut().remove::<StatusBody>() else {
         return response;
     };
-    if accept.prefers_protobuf()
-        && let Ok(bytes) = windlass_protobuf::encode(&status)
-    {
+    if prefers_protobuf && let Ok(bytes) = windlass_protobuf::encode(&status) {
         *response.body_mut() = ResponseBody::whole(bytes);
         let media_type = HeaderValue::from_static(windlass_protobuf::MEDIA_TYPE);
         response.headers_mut().insert(CONTENT_TYPE, media_type);

@@ -177,6 +177,7 @@ func useClientset(ctx context.Context, config *rest.Config, namespace string) er
 				return []any{it.Regarding, it.Note, it.EventTime.UnixMicro(), it.ReportingController}
 			})
 		},
+		func() error { return statuses(ctx, set, namespace) },
 		func() error { return refusals(ctx, set, namespace) },
 		func() error { return pages(ctx, set, namespace) },
 	} {
@@ -389,6 +390,40 @@ func listMeta(list runtime.Object) (metav1.ListInterface, error) {
 		return nil, fmt.Errorf("%T is no list", list)
 	}
 	return accessor.GetListMeta(), nil
+}
+
+// statuses writes the status of an object, and applies a strategic merge patch to its spec.
+func statuses(ctx context.Context, set kubernetes.Interface, namespace string) error {
+	pods := set.CoreV1().Pods(namespace)
+	pod, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "status"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/c:1"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("statuses: %w", err)
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1700000000, 0)}}
+	if _, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("statuses: update: %w", err)
+	}
+	patch := []byte(`{"spec":{"containers":[{"name":"c","image":"example.com/c:2"}]}}`)
+	if _, err := pods.Patch(ctx, "status", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("statuses: patch: %w", err)
+	}
+	found, err := pods.Get(ctx, "status", metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("statuses: get: %w", err)
+	}
+	first := found.Status.Conditions
+	if found.Status.Phase != corev1.PodRunning || len(first) != 1 || first[0].LastTransitionTime.Unix() != 1700000000 {
+		return fmt.Errorf("statuses: found %v", found.Status)
+	}
+	if len(found.Spec.Containers) != 1 || found.Spec.Containers[0].Image != "example.com/c:2" {
+		return fmt.Errorf("statuses: found %v", found.Spec)
+	}
+	zero := int64(0)
+	return pods.Delete(ctx, "status", metav1.DeleteOptions{GracePeriodSeconds: &zero})
 }
 
 // refusals are errors that a client tells apart.

@@ -78,6 +78,9 @@ impl Test {
             step.tell(clients.as_deref());
             self.check(&repository, step, &mut outcome)?;
         }
+        if clients.is_some() {
+            self.check(&repository, tables(), &mut outcome)?;
+        }
         if has_cargo_deny() {
             self.check(&repository, licences(), &mut outcome)?;
         } else {
@@ -247,6 +250,20 @@ fn go_clients(
             None
         }
     }
+}
+
+/// The generated tables are those that the modules in tests/kube-apiserver/go.mod give.
+fn tables() -> Step {
+    let arguments = [
+        "run",
+        "--quiet",
+        "--package",
+        "xtask",
+        "--",
+        "protobuf-tables",
+        "--check",
+    ];
+    Step::new("protobuf tables", &arguments)
 }
 
 fn checks() -> [Step; 3] {

@@ -233,3 +233,14 @@ fn the_deepest_schema_that_is_written_is_read_again() {
         "{error}"
     );
 }
+
+#[test]
+fn fractions_are_exact() {
+    let object = json!({
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "data": { "n": 0.102_166_346_644_350_81_f64 },
+    });
+    let decoded = decode(&encode(&object).expect("a revision")).expect("our own bytes");
+    assert_eq!(decoded["data"], object["data"]);
+}

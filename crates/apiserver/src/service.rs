@@ -89,7 +89,7 @@ impl ApiService {
         reply::negotiated(response, prefers_protobuf)
     }
 
-    async fn respond_to<B>(self, parts: Parts, body: B, accept: &Accept) -> Response<ResponseBody>
+    async fn respond_to<B>(self, parts: Parts, body: B, accept: Accept) -> Response<ResponseBody>
     where
         B: http_body::Body + Send,
         B::Data: Send,

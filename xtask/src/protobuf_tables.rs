@@ -12,6 +12,7 @@ mod modules;
 mod proto;
 
 // What is written.
+mod messages;
 mod tables;
 
 use self::{go_types::GoPackage, proto::ProtoMessage, tables::Tables};

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 
-use super::{text, varint};
+use super::value::{text, varint};
 use crate::error::Problem;
 use crate::wire::Reader;
 use crate::{duration, time};

@@ -291,8 +291,8 @@ on_both_servers! {
         let merged = wire.raw.merge(&at, &json!({ "data": { "k": "v" } })).await.ok();
         assert_eq!(events.next().await, ("MODIFIED".to_owned(), merged));
         wire.raw.delete(&at).await.ok();
-        let (last, object) = events.next().await;
-        assert_eq!((last.as_str(), &object["data"]["k"]), ("DELETED", &json!("v")));
+        let (kind, object) = events.next().await;
+        assert_eq!((kind.as_str(), &object["data"]["k"]), ("DELETED", &json!("v")));
 
         // What is there, and where it ends.
         wire.write(Method::POST, &path, &one).await.object(201);

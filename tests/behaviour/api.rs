@@ -12,6 +12,7 @@ mod deletions;
 mod discovery;
 mod lists;
 mod metadata;
+mod protobuf;
 mod requests;
 mod resources;
 mod schema;

@@ -16,7 +16,7 @@ use kube::{
 use rand::Rng as _;
 use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{line::Line, real::RealServer};
 
@@ -164,6 +164,21 @@ impl Cluster {
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.aside(), &self.namespace)
+    }
+
+    /// A kubeconfig for a program that is not ours, as YAML. The embedded server answers on
+    /// a port for as long as the guard lives.
+    pub(crate) async fn kubeconfig(&self) -> (String, Option<Listening>) {
+        match &self.server {
+            Server::Embedded(server) => {
+                let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+                (listening.kubeconfig(), Some(listening))
+            }
+            Server::Real(real) => {
+                let kubeconfig = serde_yaml_ng::to_string(&real.kubeconfig);
+                (kubeconfig.expect("a kubeconfig"), None)
+            }
+        }
     }
 
     /// Keeps the history of a server that other tests share from being forgotten, for as

@@ -282,7 +282,8 @@ impl Status {
 
     /// 406: nothing that the client accepts can be sent.
     pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json";
+        let message = "only the following media types are accepted: application/json, \
+                       application/vnd.kubernetes.protobuf";
         Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 

@@ -6,7 +6,7 @@ mod options;
 mod path;
 mod query;
 
-pub(crate) use accept::{Accept, Presentation};
+pub(crate) use accept::{Accept, Encoding, Format, Presentation};
 pub(crate) use options::{
     DeleteOptions, ListOptions, UnknownFields, VersionMatch, WriteOptions, read_version,
     resource_version,

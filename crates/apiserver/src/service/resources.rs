@@ -6,6 +6,7 @@ use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
 use crate::cluster::{Deleted, Page, Part, Written, selector};
@@ -13,10 +14,8 @@ use crate::encode;
 use crate::patch::Patch;
 use crate::registry::Resource;
 use crate::status::Status;
-use crate::store::Key;
-use crate::wire::{
-    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, read_version,
-};
+use crate::store::{Key, Stored};
+use crate::wire::{DeleteOptions, Format, ListOptions, Place, Query, WriteOptions, read_version};
 
 /// A request to a resource that is served.
 struct Operation<'a> {
@@ -86,12 +85,12 @@ pub(super) async fn respond(
         Verb::Get => operation.get().await,
         Verb::List => operation.list().await,
         Verb::Watch => {
-            let presentation = call.accept.presentation(&operation.query, false)?;
+            let format = operation.format(false)?;
             let options = ListOptions::parse(&operation.query)?;
             let Operation {
                 resource, place, ..
             } = operation;
-            watching::respond(service, resource, place.namespace, &options, presentation).await
+            watching::respond(service, resource, place.namespace, &options, format).await
         }
         Verb::Create => operation.create(),
         Verb::Update => operation.update(),
@@ -136,7 +135,7 @@ impl Operation<'_> {
     }
 
     async fn get(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         self.wait_for(read_version(self.query.get("resourceVersion"))?)
             .await?;
         let key = self.key();
@@ -144,19 +143,11 @@ impl Operation<'_> {
             .service
             .shared
             .read(|cluster| cluster.get(&self.resource, &key).cloned())?;
-        Ok(reply::json(
-            StatusCode::OK,
-            encode::object(
-                &self.resource,
-                &object,
-                presentation,
-                self.service.shared.now(),
-            ),
-        ))
+        self.object(StatusCode::OK, &object, format)
     }
 
     async fn list(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.call.accept.presentation(&self.query, true)?;
+        let format = self.format(true)?;
         let options = ListOptions::parse(&self.query)?;
         self.wait_for(read_version(&options.resource_version)?)
             .await?;
@@ -165,15 +156,7 @@ impl Operation<'_> {
             .service
             .shared
             .read(|cluster| cluster.list(&self.resource, namespace, &options))?;
-        Ok(reply::json(
-            StatusCode::OK,
-            encode::list(
-                &self.resource,
-                &page,
-                presentation,
-                self.service.shared.now(),
-            ),
-        ))
+        self.page(&page, format)
     }
 
     /// Waits for a version from the future.
@@ -190,7 +173,7 @@ impl Operation<'_> {
     }
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         let options = WriteOptions::parse(&self.query, "CreateOptions")?;
         let body = self.body()?;
         let namespace = self.place.namespace.as_deref();
@@ -198,21 +181,21 @@ impl Operation<'_> {
             .service
             .shared
             .write(|cluster, now| cluster.create(&self.resource, namespace, body, options, now))?;
-        Ok(self.written(StatusCode::CREATED, &written, presentation))
+        self.written(StatusCode::CREATED, &written, format)
     }
 
     fn update(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
         let body = self.body()?;
         let written = self.service.shared.write(|cluster, _| {
             cluster.update(&self.resource, &self.key(), self.part(), body, options)
         })?;
-        Ok(self.written(StatusCode::OK, &written, presentation))
+        self.written(StatusCode::OK, &written, format)
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         let patch = Patch::parse(
             self.content_type(),
             &self.call.body,
@@ -222,11 +205,11 @@ impl Operation<'_> {
         let written = self.service.shared.write(|cluster, _| {
             cluster.patch(&self.resource, &self.key(), self.part(), &patch, options)
         })?;
-        Ok(self.written(StatusCode::OK, &written, presentation))
+        self.written(StatusCode::OK, &written, format)
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         let options = self.delete_options()?;
         let key = self.key();
         let deleted = self
@@ -239,19 +222,13 @@ impl Operation<'_> {
                 Ok(reply::refusal(&Status::deleted(&about, object.uid())))
             }
             Deleted::Gone(object) | Deleted::Dying(object) => {
-                let body = encode::object(
-                    &self.resource,
-                    &object,
-                    presentation,
-                    self.service.shared.now(),
-                );
-                Ok(reply::json(StatusCode::OK, body))
+                self.object(StatusCode::OK, &object, format)
             }
         }
     }
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.call.accept.presentation(&self.query, true)?;
+        let format = self.format(true)?;
         let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
         let selector = selector(&self.resource, &list)?;
@@ -268,36 +245,41 @@ impl Operation<'_> {
                 remaining: None,
             })
         })?;
-        Ok(reply::json(
-            StatusCode::OK,
-            encode::list(
-                &self.resource,
-                &page,
-                presentation,
-                self.service.shared.now(),
-            ),
-        ))
+        self.page(&page, format)
     }
 
     fn written(
         &self,
         code: StatusCode,
         written: &Written,
-        presentation: Presentation,
-    ) -> Response<ResponseBody> {
-        let body = encode::object(
-            &self.resource,
-            &written.object,
-            presentation,
-            self.service.shared.now(),
-        );
-        let mut response = reply::json(code, body);
+        format: Format,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let mut response = self.object(code, &written.object, format)?;
         reply::warn(&mut response, &written.warnings);
-        response
+        Ok(response)
     }
 
-    fn presentation(&self) -> Result<Presentation, Status> {
-        self.call.accept.presentation(&self.query, false)
+    fn object(
+        &self,
+        code: StatusCode,
+        object: &Stored,
+        format: Format,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let now = self.service.shared.now();
+        let encoded = encode::object(&self.resource, object, format, now)?;
+        Ok(reply::encoded(code, encoded))
+    }
+
+    fn page(&self, page: &Page, format: Format) -> Result<Response<ResponseBody>, Status> {
+        let now = self.service.shared.now();
+        let encoded = encode::list(&self.resource, page, format, now)?;
+        Ok(reply::encoded(StatusCode::OK, encoded))
+    }
+
+    /// How the answer is written: one object, or a list of them.
+    fn format(&self, list: bool) -> Result<Format, Status> {
+        let typed = encode::has_protobuf(&self.resource);
+        self.call.accept.format(&self.query, list, typed)
     }
 
     fn key(&self) -> Key {
@@ -322,38 +304,22 @@ impl Operation<'_> {
 
     /// The body of a create or update.
     fn body(&self) -> Result<Value, Status> {
-        let essence = self
-            .content_type()
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim();
-        let body = &self.call.body;
-        let kind = &self.resource.info.kind;
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {error}"
-            ))
-        };
-        match essence {
-            "" | "application/json" | "*/*" => {
-                serde_json::from_slice(body).map_err(|error| unreadable(&error))
-            }
-            "application/yaml" => {
-                serde_yaml_ng::from_slice(body).map_err(|error| unreadable(&error))
-            }
-            _ => Err(Status::unsupported_media_type(&[
-                "application/json",
-                "application/yaml",
-            ])),
-        }
+        body::read(
+            self.content_type(),
+            &self.call.body,
+            &Expected::object_of(&self.resource),
+        )
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
         if self.call.body.is_empty() {
             return DeleteOptions::parse(&self.query, None);
         }
-        let body = self.body()?;
-        DeleteOptions::parse(&self.query, Some(&body))
+        let options = body::read(
+            self.content_type(),
+            &self.call.body,
+            &Expected::DELETE_OPTIONS,
+        )?;
+        DeleteOptions::parse(&self.query, Some(&options))
     }
 }

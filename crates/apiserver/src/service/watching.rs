@@ -16,7 +16,7 @@ use crate::registry::Resource;
 use crate::status::{FieldError, Status};
 use crate::store::{Expired, Stored};
 use crate::watch::{self, Subscription};
-use crate::wire::{ListOptions, Presentation, resource_version};
+use crate::wire::{Format, ListOptions, resource_version};
 
 /// How long a watch runs at least, if nobody says otherwise; at most twice that.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -49,7 +49,7 @@ pub(super) async fn respond(
     resource: Arc<Resource>,
     namespace: Option<String>,
     options: &ListOptions,
-    presentation: Presentation,
+    format: Format,
 ) -> Result<Response<ResponseBody>, Status> {
     let shared = &service.shared;
     let has_watch_list = shared.profile.has_watch_list();
@@ -78,12 +78,12 @@ pub(super) async fn respond(
         Ok(beginning) => beginning,
         // From here on errors are events: the client has its 200.
         Err(status) => {
-            let line = encode::error_line(&status);
-            return Ok(reply::stream(stream::iter([line])));
+            let line = encode::error_line(&status, format.encoding);
+            return Ok(reply::stream(format.encoding, stream::iter([line])));
         }
     };
     let subscription = Subscription {
-        encoder: EventEncoder::new(resource.clone(), presentation),
+        encoder: EventEncoder::new(resource.clone(), format),
         resource,
         namespace,
         selector,
@@ -100,7 +100,7 @@ pub(super) async fn respond(
         cut,
         service.stop.clone(),
     );
-    Ok(reply::stream(lines))
+    Ok(reply::stream(format.encoding, lines))
 }
 
 fn default_timeout() -> Duration {

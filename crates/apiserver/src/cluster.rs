@@ -16,7 +16,7 @@ use crate::metadata;
 use crate::registry::{Registry, Resource};
 use crate::selector::{FieldSelector, LabelSelector, Selector};
 use crate::status::Status;
-use crate::store::{Key, Store, Stored, Table};
+use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
 
 mod create;
@@ -72,7 +72,7 @@ pub(crate) struct Written {
 
 impl Cluster {
     /// Creates a cluster with the built-in kinds and the initial namespaces.
-    pub(crate) fn new(seed: Option<u64>, history: usize, now: &str) -> Self {
+    pub(crate) fn new(seed: Option<u64>, history: HistoryLimits, now: &str) -> Self {
         let mut cluster = Self {
             registry: Registry::new(),
             store: Store::new(history),

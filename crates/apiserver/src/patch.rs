@@ -86,13 +86,18 @@ impl Patch {
     /// 422 if an operation doesn't fit the object.
     pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         match self {
-            Self::Json(patch) => json::apply(object, patch).map_err(|_| {
-                // Kubernetes doesn't say which operation it was either.
-                Status::generic(
+            Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
+                // Kubernetes does not say which operation it was either.
+                json::ApplyError::Operation(_) => Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",
                     "the server rejected our request due to an error in our request",
-                )
+                ),
+                error => Status::generic(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "Invalid",
+                    &error.to_string(),
+                ),
             }),
             Self::Merge(patch) => {
                 json_patch::merge(object, patch);

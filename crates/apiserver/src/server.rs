@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -13,7 +15,7 @@ use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::cluster::Cluster;
 use crate::profile::Profile;
 use crate::service::ApiService;
-use crate::store::Table;
+use crate::store::{HistoryLimits, Table};
 
 mod clock;
 mod listen;
@@ -21,9 +23,16 @@ mod listen;
 use clock::Clock;
 pub use listen::{ListenError, Listening};
 
-/// How many writes of each resource are remembered, if nobody says otherwise: enough for
-/// any test to lag behind, and a bound all the same.
-const DEFAULT_HISTORY: usize = 100_000;
+/// How much history is kept by default.
+///
+/// The number of writes is about that of kube-apiserver's watch cache (102,400), the age that
+/// after which etcd's history is compacted in a cluster, and the bytes are what a test process
+/// can spare: they hold 20,000 updates of a ConfigMap.
+const DEFAULT_HISTORY: HistoryLimits = HistoryLimits {
+    writes: 100_000,
+    bytes: 64 * 1024 * 1024,
+    age: Duration::from_secs(5 * 60),
+};
 
 /// A Kubernetes API server in the process, in memory.
 ///
@@ -73,7 +82,7 @@ pub struct ApiServer {
 pub struct ApiServerBuilder {
     profile: Profile,
     seed: Option<u64>,
-    history: usize,
+    history: HistoryLimits,
     authorizer: Option<Authorizer>,
 }
 
@@ -215,15 +224,43 @@ impl ApiServerBuilder {
         }
     }
 
-    /// How many writes of each resource are remembered. The default is 100,000.
+    /// Sets how many writes of each resource the history keeps. The default is 100,000.
     ///
     /// A watch that lags behind further is closed, and a list or watch from before gets
     /// `410 Expired`.
-    pub fn history(self, writes: std::num::NonZeroUsize) -> Self {
-        Self {
-            history: writes.get(),
-            ..self
-        }
+    pub fn history(mut self, writes: NonZeroUsize) -> Self {
+        self.history.writes = writes.get();
+        self
+    }
+
+    /// Sets how many bytes the history of all resources takes beside the current objects,
+    /// estimated. The default is 64 MiB.
+    ///
+    /// The oldest writes are dropped first, with what [`history`](Self::history) says.
+    pub fn history_bytes(mut self, bytes: NonZeroUsize) -> Self {
+        self.history.bytes = bytes.get();
+        self
+    }
+
+    /// Sets for how long the history keeps a write, in tokio's time. The default is five
+    /// minutes, after which a cluster compacts its history.
+    ///
+    /// An old write is dropped when something is written after its time.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder()
+    ///     .history_age(Duration::from_secs(3600))
+    ///     .start();
+    /// # drop(server);
+    /// ```
+    pub fn history_age(mut self, age: Duration) -> Self {
+        self.history.age = age;
+        self
     }
 
     /// Asks `decide` before each request to a resource. The default allows everything.
@@ -291,6 +328,7 @@ impl Shared {
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Cluster, &str) -> T) -> T {
         let now = clock::written(self.clock.now());
         let mut state = self.state.lock();
+        state.cluster.store.advance(self.clock.elapsed());
         let before = state.cluster.store.revision();
         let outcome = change(&mut state.cluster, &now);
         let after = state.cluster.store.revision();
@@ -330,7 +368,7 @@ impl Shared {
     /// Waits until the counter has reached `revision`, or gives up after three seconds.
     pub(crate) async fn reach(&self, revision: u64) {
         /// As long as kube-apiserver waits.
-        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+        const PATIENCE: Duration = Duration::from_secs(3);
         let mut current = self.revision.subscribe();
         _ = tokio::time::timeout(PATIENCE, current.wait_for(|current| *current >= revision)).await;
     }

@@ -1,12 +1,16 @@
-//! Every object, under one counter, and the history of how it came to be so. *(pure)*
+//! Every object, under one counter, and the history of its writes. *(pure)*
 //!
 //! One counter serves all resources, as etcd's does: a resourceVersion orders any two
 //! writes to the server. Each resource keeps its own log of events, so that a watch of
 //! one resource never reads through the writes to another.
+//!
+//! The history is bounded by the number of writes of a resource, and by age and bytes over
+//! all resources: the oldest writes of the server are dropped first.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -59,6 +63,21 @@ pub(crate) enum Change {
     Deleted,
 }
 
+/// How much history a store keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HistoryLimits {
+    /// How many writes of one resource.
+    pub(crate) writes: usize,
+    /// How many bytes of states that are no longer current, over all resources.
+    pub(crate) bytes: usize,
+    /// For how long.
+    pub(crate) age: Duration,
+}
+
+/// What an event takes beside its objects, in bytes: itself, its place in the order, and its
+/// share of the tables that hold both.
+const EVENT_SIZE: usize = 256;
+
 /// The history asked for is no longer there; it begins after `oldest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expired {
@@ -71,8 +90,24 @@ pub(crate) struct Expired {
 pub(crate) struct Store {
     revision: u64,
     compacted: u64,
-    capacity: usize,
+    limits: HistoryLimits,
+    /// The time since the start, as far as the store was told.
+    now: Duration,
+    /// What the logs hold beside the current objects, in bytes.
+    history: usize,
+    /// How many events the logs hold.
+    events: usize,
+    /// Every event of every log, oldest first, and some that a log has dropped already.
+    order: VecDeque<Recorded>,
     stock: BTreeMap<Table, Drawer>,
+}
+
+/// Where an event is, and since when.
+#[derive(Debug)]
+struct Recorded {
+    table: Table,
+    revision: u64,
+    at: Duration,
 }
 
 /// The objects and the log of one resource.
@@ -84,7 +119,13 @@ struct Drawer {
     floor: u64,
     /// The revision of the last event.
     last: u64,
+    /// The objects as a list, if a watch has asked for it since the last event. All watches
+    /// that begin between two writes share it.
+    snapshot: OnceLock<Snapshot>,
 }
+
+/// The objects of a resource at one revision, in the order of lists.
+pub(crate) type Snapshot = Arc<[Arc<Stored>]>;
 
 // === impl Key ===
 
@@ -97,17 +138,58 @@ impl Key {
     }
 }
 
+// === impl Event ===
+
+impl Event {
+    /// What it keeps in memory beside the current objects, in bytes: the state that was
+    /// replaced, and a deleted object.
+    fn size(&self) -> usize {
+        let replaced = self.previous.as_ref().map_or(0, |object| object.size());
+        let deleted = match self.change {
+            Change::Deleted => self.object.size(),
+            Change::Added | Change::Modified => 0,
+        };
+        EVENT_SIZE.saturating_add(replaced).saturating_add(deleted)
+    }
+}
+
 // === impl Store ===
 
 impl Store {
-    /// Creates an empty store that remembers up to `capacity` writes of each resource.
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// Creates an empty store that keeps a history within `limits`.
+    pub(crate) fn new(limits: HistoryLimits) -> Self {
         Self {
             revision: 0,
             compacted: 0,
-            capacity,
+            limits,
+            now: Duration::ZERO,
+            history: 0,
+            events: 0,
+            order: VecDeque::new(),
             stock: BTreeMap::new(),
         }
+    }
+
+    /// Sets the time since the start, and drops what is too old by then.
+    pub(crate) fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+        self.trim();
+    }
+
+    /// What the history holds beside the current objects, in bytes, estimated.
+    #[cfg(test)]
+    fn history_bytes(&self) -> usize {
+        self.history
+    }
+
+    #[cfg(test)]
+    fn log_length(&self, table: &str) -> usize {
+        self.stock.get(table).map_or(0, |drawer| drawer.log.len())
+    }
+
+    #[cfg(test)]
+    fn order_length(&self) -> usize {
+        self.order.len()
     }
 
     /// The counter: the revision of the last write.
@@ -131,6 +213,16 @@ impl Store {
             .get(table)
             .into_iter()
             .flat_map(|drawer| &drawer.objects)
+    }
+
+    /// The objects of a resource, as they are now, shared by all that ask before the next
+    /// write.
+    pub(crate) fn snapshot(&self, table: &str) -> Snapshot {
+        let drawer = self.stock.get(table);
+        drawer.map_or_else(Snapshot::default, |drawer| {
+            let collect = || drawer.objects.values().cloned().collect();
+            drawer.snapshot.get_or_init(collect).clone()
+        })
     }
 
     /// Every object in `namespace`, with its resource.
@@ -165,36 +257,90 @@ impl Store {
         } else {
             Change::Added
         };
-        drawer.record(
-            self.capacity,
-            Event {
-                revision: self.revision,
-                change,
-                key: key.clone(),
-                object: object.clone(),
-                previous,
-            },
-        );
+        let event = Event {
+            revision: self.revision,
+            change,
+            key: key.clone(),
+            object: object.clone(),
+            previous,
+        };
+        self.record(table, event);
         object
     }
 
     /// Takes the object at `key` away, and gives its last state.
-    pub(crate) fn remove(&mut self, table: &str, key: &Key) -> Option<Arc<Stored>> {
+    pub(crate) fn remove(&mut self, table: &Table, key: &Key) -> Option<Arc<Stored>> {
         let drawer = self.stock.get_mut(table)?;
         let previous = drawer.objects.remove(key)?;
         self.revision += 1;
         let object = Arc::new(previous.at(self.revision));
-        drawer.record(
-            self.capacity,
-            Event {
-                revision: self.revision,
-                change: Change::Deleted,
-                key: key.clone(),
-                object: object.clone(),
-                previous: Some(previous),
-            },
-        );
+        let event = Event {
+            revision: self.revision,
+            change: Change::Deleted,
+            key: key.clone(),
+            object: object.clone(),
+            previous: Some(previous),
+        };
+        self.record(table, event);
         Some(object)
+    }
+
+    /// Appends an event to the log of its resource, and drops what is over the limits.
+    fn record(&mut self, table: &Table, event: Event) {
+        self.history = self.history.saturating_add(event.size());
+        self.events += 1;
+        self.order.push_back(Recorded {
+            table: table.clone(),
+            revision: event.revision,
+            at: self.now,
+        });
+        let drawer = self.stock.entry(table.clone()).or_default();
+        drawer.last = event.revision;
+        drawer.snapshot = OnceLock::new();
+        drawer.log.push_back(event);
+        let excess = drawer.log.len().saturating_sub(self.limits.writes);
+        for _ in 0..excess {
+            self.drop_oldest(table);
+        }
+        self.trim();
+    }
+
+    /// Drops the oldest events of the server while the history is too large or too old.
+    fn trim(&mut self) {
+        while let Some(first) = self.order.front() {
+            if !self.holds(first) {
+                self.order.pop_front();
+                continue;
+            }
+            let is_old = self.now.saturating_sub(first.at) > self.limits.age;
+            if !is_old && self.history <= self.limits.bytes {
+                break;
+            }
+            let table = first.table.clone();
+            self.order.pop_front();
+            self.drop_oldest(&table);
+        }
+        // Events that a log dropped for their number stay in the order behind older ones of
+        // other logs. They go when they are the larger part.
+        if self.order.len() > self.events.saturating_mul(2).saturating_add(1024) {
+            let mut order = std::mem::take(&mut self.order);
+            order.retain(|recorded| self.holds(recorded));
+            self.order = order;
+        }
+    }
+
+    fn holds(&self, recorded: &Recorded) -> bool {
+        let drawer = self.stock.get(&recorded.table);
+        drawer.is_some_and(|drawer| drawer.floor < recorded.revision)
+    }
+
+    fn drop_oldest(&mut self, table: &str) {
+        let drawer = self.stock.get_mut(table);
+        if let Some((drawer, dropped)) = drawer.and_then(|it| it.log.pop_front().map(|e| (it, e))) {
+            drawer.floor = dropped.revision;
+            self.history = self.history.saturating_sub(dropped.size());
+            self.events = self.events.saturating_sub(1);
+        }
     }
 
     /// Forgets the history before `revision`, for everything that starts from now on.
@@ -277,19 +423,5 @@ impl Store {
             .log
             .partition_point(|event| event.revision <= revision);
         Ok(drawer.log.iter().skip(first).take(limit).cloned().collect())
-    }
-}
-
-// === impl Drawer ===
-
-impl Drawer {
-    fn record(&mut self, capacity: usize, event: Event) {
-        self.last = event.revision;
-        self.log.push_back(event);
-        while self.log.len() > capacity {
-            if let Some(gone) = self.log.pop_front() {
-                self.floor = gone.revision;
-            }
-        }
     }
 }

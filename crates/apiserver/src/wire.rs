@@ -1,10 +1,11 @@
-//! A request, before anything is known about kinds: what its URL, its query, its headers
-//! and its body say.
+//! A request, before anything is known about kinds: its URL, its query, its headers and
+//! its body.
 
 mod accept;
 mod options;
 mod path;
 mod query;
+pub(crate) mod yaml;
 
 pub(crate) use accept::{Accept, Presentation};
 pub(crate) use options::{

@@ -101,9 +101,10 @@ impl Cluster {
             self.store.put(&DEFINITIONS.into(), key, value, 0);
         }
         self.schemas += 1;
-        self.registry
-            .remove(definition.group(), definition.plural());
-        self.registry.insert(definition.resources(self.schemas));
+        let (group, plural) = (definition.group(), definition.plural());
+        let resources = definition.resources(self.schemas, self.registry.versions(group, plural));
+        self.registry.remove(group, plural);
+        self.registry.insert(resources);
     }
 
     /// Marks a definition as terminating, and begins to delete the objects of its kind.
@@ -177,7 +178,7 @@ impl Cluster {
                 finalizers.retain(|finalizer| finalizer != CRD_FINALIZER);
             }
             if metadata::is_unfinalized(&value) {
-                self.store.remove(DEFINITIONS, &key);
+                self.store.remove(&DEFINITIONS.into(), &key);
                 self.retire(&key);
             } else {
                 // Somebody else's finalizer keeps the definition, without any objects.

@@ -67,7 +67,7 @@ impl Cluster {
                 .and_then(Value::as_array)
                 .is_some_and(|list| list.iter().any(|finalizer| finalizer != "kubernetes"));
             if !others && !object.has_finalizers() {
-                self.store.remove(NAMESPACES, &key);
+                self.store.remove(&NAMESPACES.into(), &key);
                 self.dying_namespaces.remove(&key);
             }
         }

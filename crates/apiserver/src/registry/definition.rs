@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::builtin::metadata_fields;
 use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
 use crate::metadata::{self, Finalizers, NameRule};
-use crate::schema::Schema;
+use crate::schema::{Limits, Schema};
 use crate::selector::SelectableField;
 use crate::table::Columns;
 
@@ -99,17 +99,27 @@ impl<'a> Definition<'a> {
     }
 
     /// The resources it makes, one for each version that is served, the preferred one
-    /// first. `number` numbers the schema of the stored version.
-    pub(crate) fn resources(&self, number: u64) -> Vec<Arc<Resource>> {
-        let compile = |version: &Value| {
+    /// first. `number` numbers the schema of the stored version. A schema that a resource in
+    /// `before` has already is not compiled again.
+    pub(crate) fn resources(&self, number: u64, before: &[Arc<Resource>]) -> Vec<Arc<Resource>> {
+        let mut limits = Limits::default();
+        let mut compile = |version: &Value| {
             let schema = version.pointer("/schema/openAPIV3Schema")?;
-            Schema::compile(schema).ok().map(Arc::new)
+            let known = before
+                .iter()
+                .find(|resource| resource.info.open_api_schema.as_ref() == Some(schema))
+                .and_then(|resource| resource.schema.clone());
+            known.or_else(|| {
+                Schema::compile_within(schema, &mut limits)
+                    .ok()
+                    .map(Arc::new)
+            })
         };
         let stored_schema = self
             .versions()
             .iter()
             .find(|version| version["storage"] == true)
-            .and_then(compile);
+            .and_then(&mut compile);
         let mut versions: Vec<_> = self
             .versions()
             .iter()

@@ -15,7 +15,7 @@ use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Key;
 use crate::wire::{
-    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, read_version,
+    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, read_version, yaml,
 };
 
 /// A request to a resource that is served.
@@ -339,9 +339,7 @@ impl Operation<'_> {
             "" | "application/json" | "*/*" => {
                 serde_json::from_slice(body).map_err(|error| unreadable(&error))
             }
-            "application/yaml" => {
-                serde_yaml_ng::from_slice(body).map_err(|error| unreadable(&error))
-            }
+            "application/yaml" => yaml::from_slice(body).map_err(|error| unreadable(&error)),
             _ => Err(Status::unsupported_media_type(&[
                 "application/json",
                 "application/yaml",

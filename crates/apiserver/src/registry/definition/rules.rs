@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Definition;
 use crate::metadata::{self, NameRule};
-use crate::schema::Schema;
+use crate::schema::{Limits, Schema};
 use crate::status::FieldError;
 
 // === impl Definition ===
@@ -93,6 +93,7 @@ impl<'a> Definition<'a> {
             .first()
             .is_some_and(|first| versions.iter().all(|v| schema(v) == schema(first)));
         let mut names = Vec::new();
+        let mut limits = Limits::default();
         for (at, version) in versions.iter().enumerate() {
             let path = format!("spec.versions[{at}]");
             let name = version["name"].as_str().unwrap_or_default();
@@ -122,7 +123,7 @@ impl<'a> Definition<'a> {
                     if is_shared && at > 0 {
                         continue;
                     }
-                    if let Err(found) = Schema::compile(schema) {
+                    if let Err(found) = Schema::compile_within(schema, &mut limits) {
                         errors.extend(found.into_iter().map(|error| {
                             let rest = match error.path.as_str() {
                                 "" => String::new(),

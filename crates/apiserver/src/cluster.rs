@@ -19,6 +19,7 @@ use crate::status::Status;
 use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
 
+mod apply;
 mod create;
 mod decode;
 mod defaults;
@@ -26,8 +27,10 @@ mod definitions;
 mod delete;
 mod list;
 mod namespaces;
+mod ownership;
 mod update;
 
+pub(crate) use apply::Apply;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
 pub(crate) use update::Part;

@@ -78,7 +78,8 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<(), String> {
             && match value {
                 Value::Null => false,
                 Value::String(text) => !text.is_empty(),
-                Value::Array(list) => !list.is_empty(),
+                // An empty list of entries asks for them to be dropped.
+                Value::Array(list) => !list.is_empty() || field == "managedFields",
                 Value::Object(map) => !map.is_empty(),
                 Value::Bool(_) | Value::Number(_) => true,
             }

@@ -146,6 +146,12 @@ impl Schema {
         defaults::fill(&self.root, object);
     }
 
+    /// Fills in the defaults that `object` lacks, and drops no `null`: validation refuses what
+    /// is left of them. This is what happens to an object that a configuration was applied to.
+    pub(crate) fn fill(&self, object: &mut Value) {
+        defaults::fill(&self.root, object);
+    }
+
     /// Tells everything in `object` that the schema does not allow.
     ///
     /// The faults stand in the order of the fields. Faults of `anyOf`, `oneOf`, `allOf`,

@@ -9,7 +9,7 @@ pub(crate) mod yaml;
 
 pub(crate) use accept::{Accept, Presentation};
 pub(crate) use options::{
-    DeleteOptions, ListOptions, UnknownFields, VersionMatch, WriteOptions, read_version,
+    DeleteOptions, ListOptions, UnknownFields, VersionMatch, WriteKind, WriteOptions, read_version,
     resource_version,
 };
 pub(crate) use path::{Place, Target};

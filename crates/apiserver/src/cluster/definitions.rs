@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, DEFINITIONS, Deleted};
+use super::{Cluster, DEFINITIONS, Deleted, Part, ownership};
 use crate::metadata;
 use crate::registry::{CRD_FINALIZER, Definition, Resource};
 use crate::store::{Key, Stored, Table};
+use crate::wire::WriteOptions;
 
 // === impl Cluster ===
 
@@ -17,7 +18,8 @@ impl Cluster {
         let Some(object) = self.store.get(DEFINITIONS, key) else {
             return;
         };
-        let mut value = object.value().clone();
+        let before = object.value().clone();
+        let mut value = before.clone();
         let definition = Definition::of(&value);
         let taken = self
             .registry
@@ -42,6 +44,7 @@ impl Cluster {
                 "not all names are accepted",
                 now,
             );
+            self.own_status(&before, &mut value, now);
             self.store.put(&DEFINITIONS.into(), key, value, 0);
             return;
         }
@@ -62,6 +65,7 @@ impl Cluster {
             "the initial names have been accepted",
             now,
         );
+        self.own_status(&before, &mut value, now);
         self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
         condition(
             &mut value,
@@ -73,6 +77,18 @@ impl Cluster {
         );
         self.store.put(&DEFINITIONS.into(), key, value, 0);
         self.serve(key);
+    }
+
+    /// Writes into a definition that the server owns the status that it wrote.
+    fn own_status(&self, before: &Value, value: &mut Value, now: &str) {
+        let group = "apiextensions.k8s.io";
+        if let Some(resource) = self.registry.find(group, "v1", "customresourcedefinitions") {
+            let options = WriteOptions {
+                manager: "kube-apiserver".to_owned(),
+                ..WriteOptions::default()
+            };
+            ownership::track(resource, Part::Status, before, value, &options, now);
+        }
     }
 
     /// Serves what an established definition says now.

@@ -15,7 +15,11 @@ impl Cluster {
     pub(super) fn create_initial_namespace(&mut self, name: &str, now: &str) {
         if let Some(resource) = self.registry.find("", "v1", "namespaces").cloned() {
             let body = json!({ "metadata": { "name": name } });
-            let created = self.create(&resource, None, body, WriteOptions::default(), now);
+            let options = WriteOptions {
+                manager: "kube-apiserver".to_owned(),
+                ..WriteOptions::default()
+            };
+            let created = self.create(&resource, None, body, &options, now);
             debug_assert!(
                 created.is_ok(),
                 "a cluster begins empty, and the name is a good one"

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::builtin::metadata_fields;
 use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use crate::managed::Types;
 use crate::metadata::{self, Finalizers, NameRule};
 use crate::schema::{Limits, Schema};
 use crate::selector::SelectableField;
@@ -126,6 +127,12 @@ impl<'a> Definition<'a> {
             .filter(|version| version["served"] == true)
             .collect();
         versions.sort_by_key(|version| Priority::of(version["name"].as_str().unwrap_or_default()));
+        let schemas = versions.iter().filter_map(|version| {
+            let name = version["name"].as_str()?;
+            let schema = version.pointer("/schema/openAPIV3Schema")?;
+            Some((format!("{}/{name}", self.group()), schema))
+        });
+        let field_types = Arc::new(Types::structural(self.text("names/kind"), schemas));
         versions
             .into_iter()
             .map(|version| {
@@ -142,6 +149,7 @@ impl<'a> Definition<'a> {
                     },
                     stored_schema: stored_schema.clone(),
                     stored_schema_number: number,
+                    field_types: Some(field_types.clone()),
                     columns: Columns::from_crd(version.get("additionalPrinterColumns")),
                     is_closing: !metadata::text(self.object, "deletionTimestamp").is_empty(),
                 })

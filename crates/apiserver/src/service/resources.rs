@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Deleted, Page, Part, Written, selector};
+use crate::cluster::{Apply, Deleted, Page, Part, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Key;
 use crate::wire::{
-    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, read_version, yaml,
+    DeleteOptions, ListOptions, Place, Presentation, Query, WriteKind, WriteOptions, read_version,
+    yaml,
 };
 
 /// A request to a resource that is served.
@@ -191,22 +192,29 @@ impl Operation<'_> {
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
         let presentation = self.presentation()?;
-        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let options = self.write_options(WriteKind::Create)?;
         let body = self.body()?;
         let namespace = self.place.namespace.as_deref();
         let written = self
             .service
             .shared
-            .write(|cluster, now| cluster.create(&self.resource, namespace, body, options, now))?;
+            .write(|cluster, now| cluster.create(&self.resource, namespace, body, &options, now))?;
         Ok(self.written(StatusCode::CREATED, &written, presentation))
     }
 
     fn update(&self) -> Result<Response<ResponseBody>, Status> {
         let presentation = self.presentation()?;
-        let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+        let options = self.write_options(WriteKind::Update)?;
         let body = self.body()?;
-        let written = self.service.shared.write(|cluster, _| {
-            cluster.update(&self.resource, &self.key(), self.part(), body, options)
+        let written = self.service.shared.write(|cluster, now| {
+            cluster.update(
+                &self.resource,
+                &self.key(),
+                self.part(),
+                body,
+                &options,
+                now,
+            )
         })?;
         Ok(self.written(StatusCode::OK, &written, presentation))
     }
@@ -218,11 +226,29 @@ impl Operation<'_> {
             &self.call.body,
             self.resource.info.custom,
         )?;
-        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let written = self.service.shared.write(|cluster, _| {
-            cluster.patch(&self.resource, &self.key(), self.part(), &patch, options)
+        let (key, part) = (self.key(), self.part());
+        if let Patch::Apply(config) = patch {
+            let options = self.write_options(WriteKind::Apply)?;
+            let (code, written) = self.service.shared.write(|cluster, now| {
+                let written = cluster.apply(&self.resource, &key, part, config, &options, now)?;
+                Ok::<_, Status>(match written {
+                    Apply::Created(written) => (StatusCode::CREATED, written),
+                    Apply::Updated(written) => (StatusCode::OK, written),
+                })
+            })?;
+            return Ok(self.written(code, &written, presentation));
+        }
+        let options = self.write_options(WriteKind::Patch)?;
+        let written = self.service.shared.write(|cluster, now| {
+            cluster.patch(&self.resource, &key, part, &patch, &options, now)
         })?;
         Ok(self.written(StatusCode::OK, &written, presentation))
+    }
+
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+        let header = self.call.parts.headers.get(USER_AGENT);
+        let agent = header.and_then(|value| value.to_str().ok());
+        WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {

@@ -6,6 +6,7 @@
 mod raw;
 mod widget;
 
+mod apply;
 mod builtin;
 mod definitions;
 mod deletions;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorize::{Attributes, Authorizer, Decision};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::profile::Profile;
 use crate::service::ApiService;
 use crate::store::{HistoryLimits, Table};
@@ -82,7 +82,7 @@ pub struct ApiServer {
 pub struct ApiServerBuilder {
     profile: Profile,
     seed: Option<u64>,
-    history: HistoryLimits,
+    cluster: ClusterOptions,
     authorizer: Option<Authorizer>,
 }
 
@@ -120,7 +120,10 @@ impl ApiServer {
         ApiServerBuilder {
             profile: Profile::default(),
             seed: None,
-            history: DEFAULT_HISTORY,
+            cluster: ClusterOptions {
+                history: DEFAULT_HISTORY,
+                collects_garbage: true,
+            },
             authorizer: None,
         }
     }
@@ -229,7 +232,7 @@ impl ApiServerBuilder {
     /// A watch that lags behind further is closed, and a list or watch from before gets
     /// `410 Expired`.
     pub fn history(mut self, writes: NonZeroUsize) -> Self {
-        self.history.writes = writes.get();
+        self.cluster.history.writes = writes.get();
         self
     }
 
@@ -238,7 +241,7 @@ impl ApiServerBuilder {
     ///
     /// The oldest writes are dropped first, with what [`history`](Self::history) says.
     pub fn history_bytes(mut self, bytes: NonZeroUsize) -> Self {
-        self.history.bytes = bytes.get();
+        self.cluster.history.bytes = bytes.get();
         self
     }
 
@@ -259,7 +262,33 @@ impl ApiServerBuilder {
     /// # drop(server);
     /// ```
     pub fn history_age(mut self, age: Duration) -> Self {
-        self.history.age = age;
+        self.cluster.history.age = age;
+        self
+    }
+
+    /// Sets whether garbage is collected by owner references. The default is that it is.
+    ///
+    /// A cluster collects garbage: the children of an object go with it, in the background
+    /// unless the deletion says `Foreground` or `Orphan`, and a child whose owners do not
+    /// exist is deleted. An operator relies on it, and a test without it would pass with
+    /// children that are never deleted or never owned. Here it happens within the request, so
+    /// that a test has nothing to wait for.
+    ///
+    /// Without it the server behaves like a kube-apiserver for which no controllers run, such
+    /// as envtest's: dependents stay, and the finalizers `orphan` and `foregroundDeletion`
+    /// wait for a client that removes them. That suits tests of objects whose owners do not
+    /// exist.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().garbage_collection(false).start();
+    /// # drop(server);
+    /// ```
+    pub fn garbage_collection(mut self, enabled: bool) -> Self {
+        self.cluster.collects_garbage = enabled;
         self
     }
 
@@ -292,7 +321,7 @@ impl ApiServerBuilder {
     #[must_use]
     pub fn start(self) -> ApiServer {
         let clock = Clock::start();
-        let cluster = Cluster::new(self.seed, self.history, &clock::written(clock.now()));
+        let cluster = Cluster::new(self.seed, self.cluster, &clock::written(clock.now()));
         let revision = watch::Sender::new(cluster.store.revision());
         let state = State {
             cluster,
@@ -331,6 +360,7 @@ impl Shared {
         state.cluster.store.advance(self.clock.elapsed());
         let before = state.cluster.store.revision();
         let outcome = change(&mut state.cluster, &now);
+        state.cluster.settle(&now);
         let after = state.cluster.store.revision();
         for table in state.cluster.take_retired() {
             // The last sender: the watches of this resource see it close, and end.

@@ -15,11 +15,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 mod object;
+mod owners;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use object::{Stored, members};
+use owners::Owners;
+pub(crate) use owners::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
 
 /// The name under which objects are stored: `widgets.ex.io`, or `pods` in the core group.
 pub(crate) type Table = Arc<str>;
@@ -100,6 +103,8 @@ pub(crate) struct Store {
     /// Every event of every log, oldest first, and some that a log has dropped already.
     order: VecDeque<Recorded>,
     stock: BTreeMap<Table, Drawer>,
+    /// Who owns whom, for garbage collection.
+    owners: Owners,
 }
 
 /// Where an event is, and since when.
@@ -167,7 +172,28 @@ impl Store {
             events: 0,
             order: VecDeque::new(),
             stock: BTreeMap::new(),
+            owners: Owners::default(),
         }
+    }
+
+    /// Notes from now on what garbage collection has to look at.
+    pub(crate) fn track_owners(&mut self) {
+        self.owners.is_tracked = true;
+    }
+
+    /// The next thing that garbage collection has to look at.
+    pub(crate) fn next_garbage(&mut self) -> Option<Garbage> {
+        self.owners.next()
+    }
+
+    /// The objects that name the one with this uid as an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Location> {
+        self.owners.dependents(uid).cloned().collect()
+    }
+
+    /// Where the object with this uid is, if its deletion waits for its dependents.
+    pub(crate) fn waiting_owner(&self, uid: &str) -> Option<Location> {
+        self.owners.waiting(uid).cloned()
     }
 
     /// Sets the time since the start, and drops what is too old by then.
@@ -252,6 +278,8 @@ impl Store {
         let object = Arc::new(Stored::new(value, self.revision, schema));
         let drawer = self.stock.entry(table.clone()).or_default();
         let previous = drawer.objects.insert(key.clone(), object.clone());
+        let location = (table.clone(), key.clone());
+        self.owners.put(&location, previous.as_deref(), &object);
         let change = if previous.is_some() {
             Change::Modified
         } else {
@@ -274,6 +302,8 @@ impl Store {
         let previous = drawer.objects.remove(key)?;
         self.revision += 1;
         let object = Arc::new(previous.at(self.revision));
+        let location = (table.clone(), key.clone());
+        self.owners.remove(&location, &previous);
         let event = Event {
             revision: self.revision,
             change: Change::Deleted,

@@ -9,8 +9,8 @@ pub(crate) mod yaml;
 
 pub(crate) use accept::{Accept, Presentation};
 pub(crate) use options::{
-    DeleteOptions, ListOptions, UnknownFields, VersionMatch, WriteKind, WriteOptions, read_version,
-    resource_version,
+    DeleteOptions, ListOptions, Propagation, UnknownFields, VersionMatch, WriteKind, WriteOptions,
+    read_version, resource_version,
 };
 pub(crate) use path::{Place, Target};
 pub(crate) use query::Query;

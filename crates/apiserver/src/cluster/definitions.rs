@@ -8,7 +8,7 @@ use super::{Cluster, DEFINITIONS, Deleted, Part, ownership};
 use crate::metadata;
 use crate::registry::{CRD_FINALIZER, Definition, Resource};
 use crate::store::{Key, Stored, Table};
-use crate::wire::WriteOptions;
+use crate::wire::{DeleteOptions, WriteOptions};
 
 // === impl Cluster ===
 
@@ -168,7 +168,7 @@ impl Cluster {
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, object) in objects {
-            self.end(&table, &key, &object, now);
+            self.end(&table, &key, &object, &DeleteOptions::default(), now);
         }
         Deleted::Dying(dying)
     }
@@ -206,9 +206,14 @@ impl Cluster {
     /// Serves the resources of a definition no longer, if that is what was at `key`.
     pub(super) fn forget_definition(&mut self, resource: &Resource, key: &Key) {
         if &*resource.table == DEFINITIONS {
-            self.dying_definitions.remove(key);
-            self.retire(key);
+            self.retire_definition(key);
         }
+    }
+
+    /// Serves the resources of the definition at `key` no longer.
+    pub(super) fn retire_definition(&mut self, key: &Key) {
+        self.dying_definitions.remove(key);
+        self.retire(key);
     }
 
     fn retire(&mut self, key: &Key) {

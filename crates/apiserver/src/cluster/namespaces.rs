@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Cluster, Deleted, NAMESPACES};
 use crate::metadata;
 use crate::store::{Key, Stored, Table};
-use crate::wire::WriteOptions;
+use crate::wire::{DeleteOptions, WriteOptions};
 
 // === impl Cluster ===
 
@@ -46,7 +46,7 @@ impl Cluster {
             .collect();
         for (table, key) in contents {
             if let Some(object) = self.store.get(&table, &key).cloned() {
-                self.end(&table, &key, &object, now);
+                self.end(&table, &key, &object, &DeleteOptions::default(), now);
             }
         }
         Deleted::Dying(dying)

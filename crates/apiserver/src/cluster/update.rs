@@ -175,7 +175,6 @@ impl Cluster {
             // the state in which it was last stored.
             self.store.remove(&resource.table, key);
             self.forget_definition(resource, key);
-            self.settle();
             return Ok(Written {
                 object: Arc::new(Stored::unsaved(object)),
                 warnings,
@@ -185,7 +184,6 @@ impl Cluster {
         if &*resource.table == DEFINITIONS {
             self.serve(key);
         }
-        self.settle();
         Ok(Written { object, warnings })
     }
 }

@@ -77,7 +77,7 @@ pub(super) async fn respond(
         if !operation.resource.info.custom {
             return Ok(reply::no_such_method());
         }
-        if verb == Verb::Create {
+        if matches!(verb, Verb::Create | Verb::DeleteCollection) {
             return Ok(reply::not_found());
         }
         let about = operation.resource.about("");
@@ -130,9 +130,9 @@ impl Operation<'_> {
                     .map(|part| &part.verbs)
             }
         };
-        // What is made in a namespace is made in one.
-        let placed =
-            verb != Verb::Create || self.place.namespace.is_some() == self.resource.info.namespaced;
+        // Objects in namespaces are created, and deleted together, in one namespace only.
+        let is_placed = self.place.namespace.is_some() == self.resource.info.namespaced;
+        let placed = !matches!(verb, Verb::Create | Verb::DeleteCollection) || is_placed;
         placed && verbs.is_some_and(|verbs| verbs.iter().any(|allowed| allowed == verb.name()))
     }
 
@@ -259,6 +259,7 @@ impl Operation<'_> {
             .service
             .shared
             .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
+        let waits = matches!(deleted, Deleted::Dying(_));
         match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
                 let about = self.resource.about(&key.name);
@@ -271,7 +272,13 @@ impl Operation<'_> {
                     presentation,
                     self.service.shared.now(),
                 );
-                Ok(reply::json(StatusCode::OK, body))
+                // What waits for something has this code if the old option was used.
+                let code = if options.is_legacy_delete && waits {
+                    StatusCode::ACCEPTED
+                } else {
+                    StatusCode::OK
+                };
+                Ok(reply::json(code, body))
             }
         }
     }

@@ -88,6 +88,22 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     /// Delete it in that state only.
     pub(crate) resource_version: Option<String>,
+    /// What becomes of its dependents; nothing if that is not said.
+    pub(crate) propagation: Option<Propagation>,
+    /// Whether the request says with the old option that dependents are deleted. The answer
+    /// has another code then, if the object waits for something.
+    pub(crate) is_legacy_delete: bool,
+}
+
+/// What becomes of the dependents of an object that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They are deleted when it is gone.
+    Background,
+    /// They are deleted first, those that ask for it.
+    Foreground,
+    /// They stay, without an owner.
+    Orphan,
 }
 
 // === impl ListOptions ===
@@ -310,11 +326,16 @@ impl DeleteOptions {
             None => query.get(key).to_owned(),
         };
         let policy = text("propagationPolicy");
-        let orphans = match body {
-            Some(body) => body
-                .get("orphanDependents")
-                .is_some_and(|value| !value.is_null()),
-            None => query.flag("orphanDependents").is_some(),
+        let orphan = match body {
+            Some(body) => body.get("orphanDependents").and_then(Value::as_bool),
+            None => query.flag("orphanDependents"),
+        };
+        let orphans = orphan.is_some();
+        let propagation = match (policy.as_str(), orphan) {
+            ("Orphan", _) | (_, Some(true)) => Some(Propagation::Orphan),
+            ("Foreground", _) => Some(Propagation::Foreground),
+            ("Background", _) | (_, Some(false)) => Some(Propagation::Background),
+            _ => None,
         };
         let known = ["Foreground", "Background", "Orphan", "nil"];
         if orphans && !policy.is_empty() {
@@ -349,6 +370,8 @@ impl DeleteOptions {
             dry_run,
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
+            propagation,
+            is_legacy_delete: orphan == Some(false),
         })
     }
 }

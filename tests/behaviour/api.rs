@@ -13,6 +13,7 @@ mod deletions;
 mod discovery;
 mod lists;
 mod metadata;
+mod namespaces;
 mod requests;
 mod resources;
 mod schema;

@@ -7,7 +7,9 @@ use crate::status::FieldError;
 mod rules;
 pub(crate) mod syntax;
 
-pub(crate) use rules::{Finalizers, NameRule, unqualified_finalizers, validate};
+pub(crate) use rules::{
+    Finalizers, NameRule, drop_duplicate_owners, unqualified_finalizers, validate,
+};
 
 /// The fields of `ObjectMeta`; what else a client sends is dropped.
 const FIELDS: &[&str] = &[

@@ -8,6 +8,7 @@
 //! all resources: the oldest writes of the server are dropped first.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,8 +31,9 @@ pub(crate) type Table = Arc<str>;
 /// The objects of one resource, in the order of lists.
 pub(crate) type Objects = BTreeMap<Key, Arc<Stored>>;
 
-/// Where an object is. The order is that of lists: by namespace, then by name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Where an object is. The order is that of lists: of the texts `namespace/name`, as etcd
+/// orders its keys. So `a-b` comes before `a`, as a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// Empty for what lives in no namespace.
     pub(crate) namespace: Arc<str>,
@@ -140,6 +142,30 @@ impl Key {
             namespace: namespace.into(),
             name: name.into(),
         }
+    }
+
+    /// `namespace/name`, byte by byte.
+    fn text(&self) -> impl Iterator<Item = u8> {
+        let namespace = self.namespace.bytes();
+        namespace.chain([b'/']).chain(self.name.bytes())
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
+        let (ours, theirs) = (self.text(), other.text());
+        // No two keys are equal here, even if a URL has a slash in a namespace.
+        ours.cmp(theirs)
+            .then_with(|| self.namespace.cmp(&other.namespace))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

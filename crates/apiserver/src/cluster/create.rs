@@ -34,8 +34,9 @@ impl Cluster {
     ) -> Result<Written, Status> {
         let Decoded {
             mut object,
-            warnings,
+            mut warnings,
         } = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        warnings.extend(metadata::drop_duplicate_owners(&mut object, false));
         ownership::track(
             resource,
             Part::Main,

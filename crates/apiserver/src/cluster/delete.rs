@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Cluster, DEFINITIONS, NAMESPACES};
+use super::{Cluster, DEFINITIONS, NAMESPACES, namespaces};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::selector::Selector;
@@ -52,7 +52,11 @@ impl Cluster {
         if &*resource.table == NAMESPACES {
             check_namespace(resource, &key.name)?;
         }
-        let deleted = if options.dry_run {
+        let deleted = if options.dry_run && &*resource.table == NAMESPACES {
+            Deleted::Dying(Arc::new(Stored::unsaved(namespaces::terminating(
+                &object, now,
+            ))))
+        } else if options.dry_run {
             let finalizers = finalizers_of_deletion(&object, options);
             if !finalizers.is_empty() {
                 let mut value = object.value().clone();

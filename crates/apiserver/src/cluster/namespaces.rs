@@ -30,13 +30,10 @@ impl Cluster {
     /// Marks a namespace as terminating, and begins to delete what is in it.
     pub(super) fn end_namespace(&mut self, key: &Key, object: &Arc<Stored>, now: &str) -> Deleted {
         let table: Table = NAMESPACES.into();
-        let mut value = object.value().clone();
-        if !metadata::mark_dying(&mut value, now) {
+        if object.is_terminating() {
             return Deleted::Dying(object.clone());
         }
-        // What keeps a namespace is its contents, not a grace period.
-        metadata::of(&mut value).remove("deletionGracePeriodSeconds");
-        value["status"]["phase"] = "Terminating".into();
+        let value = terminating(object, now);
         let dying = self.store.put(&table, key, value, 0);
         self.dying_namespaces.insert(key.clone());
         let contents: Vec<(Table, Key)> = self
@@ -76,4 +73,17 @@ impl Cluster {
             }
         }
     }
+}
+
+/// A namespace, marked as terminating.
+pub(super) fn terminating(namespace: &Stored, now: &str) -> Value {
+    let mut value = namespace.value().clone();
+    metadata::mark_dying(&mut value, now);
+    // What keeps a namespace is its contents, not a grace period.
+    metadata::of(&mut value).remove("deletionGracePeriodSeconds");
+    if !value.get("status").is_some_and(Value::is_object) {
+        value["status"] = json!({});
+    }
+    value["status"]["phase"] = "Terminating".into();
+    value
 }

@@ -56,6 +56,8 @@ impl Cluster {
             Some(_) => {}
         }
         let mut decoded = decoded;
+        let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
+        decoded.warnings.extend(duplicates);
         ownership::track(
             resource,
             part,
@@ -92,6 +94,8 @@ impl Cluster {
             return Err(Status::modified(&resource.about(&key.name)));
         }
         let mut decoded = decoded;
+        let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, true);
+        decoded.warnings.extend(duplicates);
         ownership::track(
             resource,
             part,

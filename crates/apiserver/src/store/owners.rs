@@ -16,7 +16,7 @@ pub(crate) enum Garbage {
     Written(Location),
     /// An object with this uid is gone, and others name it as their owner.
     OwnerGone(String),
-    /// An object that named these owners, as uid, is gone.
+    /// An object that named these owners, as uid, is gone, or has changed.
     DependentGone(Vec<String>),
 }
 
@@ -48,6 +48,13 @@ impl Owners {
         }
         if let Some(previous) = previous {
             self.unlink(location, previous);
+            // It may block an owner no more that waits for it.
+            let uids = owner_uids(previous.value());
+            let waiting = uids.filter(|uid| self.waiting.contains_key(*uid));
+            let waiting: Vec<_> = waiting.map(str::to_owned).collect();
+            if !waiting.is_empty() {
+                self.pending.push_back(Garbage::DependentGone(waiting));
+            }
         }
         let mut owned = false;
         for uid in owner_uids(object.value()) {

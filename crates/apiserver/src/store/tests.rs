@@ -62,6 +62,28 @@ fn a_deleted_object_is_told_with_its_last_state_and_the_revision_of_the_deletion
 }
 
 #[test]
+fn keys_are_ordered_as_texts_and_never_equal_by_their_text_alone() {
+    let key = Key::new;
+    let mut keys = vec![
+        key("a", "x"),
+        key("a-b", "x"),
+        key("", "x"),
+        key("a", "b/c"),
+        key("a/b", "c"),
+    ];
+    keys.sort();
+    let text: Vec<_> = keys
+        .iter()
+        .map(|key| format!("{}|{}", key.namespace, key.name))
+        .collect();
+    assert_eq!(text, ["|x", "a-b|x", "a|b/c", "a/b|c", "a|x"]);
+    assert_ne!(
+        key("a", "b/c").cmp(&key("a/b", "c")),
+        std::cmp::Ordering::Equal
+    );
+}
+
+#[test]
 fn compaction_is_for_those_who_start_later() {
     let mut store = keeping(10);
     for data in 0..4 {

@@ -27,7 +27,7 @@ pub use listen::{ListenError, Listening};
 ///
 /// The number of writes is about that of kube-apiserver's watch cache (102,400), the age that
 /// after which etcd's history is compacted in a cluster, and the bytes are what a test process
-/// can spare: they hold 20,000 updates of a ConfigMap.
+/// can spare: they hold 20,000 updates of a `ConfigMap`.
 const DEFAULT_HISTORY: HistoryLimits = HistoryLimits {
     writes: 100_000,
     bytes: 64 * 1024 * 1024,

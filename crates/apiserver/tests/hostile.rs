@@ -2,7 +2,7 @@
 //! take.
 
 use std::num::NonZeroUsize;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -69,7 +69,7 @@ async fn a_json_patch_that_nests_without_end_is_refused() {
 }
 
 /// The definition of a kind whose spec has these fields.
-fn definition_of(fields: Value) -> Value {
+fn definition_of(fields: &Value) -> Value {
     let mut definition = widget_definition();
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
         json!({ "type": "object", "properties": fields });
@@ -81,7 +81,7 @@ fn definition_of(fields: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patterns_that_are_large_together_are_refused_in_bounded_time() {
+async fn patterns_that_are_large_together_are_refused() {
     let server = ApiServer::new();
     let fields: serde_json::Map<_, _> = (0..200)
         .map(|number| {
@@ -90,14 +90,11 @@ async fn patterns_that_are_large_together_are_refused_in_bounded_time() {
             (format!("f{number}"), schema)
         })
         .collect();
-    let start = Instant::now();
-    let definition = definition_of(fields.into());
+    let definition = definition_of(&fields.into());
     let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
-    let took = start.elapsed();
     assert_eq!((code.as_u16(), &status["reason"]), (422, &json!("Invalid")));
     let message = status["message"].as_str().unwrap_or_default();
     assert!(message.contains("expression too large"), "{message}");
-    println!("refused after {took:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +107,7 @@ async fn a_pattern_of_brackets_and_a_pattern_that_is_too_long_are_refused() {
             "Too long: may not be more than 16384 bytes",
         ),
     ] {
-        let definition = definition_of(json!({ "f": { "type": "string", "pattern": pattern } }));
+        let definition = definition_of(&json!({ "f": { "type": "string", "pattern": pattern } }));
         let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
         assert_eq!(code, 422);
         let message = status["message"].as_str().unwrap_or_default();
@@ -124,7 +121,7 @@ async fn a_schema_of_too_many_nodes_is_refused() {
     let fields: serde_json::Map<_, _> = (0..100_001)
         .map(|number| (number.to_string(), json!({ "type": "string" })))
         .collect();
-    let definition = definition_of(fields.into());
+    let definition = definition_of(&fields.into());
     let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
     assert_eq!(code, 422);
     let message = status["message"].as_str().unwrap_or_default();
@@ -140,7 +137,9 @@ async fn yaml_whose_aliases_multiply_is_refused() {
         .zip("abcdefg".chars())
     {
         let refs = vec![format!("*{before}"); 10].join(", ");
-        text += &format!("{name}: &{name} [{refs}]\n");
+        for part in [name, ": &", name, " [", &refs, "]\n"] {
+            text.push_str(part);
+        }
     }
     let request = Request::post(MAPS)
         .header("content-type", "application/yaml")

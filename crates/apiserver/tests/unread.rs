@@ -12,7 +12,7 @@ mod support;
 use support::request;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const WATCHES: usize = 300;
+const WATCHES: usize = 200;
 
 /// The resident memory of this process, in bytes; nothing where the system does not say.
 fn resident() -> Option<usize> {
@@ -54,10 +54,10 @@ async fn watches_that_are_never_read_hold_a_bounded_number_of_bytes() {
         return;
     };
     // More than the kernel takes for a connection, in small and in large objects.
-    write(&server, "small", 4_000, 1_000).await;
+    write(&server, "small", 1_500, 2_000).await;
     write(&server, "large", 12, 900_000).await;
     // The objects themselves are the same whether anybody watches.
-    let written = (4_000 * 1_000 + 12 * 900_000) * 4;
+    let written = (1_500 * 2_000 + 12 * 900_000) * 4;
     let after = resident().unwrap_or_default();
     let held = after.saturating_sub(before).saturating_sub(written) / WATCHES;
     println!("{held} bytes a watch");

@@ -58,13 +58,13 @@ impl Cluster {
             ))))
         } else if options.dry_run {
             let finalizers = finalizers_of_deletion(&object, options);
-            if !finalizers.is_empty() {
+            if finalizers.is_empty() {
+                Deleted::Gone(object)
+            } else {
                 let mut value = object.value().clone();
                 metadata::mark_dying(&mut value, now);
                 metadata::of(&mut value).insert("finalizers".to_owned(), finalizers.into());
                 Deleted::Dying(Arc::new(Stored::unsaved(value)))
-            } else {
-                Deleted::Gone(object)
             }
         } else if &*resource.table == NAMESPACES {
             self.end_namespace(key, &object, now)

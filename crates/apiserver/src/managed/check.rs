@@ -87,13 +87,11 @@ fn walk_members(
 ) {
     for (name, value) in members {
         let step = Step::field(name);
-        match map.fields.get(name).copied().or(map.rest) {
-            Some(id) => below(value, shape.at(id), &step, path, faults),
-            None => {
-                faults.push(format!("{path}{step}: field not declared in schema"));
-                return;
-            }
-        }
+        let Some(id) = map.fields.get(name).copied().or(map.rest) else {
+            faults.push(format!("{path}{step}: field not declared in schema"));
+            return;
+        };
+        below(value, shape.at(id), &step, path, faults);
     }
 }
 

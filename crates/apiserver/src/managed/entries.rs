@@ -66,14 +66,15 @@ impl ManagerId {
 
     /// The manager as messages about conflicts name it.
     pub(super) fn shown(&self) -> String {
-        let mut shown = format!("{:?}", self.manager);
-        if !self.subresource.is_empty() {
-            shown += &format!(" with subresource {:?}", self.subresource);
-        }
-        if self.operation == Operation::Update {
-            shown += &format!(" using {}", self.api_version);
-        }
-        shown
+        let subresource = match self.subresource.as_str() {
+            "" => String::new(),
+            name => format!(" with subresource {name:?}"),
+        };
+        let version = match self.operation {
+            Operation::Apply => String::new(),
+            Operation::Update => format!(" using {}", self.api_version),
+        };
+        format!("{:?}{subresource}{version}", self.manager)
     }
 }
 

@@ -13,7 +13,7 @@ impl Versions for Kind {
     }
 }
 
-fn schema(list: Value) -> Value {
+fn schema(list: &Value) -> Value {
     let text = json!({ "type": "string" });
     let mut ports = json!({
         "type": "array",
@@ -49,7 +49,7 @@ fn kind() -> Kind {
     let map = json!({
         "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "proto"],
     });
-    let (first, second) = (schema(map), schema(json!({})));
+    let (first, second) = (schema(&map), schema(&json!({})));
     let versions = [("v1".to_owned(), &first), ("v2".to_owned(), &second)];
     Kind(Types::structural("Thing", versions))
 }
@@ -65,6 +65,10 @@ fn write<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "so that a call can hold the JSON itself"
+)]
 fn thing(spec: Value) -> Value {
     json!({ "metadata": { "name": "a" }, "spec": spec })
 }

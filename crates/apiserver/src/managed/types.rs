@@ -233,9 +233,8 @@ impl<'a> Shape<'a> {
         let node = self.node();
         match (&node.map, node.scalar, &node.list) {
             (Some(map), _, _) => map.is_atomic,
-            (None, Some(_), _) => false,
             (None, None, Some(list)) => matches!(list.kind, ListKind::Atomic),
-            (None, None, None) => false,
+            (None, _, _) => false,
         }
     }
 }

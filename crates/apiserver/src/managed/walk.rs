@@ -34,7 +34,7 @@ impl Choice {
             list: node.list.is_some(),
             map: node.map.is_some(),
         };
-        let none = Self {
+        let nothing = Self {
             scalar: false,
             list: false,
             map: false,
@@ -42,10 +42,16 @@ impl Choice {
         match value {
             Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) if all.scalar => Self {
                 scalar: true,
-                ..none
+                ..nothing
             },
-            Some(Value::Array(_)) if all.list => Self { list: true, ..none },
-            Some(Value::Object(_)) if all.map => Self { map: true, ..none },
+            Some(Value::Array(_)) if all.list => Self {
+                list: true,
+                ..nothing
+            },
+            Some(Value::Object(_)) if all.map => Self {
+                map: true,
+                ..nothing
+            },
             _ => all,
         }
     }

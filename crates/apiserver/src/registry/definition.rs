@@ -12,6 +12,7 @@ use crate::schema::{Limits, Schema};
 use crate::selector::SelectableField;
 use crate::table::Columns;
 
+mod parts;
 mod priority;
 mod rules;
 

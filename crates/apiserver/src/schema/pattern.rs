@@ -140,6 +140,7 @@ fn class_item(c: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool
                 out.push('\\');
             }
             out.push(c);
+            braces(c, rest, out);
             !matches!(c, 'p' | 'P' | 'x')
         }
         '[' => {
@@ -186,6 +187,19 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
             } else {
                 out.push('\\');
                 out.push(c);
+                braces(c, rest, out);
+            }
+        }
+    }
+}
+
+/// Writes the braces that belong to an escape sequence, as in `\p{Greek}` and `\x{5A}`.
+fn braces(escaped: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) {
+    if matches!(escaped, 'p' | 'P' | 'x') && rest.peek() == Some(&'{') {
+        for c in rest.by_ref() {
+            out.push(c);
+            if c == '}' {
+                return;
             }
         }
     }
@@ -236,6 +250,8 @@ mod tests {
         check(r"^[\d-]+$", "1-2", "a");
         check(r"^\w+\s\S$", "ab c", "é c");
         check(r"^[^\d]$", "a", "1");
+        check(r"^\p{L}+$", "äb", "1");
+        check(r"^[\p{Lu}\x{5A}]\x{5a}$", "ÄZ", "az");
         check(r"^a{2,3}$", "aaa", "a");
         check(r"^{a}$", "{a}", "a");
         check(r"^[a[]+$", "a[", "b");

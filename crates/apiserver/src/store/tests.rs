@@ -64,7 +64,7 @@ fn a_deleted_object_is_told_with_its_last_state_and_the_revision_of_the_deletion
 #[test]
 fn keys_are_ordered_as_texts_and_never_equal_by_their_text_alone() {
     let key = Key::new;
-    let mut keys = vec![
+    let mut keys = [
         key("a", "x"),
         key("a-b", "x"),
         key("", "x"),

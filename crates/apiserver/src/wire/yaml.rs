@@ -140,7 +140,9 @@ mod tests {
         let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
         for (name, before) in ["b", "c", "d", "e", "f", "g"].iter().zip("abcdef".chars()) {
             let refs = vec![format!("*{before}"); 10].join(", ");
-            text += &format!("{name}: &{name} [{refs}]\n");
+            for part in [name, ": &", name, " [", &refs, "]\n"] {
+                text.push_str(part);
+            }
         }
         let error = from_slice(text.as_bytes()).expect_err("a million values");
         assert!(

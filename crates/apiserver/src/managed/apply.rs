@@ -131,7 +131,7 @@ fn attempt(
     }
     let changed = object != *live;
     if let Some(ownership) = managers.get_mut(&id) {
-        ownership.set = ownership.set.difference(&unowned());
+        ownership.set = ownership.set.difference(unowned());
         if changed {
             ownership.time = Some(write.now.to_owned());
         }

@@ -1,5 +1,8 @@
 //! A write that is no apply: its manager owns what it changed.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 use super::compare::Comparison;
@@ -49,7 +52,13 @@ pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, w
     let Some(shape) = versions.shape(write.api_version) else {
         return;
     };
-    let (live, new) = (shape.with_structs(live), shape.with_structs(object));
+    // Most objects have nothing to fill in, and are not copied for it.
+    let filled = |object: &Value| shape.with_structs(object);
+    let (live, new) = if shape.has_structs() {
+        (Cow::Owned(filled(live)), Cow::Owned(filled(object)))
+    } else {
+        (Cow::Borrowed(live), Cow::Borrowed(&*object))
+    };
     if let Some(mut managers) = updated(&live, &new, managers, versions, write) {
         cap(&mut managers);
         put_entries(object, &managers);
@@ -79,9 +88,8 @@ pub(super) fn updated(
     let mut managers = reconciled(managers, versions);
     let comparison = compare(live, object, write.api_version, versions, write)?;
     take_from_others(&mut managers, None, live, object, versions, write);
-    let unowned = unowned();
     let gained = comparison.modified.union(&comparison.added);
-    let gained = gained.without_below(&write.ignored()).difference(&unowned);
+    let gained = gained.without_below(&write.ignored()).difference(unowned());
     if gained.is_empty() {
         return Some(managers);
     }
@@ -163,12 +171,15 @@ pub(super) fn reconciled(managers: Managers, versions: &dyn Versions) -> Manager
 }
 
 /// What nobody owns, as a set.
-pub(super) fn unowned() -> Set {
-    let mut set = Set::default();
-    for path in UNOWNED {
-        set.insert_fields(path);
-    }
-    set
+pub(super) fn unowned() -> &'static Set {
+    static SET: LazyLock<Set> = LazyLock::new(|| {
+        let mut set = Set::default();
+        for path in UNOWNED {
+            set.insert_fields(path);
+        }
+        set
+    });
+    &SET
 }
 
 /// Merges the oldest updaters until there are no more than may be.

@@ -36,6 +36,8 @@ pub(super) struct Node {
     pub(super) scalar: Option<Scalar>,
     pub(super) list: Option<List>,
     pub(super) map: Option<Map>,
+    /// Whether a typed object has something in it that is not said, but for its metadata.
+    pub(super) has_structs: bool,
 }
 
 /// Which scalars are allowed.
@@ -97,6 +99,7 @@ impl Types {
                 items: TypeId::LEAF,
             }),
             map: Some(map),
+            ..Node::default()
         };
         let leaf = anything(Map::of_any(true, TypeId::LEAF));
         let deduced = anything(Map::of_any(false, TypeId::DEDUCED));
@@ -189,6 +192,11 @@ impl<'a> Shape<'a> {
             }
         };
         known.unwrap_or_else(|| self.types.deduced())
+    }
+
+    /// Whether [`with_structs`](Self::with_structs) changes anything that can be owned.
+    pub(super) fn has_structs(self) -> bool {
+        self.node().has_structs
     }
 
     /// `value` with the empty objects and nulls that a typed object of Go has where nothing is

@@ -69,7 +69,30 @@ impl Reader {
                 reader.types.nodes[id.0] = node;
             }
         }
+        reader.note_structs();
         reader
+    }
+
+    /// Notes which types have fields that are always there, in them or further down. The
+    /// metadata of the object itself does not count: nobody owns it as a whole.
+    fn note_structs(&mut self) {
+        let mut has_changed = true;
+        while std::mem::take(&mut has_changed) {
+            for at in 0..self.types.nodes.len() {
+                let node = &self.types.nodes[at];
+                let has = |id: &TypeId| self.types.nodes[id.0].has_structs;
+                let in_map = node.map.as_ref().is_some_and(|map| {
+                    let own = map.structs.iter().any(|name| name != "metadata");
+                    let below = map.fields.iter().any(|(_, id)| has(id));
+                    own || below || !map.nulls.is_empty() || map.rest.as_ref().is_some_and(has)
+                });
+                let in_list = node.list.as_ref().is_some_and(|list| has(&list.items));
+                if !node.has_structs && (in_map || in_list) {
+                    self.types.nodes[at].has_structs = true;
+                    has_changed = true;
+                }
+            }
+        }
     }
 
     fn node_of(&mut self, name: &str) -> Node {
@@ -232,6 +255,9 @@ mod tests {
             .kind("v1", "PersistentVolume")
             .expect("it is there");
         assert!(!at(volume, "spec.claimRef").is_atomic());
+        assert!(deployment.has_structs());
+        let map = builtin().kind("v1", "ConfigMap").expect("it is there");
+        assert!(!map.has_structs());
         let pod = builtin().kind("v1", "Event").expect("it is there");
         assert!(at(pod, "involvedObject").is_atomic());
     }

@@ -48,6 +48,7 @@ fn node(types: &mut Types, schema: &Value, open: bool) -> Node {
             scalar: Some(Scalar::Any),
             list: Some(list(types, schema, open)),
             map: Some(map(types, schema, open)),
+            ..Node::default()
         },
     };
     if is("x-kubernetes-embedded-resource") {

@@ -5,7 +5,7 @@
 //! has written to it. A write that is no apply gives the fields that it changes to its manager
 //! ([`track`]). An apply merges a configuration into the object ([`apply`]): it owns what the
 //! configuration names, conflicts with other managers over fields that it changes, and removes
-//! fields that its last configuration named and that nobody else owns.
+//! fields that its last configuration named and that no other manager owns.
 //!
 //! | module | holds |
 //! |--|--|

@@ -1,5 +1,4 @@
-//! Patches: JSON patch, merge patch, strategic merge patch, and configurations to apply.
-//! *(pure)*
+//! Patches: JSON patch, merge patch, strategic merge patch and configurations to apply. *(pure)*
 
 use http::StatusCode;
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! The schema of a custom resource: what is unknown goes, what is missing comes, what is
-//! wrong is told.
+//! The schema of a custom resource: prunes unknown fields, fills in defaults, and reports
+//! what is invalid.
 //!
 //! A CRD's `openAPIV3Schema` is compiled once, when the CRD is registered, into a tree of
 //! nodes with their patterns and formats ready; each write then walks the tree and the
@@ -98,7 +98,7 @@ impl Schema {
     /// Compiles the schema of one version of a CRD, within what is left of `limits`, which
     /// all versions share.
     ///
-    /// Keywords that nobody knows are tolerated, as when Kubernetes decodes a CRD; those
+    /// Unknown keywords are tolerated, as when Kubernetes decodes a CRD; those
     /// that JSON Schema has and Kubernetes forbids, such as `$ref`, are refused.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ const DEFAULT_HISTORY: HistoryLimits = HistoryLimits {
 /// A Kubernetes API server in the process, in memory.
 ///
 /// It is for first steps and tests, not for production: there is no authentication, no
-/// encryption and no disk. What it does and does not do is told row by row in
+/// encryption and no disk. What it does and does not do stands row by row in
 /// `docs/apiserver.md`.
 ///
 /// # Contract
@@ -353,7 +353,7 @@ impl Shared {
         look(&self.state.lock().cluster)
     }
 
-    /// Changes the cluster, and wakes whoever waits for what changed.
+    /// Changes the cluster, and wakes the watches and requests that wait for the change.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Cluster, &str) -> T) -> T {
         let now = clock::written(self.clock.now());
         let mut state = self.state.lock();

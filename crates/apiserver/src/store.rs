@@ -15,12 +15,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+mod history;
 mod object;
 mod owners;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use history::HistoryLimits;
+use history::Recorded;
 pub(crate) use object::{Stored, members};
 use owners::Owners;
 pub(crate) use owners::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
@@ -68,21 +71,6 @@ pub(crate) enum Change {
     Deleted,
 }
 
-/// How much history a store keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HistoryLimits {
-    /// How many writes of one resource.
-    pub(crate) writes: usize,
-    /// How many bytes of states that are no longer current, over all resources.
-    pub(crate) bytes: usize,
-    /// For how long.
-    pub(crate) age: Duration,
-}
-
-/// What an event takes beside its objects, in bytes: itself, its place in the order, and its
-/// share of the tables that hold both.
-const EVENT_SIZE: usize = 256;
-
 /// The history asked for is no longer there; it begins after `oldest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expired {
@@ -107,14 +95,6 @@ pub(crate) struct Store {
     stock: BTreeMap<Table, Drawer>,
     /// Who owns whom, for garbage collection.
     owners: Owners,
-}
-
-/// Where an event is, and since when.
-#[derive(Debug)]
-struct Recorded {
-    table: Table,
-    revision: u64,
-    at: Duration,
 }
 
 /// The objects and the log of one resource.
@@ -169,21 +149,6 @@ impl PartialOrd for Key {
     }
 }
 
-// === impl Event ===
-
-impl Event {
-    /// What it keeps in memory beside the current objects, in bytes: the state that was
-    /// replaced, and a deleted object.
-    fn size(&self) -> usize {
-        let replaced = self.previous.as_ref().map_or(0, |object| object.size());
-        let deleted = match self.change {
-            Change::Deleted => self.object.size(),
-            Change::Added | Change::Modified => 0,
-        };
-        EVENT_SIZE.saturating_add(replaced).saturating_add(deleted)
-    }
-}
-
 // === impl Store ===
 
 impl Store {
@@ -220,28 +185,6 @@ impl Store {
     /// Where the object with this uid is, if its deletion waits for its dependents.
     pub(crate) fn waiting_owner(&self, uid: &str) -> Option<Location> {
         self.owners.waiting(uid).cloned()
-    }
-
-    /// Sets the time since the start, and drops what is too old by then.
-    pub(crate) fn advance(&mut self, now: Duration) {
-        self.now = self.now.max(now);
-        self.trim();
-    }
-
-    /// What the history holds beside the current objects, in bytes, estimated.
-    #[cfg(test)]
-    fn history_bytes(&self) -> usize {
-        self.history
-    }
-
-    #[cfg(test)]
-    fn log_length(&self, table: &str) -> usize {
-        self.stock.get(table).map_or(0, |drawer| drawer.log.len())
-    }
-
-    #[cfg(test)]
-    fn order_length(&self) -> usize {
-        self.order.len()
     }
 
     /// The counter: the revision of the last write.
@@ -339,64 +282,6 @@ impl Store {
         };
         self.record(table, event);
         Some(object)
-    }
-
-    /// Appends an event to the log of its resource, and drops what is over the limits.
-    fn record(&mut self, table: &Table, event: Event) {
-        self.history = self.history.saturating_add(event.size());
-        self.events += 1;
-        self.order.push_back(Recorded {
-            table: table.clone(),
-            revision: event.revision,
-            at: self.now,
-        });
-        let drawer = self.stock.entry(table.clone()).or_default();
-        drawer.last = event.revision;
-        drawer.snapshot = OnceLock::new();
-        drawer.log.push_back(event);
-        let excess = drawer.log.len().saturating_sub(self.limits.writes);
-        for _ in 0..excess {
-            self.drop_oldest(table);
-        }
-        self.trim();
-    }
-
-    /// Drops the oldest events of the server while the history is too large or too old.
-    fn trim(&mut self) {
-        while let Some(first) = self.order.front() {
-            if !self.holds(first) {
-                self.order.pop_front();
-                continue;
-            }
-            let is_old = self.now.saturating_sub(first.at) > self.limits.age;
-            if !is_old && self.history <= self.limits.bytes {
-                break;
-            }
-            let table = first.table.clone();
-            self.order.pop_front();
-            self.drop_oldest(&table);
-        }
-        // Events that a log dropped for their number stay in the order behind older ones of
-        // other logs. They go when they are the larger part.
-        if self.order.len() > self.events.saturating_mul(2).saturating_add(1024) {
-            let mut order = std::mem::take(&mut self.order);
-            order.retain(|recorded| self.holds(recorded));
-            self.order = order;
-        }
-    }
-
-    fn holds(&self, recorded: &Recorded) -> bool {
-        let drawer = self.stock.get(&recorded.table);
-        drawer.is_some_and(|drawer| drawer.floor < recorded.revision)
-    }
-
-    fn drop_oldest(&mut self, table: &str) {
-        let drawer = self.stock.get_mut(table);
-        if let Some((drawer, dropped)) = drawer.and_then(|it| it.log.pop_front().map(|e| (it, e))) {
-            drawer.floor = dropped.revision;
-            self.history = self.history.saturating_sub(dropped.size());
-            self.events = self.events.saturating_sub(1);
-        }
     }
 
     /// Forgets the history before `revision`, for everything that starts from now on.

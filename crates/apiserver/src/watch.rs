@@ -149,7 +149,7 @@ impl Watch {
                 () = self.cut.cancelled() => return None,
                 () = self.stop.cancelled() => return None,
                 // An error says that the resource is served no longer: what is left in
-                // the log is told, and then the watch ends.
+                // the log is sent, and then the watch ends.
                 _ = self.written.changed() => {}
                 () = sleep_until(deadline) => self.is_over = true,
                 () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {

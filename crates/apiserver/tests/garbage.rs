@@ -199,7 +199,7 @@ async fn a_later_deletion_changes_what_becomes_of_the_dependents() {
     assert_eq!(
         names(&server).await,
         "child",
-        "nobody collects garbage here"
+        "no garbage is collected here"
     );
 }
 

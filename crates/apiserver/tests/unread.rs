@@ -1,4 +1,4 @@
-//! Watches over a port that nobody reads. In a binary of its own, because it measures the
+//! Watches over a port that no client reads. In a binary of its own, because it measures the
 //! memory of the process.
 
 use http::Method;

@@ -254,7 +254,7 @@ on_both_servers! {
             "tags": ["x", "y"], "ports": [{ "port": 1 }, { "port": 1, "proto": "UDP" }],
             "list": ["a"], "leaf": { "a": "1" }, "free": { "any": [1] },
         }))).await.ok();
-        assert_eq!(first["spec"]["size"], 1, "a default is nobody's");
+        assert_eq!(first["spec"]["size"], 1, "a default has no owner");
         assert_eq!(owners(&first), [
             r#"me Apply -: {"f:spec":{"f:free":{"f:any":{}},"f:leaf":{},"f:list":{},"f:ports":{"k:{\"port\":1,\"proto\":\"TCP\"}":{".":{},"f:port":{}},"k:{\"port\":1,\"proto\":\"UDP\"}":{".":{},"f:port":{},"f:proto":{}}},"f:tags":{"v:\"x\"":{},"v:\"y\"":{}}}}"#,
         ]);

@@ -87,7 +87,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 88, 94.
-    async fn what_becomes_of_dependents_is_a_finalizer_until_somebody_collects_garbage(cluster: Cluster) {
+    async fn what_becomes_of_dependents_is_a_finalizer_until_garbage_is_collected(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let path = format!("{}/a", raw.maps());
         for (policy, finalizer) in [("Orphan", "orphan"), ("Foreground", "foregroundDeletion")] {

@@ -167,7 +167,7 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
         } else {
             "apiVersion"
         };
-        // The body itself is not quoted: it may hold what nobody should read in a log.
+        // The body itself is not quoted: it may hold what should not be in a log.
         return Err(Status::bad_request(format!(
             "Object '{missing}' is missing"
         )));

@@ -1,5 +1,5 @@
-//! Garbage collection: objects whose owners are gone are deleted, and owners wait for them if
-//! they are asked to.
+//! Garbage collection: deletes objects whose owners are gone, and lets owners wait for their
+//! dependents.
 //!
 //! It runs within the request that gives it something to do, so that a test never waits for
 //! it. What becomes of an object is what kube-controller-manager would do with it:
@@ -8,7 +8,7 @@
 //! |--|--|
 //! | none of whose owners is there | deleted |
 //! | with one owner that is there and others that are not | without the others |
-//! | that is being deleted with `orphanDependents` | removed, once nobody names it as an owner |
+//! | that is being deleted with `orphanDependents` | removed, once no object names it as an owner |
 //! | that is being deleted in the foreground | removed, once those that block it are gone |
 //!
 //! An owner is there if the object of that kind and name has the uid of the reference. What

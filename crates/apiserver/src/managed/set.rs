@@ -23,7 +23,7 @@ impl Set {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Adds a path; the empty one, which is the whole object, is nobody's.
+    /// Adds a path; the empty one, which is the whole object, is not added.
     pub(super) fn insert(&mut self, path: &[Step]) {
         match path {
             [] => {}

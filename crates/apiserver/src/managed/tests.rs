@@ -121,7 +121,7 @@ fn a_new_object_is_owned_by_its_creator_but_for_what_the_server_owns() {
 }
 
 #[test]
-fn an_update_takes_what_it_changes_and_nobody_owns_what_is_gone() {
+fn an_update_takes_what_it_changes_and_what_is_gone_is_owned_by_no_manager() {
     let created = updated(
         &nothing(),
         thing(json!({ "size": 1, "color": "red" })),
@@ -171,7 +171,7 @@ fn several_conflicts_are_told_by_manager() {
         "me",
     );
     let config = thing(json!({ "tags": ["x"] }));
-    let live = applied(&created, &config, "you", false).expect("nobody owns the tags");
+    let live = applied(&created, &config, "you", false).expect("no manager owns the tags");
     let config = thing(json!({ "size": 2, "color": "blue" }));
     let live = applied(&live, &config, "you", true).expect("it is forced");
     let back = thing(json!({ "size": 3, "color": "red" }));
@@ -187,7 +187,7 @@ fn several_conflicts_are_told_by_manager() {
 #[test]
 fn what_an_applier_names_no_more_goes_unless_others_own_it() {
     let config = thing(json!({ "size": 1, "color": "red", "tags": ["a", "b"] }));
-    let live = applied(&nothing(), &config, "me", false).expect("nobody else is there");
+    let live = applied(&nothing(), &config, "me", false).expect("there is no other manager");
     let config = thing(json!({ "color": "red", "tags": ["b", "c"] }));
     let live = applied(&live, &config, "you", false).expect("the values are the same");
     let live = applied(&live, &thing(json!({})), "me", false).expect("it takes nothing");
@@ -200,7 +200,7 @@ fn what_an_applier_names_no_more_goes_unless_others_own_it() {
 #[test]
 fn items_of_a_list_are_told_apart_by_their_keys_and_absent_keys_by_their_default() {
     let config = thing(json!({ "ports": [{ "port": 1 }, { "port": 1, "proto": "UDP" }] }));
-    let live = applied(&nothing(), &config, "me", false).expect("nobody else is there");
+    let live = applied(&nothing(), &config, "me", false).expect("there is no other manager");
     assert_eq!(
         owners(&live),
         [
@@ -208,7 +208,7 @@ fn items_of_a_list_are_told_apart_by_their_keys_and_absent_keys_by_their_default
         ]
     );
     let config = thing(json!({ "ports": [{ "port": 2 }, { "port": 1, "name": "x" }] }));
-    let live = applied(&live, &config, "you", false).expect("nobody owns the name");
+    let live = applied(&live, &config, "you", false).expect("no manager owns the name");
     assert_eq!(
         live["spec"]["ports"],
         json!([{ "port": 2 }, { "port": 1, "name": "x" }, { "port": 1, "proto": "UDP" }])
@@ -258,7 +258,7 @@ fn a_configuration_must_be_of_its_type() {
 }
 
 #[test]
-fn what_was_there_before_anything_was_tracked_is_owned_by_nobody_in_particular() {
+fn what_was_written_before_tracking_is_owned_by_before_first_apply() {
     let mut live = thing(json!({ "size": 1 }));
     live["metadata"]["uid"] = "1".into();
     let untracked = updated(&live, thing(json!({ "size": 2 })), "me");
@@ -325,7 +325,7 @@ fn more_than_ten_updaters_share_an_entry() {
 #[test]
 fn entries_follow_a_list_that_has_become_a_leaf_and_versions_that_are_gone_are_dropped() {
     let config = thing(json!({ "ports": [{ "port": 1 }] }));
-    let live = applied(&nothing(), &config, "me", false).expect("nobody else is there");
+    let live = applied(&nothing(), &config, "me", false).expect("there is no other manager");
     let mut moved = live.clone();
     moved["metadata"]["managedFields"][0]["apiVersion"] = "v2".into();
     let changed = updated(

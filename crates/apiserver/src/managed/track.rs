@@ -16,7 +16,7 @@ const MAX_UPDATERS: usize = 10;
 /// Who the oldest updaters become together.
 const OLDEST: &str = "ancient-changes";
 
-/// What nobody owns: it is the server's, or says which object it is.
+/// Fields without an owner: the server writes them, or they identify the object.
 const UNOWNED: &[&[&str]] = &[
     &["apiVersion"],
     &["kind"],
@@ -129,7 +129,7 @@ pub(super) fn compare(
 }
 
 /// The fields that other managers own and that the write changes, by manager, and what the
-/// write removes is nobody's any more.
+/// write removes has no owner any more.
 pub(super) fn take_from_others(
     managers: &mut Managers,
     except: Option<&ManagerId>,
@@ -170,7 +170,7 @@ pub(super) fn reconciled(managers: Managers, versions: &dyn Versions) -> Manager
     kept.collect()
 }
 
-/// What nobody owns, as a set.
+/// The fields without an owner, as a set.
 pub(super) fn unowned() -> &'static Set {
     static SET: LazyLock<Set> = LazyLock::new(|| {
         let mut set = Set::default();

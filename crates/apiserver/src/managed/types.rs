@@ -1,4 +1,4 @@
-//! Types, as far as ownership depends on them: what is a leaf, and how items are told apart.
+//! Types, as far as ownership depends on them: leaves, and how items of lists are identified.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,7 +56,7 @@ pub(super) struct List {
     pub(super) items: TypeId,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug, Clone)]
 pub(super) enum ListKind {
     /// They are not: the list is one leaf.
@@ -200,8 +200,8 @@ impl<'a> Shape<'a> {
     }
 
     /// `value` with the empty objects and nulls that a typed object of Go has where nothing is
-    /// said. The real server compares such objects, and so nobody owns a `spec` by creating
-    /// it.
+    /// said. The real server compares such objects, and so no manager owns a `spec` by
+    /// creating it.
     pub(super) fn with_structs(self, value: &Value) -> Value {
         match value {
             Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! What a value is, by its type, and how items of lists are told apart.
+//! The form of a value by its type, and the steps to the items of lists.
 
 use serde_json::Value;
 

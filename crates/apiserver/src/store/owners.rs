@@ -23,7 +23,7 @@ pub(crate) enum Garbage {
 /// The dependents of each owner, and what garbage collection has not looked at.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// Whether anything is noted; without garbage collection nobody would look at it.
+    /// Whether anything is noted; without garbage collection nothing reads it.
     pub(super) is_tracked: bool,
     /// By uid of the owner.
     dependents: BTreeMap<String, BTreeSet<Location>>,

@@ -74,7 +74,7 @@ impl Reader {
     }
 
     /// Notes which types have fields that are always there, in them or further down. The
-    /// metadata of the object itself does not count: nobody owns it as a whole.
+    /// metadata of the object itself does not count: no manager owns it as a whole.
     fn note_structs(&mut self) {
         let mut has_changed = true;
         while std::mem::take(&mut has_changed) {

@@ -92,7 +92,8 @@ impl Cluster {
         let line = Line::new();
         let (server, aside) = match kind {
             Kind::Embedded => {
-                let server = ApiServer::new();
+                // No controllers run beside the real server either.
+                let server = ApiServer::builder().garbage_collection(false).start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)
             }

@@ -254,6 +254,31 @@ impl EventEncoder {
         close(out);
     }
 
+    /// Appends the beginning of the line of an event about a large object, and gives what
+    /// follows: the bytes of the object, which all watches share. Then comes
+    /// [`close_shared`]. Nothing if the object is small, or is not sent as it is stored.
+    pub(crate) fn shared_event(
+        &self,
+        out: &mut Vec<u8>,
+        kind: &str,
+        stored: &Stored,
+    ) -> Option<Bytes> {
+        /// Smaller objects are copied: sending a piece of its own costs more than that.
+        const LARGE: usize = 4 * 1024;
+        let resource = &*self.resource;
+        let as_stored = self.format.encoding == Encoding::Json
+            && self.format.presentation == Presentation::Object
+            && resource.view == View::Same
+            && follows_schema(resource, stored);
+        let body = as_stored.then(|| stored.body().clone());
+        let body = body.filter(|body| body.len() >= LARGE)?;
+        open(out, kind);
+        out.push(b'{');
+        out.extend_from_slice(resource.type_members().as_bytes());
+        out.push(b',');
+        Some(body)
+    }
+
     /// Appends the line or frame of a bookmark; `initial` says that it ends the initial events.
     pub(crate) fn bookmark(
         &mut self,
@@ -299,6 +324,12 @@ impl EventEncoder {
         self.has_sent_columns = true;
         table
     }
+}
+
+/// Appends the end of the line of an event about a large object.
+pub(crate) fn close_shared(out: &mut Vec<u8>) {
+    out.push(b'}');
+    close(out);
 }
 
 /// The line or frame that tells a watcher what went wrong.

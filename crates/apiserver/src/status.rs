@@ -169,7 +169,12 @@ impl Status {
         Self::about(StatusCode::CONFLICT, "Conflict", message, about)
     }
 
-    /// 409: somebody else wrote first.
+    /// 409: other managers own fields that an apply changes.
+    pub(crate) fn apply_conflict(message: &str, causes: Vec<Value>) -> Self {
+        Self::failure(StatusCode::CONFLICT, "Conflict", message).detail("causes", causes.into())
+    }
+
+    /// 409: another client wrote first.
     pub(crate) fn modified(about: &About<'_>) -> Self {
         Self::conflict(
             about,

@@ -5,6 +5,7 @@ use windlass_protobuf::Envelope;
 
 use crate::registry::Resource;
 use crate::status::Status;
+use crate::wire::yaml;
 
 /// What the body should be.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub(super) fn read(
         "" | "application/json" | "*/*" => {
             serde_json::from_slice(body).map_err(|error| unreadable(&error))
         }
-        "application/yaml" => serde_yaml_ng::from_slice(body).map_err(|error| unreadable(&error)),
+        "application/yaml" => yaml::from_slice(body).map_err(|error| unreadable(&error)),
         windlass_protobuf::MEDIA_TYPE if expected.has_protobuf => {
             if body.is_empty() {
                 return Err(unreadable(&"empty data (<empty>)"));

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Deleted, Page, Part, Written, selector};
+use crate::cluster::{Apply, Deleted, Page, Part, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::{Key, Stored};
-use crate::wire::{DeleteOptions, Format, ListOptions, Place, Query, WriteOptions, read_version};
+use crate::wire::{
+    DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
+};
 
 /// A request to a resource that is served.
 struct Operation<'a> {
@@ -75,7 +77,7 @@ pub(super) async fn respond(
         if !operation.resource.info.custom {
             return Ok(reply::no_such_method());
         }
-        if verb == Verb::Create {
+        if matches!(verb, Verb::Create | Verb::DeleteCollection) {
             return Ok(reply::not_found());
         }
         let about = operation.resource.about("");
@@ -128,9 +130,9 @@ impl Operation<'_> {
                     .map(|part| &part.verbs)
             }
         };
-        // What is made in a namespace is made in one.
-        let placed =
-            verb != Verb::Create || self.place.namespace.is_some() == self.resource.info.namespaced;
+        // Objects in namespaces are created, and deleted together, in one namespace only.
+        let is_placed = self.place.namespace.is_some() == self.resource.info.namespaced;
+        let placed = !matches!(verb, Verb::Create | Verb::DeleteCollection) || is_placed;
         placed && verbs.is_some_and(|verbs| verbs.iter().any(|allowed| allowed == verb.name()))
     }
 
@@ -174,22 +176,29 @@ impl Operation<'_> {
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let options = self.write_options(WriteKind::Create)?;
         let body = self.body()?;
         let namespace = self.place.namespace.as_deref();
         let written = self
             .service
             .shared
-            .write(|cluster, now| cluster.create(&self.resource, namespace, body, options, now))?;
+            .write(|cluster, now| cluster.create(&self.resource, namespace, body, &options, now))?;
         self.written(StatusCode::CREATED, &written, format)
     }
 
     fn update(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
-        let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+        let options = self.write_options(WriteKind::Update)?;
         let body = self.body()?;
-        let written = self.service.shared.write(|cluster, _| {
-            cluster.update(&self.resource, &self.key(), self.part(), body, options)
+        let written = self.service.shared.write(|cluster, now| {
+            cluster.update(
+                &self.resource,
+                &self.key(),
+                self.part(),
+                body,
+                &options,
+                now,
+            )
         })?;
         self.written(StatusCode::OK, &written, format)
     }
@@ -201,11 +210,29 @@ impl Operation<'_> {
             &self.call.body,
             self.resource.info.custom,
         )?;
-        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let written = self.service.shared.write(|cluster, _| {
-            cluster.patch(&self.resource, &self.key(), self.part(), &patch, options)
+        let (key, part) = (self.key(), self.part());
+        if let Patch::Apply(config) = patch {
+            let options = self.write_options(WriteKind::Apply)?;
+            let (code, written) = self.service.shared.write(|cluster, now| {
+                let written = cluster.apply(&self.resource, &key, part, config, &options, now)?;
+                Ok::<_, Status>(match written {
+                    Apply::Created(written) => (StatusCode::CREATED, written),
+                    Apply::Updated(written) => (StatusCode::OK, written),
+                })
+            })?;
+            return self.written(code, &written, format);
+        }
+        let options = self.write_options(WriteKind::Patch)?;
+        let written = self.service.shared.write(|cluster, now| {
+            cluster.patch(&self.resource, &key, part, &patch, &options, now)
         })?;
         self.written(StatusCode::OK, &written, format)
+    }
+
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+        let header = self.call.parts.headers.get(USER_AGENT);
+        let agent = header.and_then(|value| value.to_str().ok());
+        WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
@@ -216,13 +243,20 @@ impl Operation<'_> {
             .service
             .shared
             .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
+        let waits = matches!(deleted, Deleted::Dying(_));
         match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
                 let about = self.resource.about(&key.name);
                 Ok(reply::refusal(&Status::deleted(&about, object.uid())))
             }
             Deleted::Gone(object) | Deleted::Dying(object) => {
-                self.object(StatusCode::OK, &object, format)
+                // What waits for something has this code if the old option was used.
+                let code = if options.is_legacy_delete && waits {
+                    StatusCode::ACCEPTED
+                } else {
+                    StatusCode::OK
+                };
+                self.object(code, &object, format)
             }
         }
     }

@@ -1,6 +1,5 @@
 //! The start of a watch: from where it tells, or why it can't.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::cluster::{Cluster, selector};
 use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::status::{FieldError, Status};
-use crate::store::{Expired, Stored};
+use crate::store::{Expired, Snapshot};
 use crate::watch::{self, Subscription};
 use crate::wire::{Format, ListOptions, resource_version};
 
@@ -39,7 +38,7 @@ enum Start {
 
 /// What a watch begins with.
 struct Beginning {
-    initial: VecDeque<Arc<Stored>>,
+    initial: Snapshot,
     told: u64,
 }
 
@@ -67,12 +66,7 @@ pub(super) async fn respond(
     if let Start::State { at_least, .. } = start {
         shared.reach(at_least).await;
     }
-    let begin = |cluster: &Cluster| {
-        let namespace = namespace.as_deref();
-        start.begin(cluster, &resource, |key, object| {
-            namespace.is_none_or(|namespace| key == namespace) && selector.matches(object.value())
-        })
-    };
+    let begin = |cluster: &Cluster| start.begin(cluster, &resource);
     let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
     let Beginning { initial, told } = match beginning {
         Ok(beginning) => beginning,
@@ -88,6 +82,7 @@ pub(super) async fn respond(
         namespace,
         selector,
         initial,
+        next_initial: 0,
         marks_initial_end: options.bookmarks && matches!(start, Start::State { marked: true, .. }),
         told,
         bookmarks: options.bookmarks,
@@ -132,33 +127,20 @@ impl Start {
         })
     }
 
-    fn begin(
-        self,
-        cluster: &Cluster,
-        resource: &Resource,
-        meant: impl Fn(&str, &Stored) -> bool,
-    ) -> Result<Beginning, Status> {
+    fn begin(self, cluster: &Cluster, resource: &Resource) -> Result<Beginning, Status> {
         let current = cluster.store.revision();
         match self {
             Self::Now => Ok(Beginning {
-                initial: VecDeque::new(),
+                initial: Snapshot::default(),
                 told: current,
             }),
             Self::State { at_least, .. } if at_least > current => {
                 Err(Status::too_large_resource_version(at_least, current))
             }
-            Self::State { .. } => {
-                let initial = cluster
-                    .store
-                    .objects(&resource.table)
-                    .filter(|(key, object)| meant(&key.namespace, object))
-                    .map(|(_, object)| object.clone())
-                    .collect();
-                Ok(Beginning {
-                    initial,
-                    told: current,
-                })
-            }
+            Self::State { .. } => Ok(Beginning {
+                initial: cluster.store.snapshot(&resource.table),
+                told: current,
+            }),
             Self::After(version) => {
                 cluster.store.remembers(&resource.table, version).map_err(
                     |Expired { oldest }| {
@@ -166,7 +148,7 @@ impl Start {
                     },
                 )?;
                 Ok(Beginning {
-                    initial: VecDeque::new(),
+                    initial: Snapshot::default(),
                     told: version,
                 })
             }

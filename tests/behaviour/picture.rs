@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use windlass::{HealthState, Informer, ObjectKey};
+use windlass::{HealthState, ObjectKey};
 
 use crate::{
     kinds::{Gizmo, config, loose_gizmo},

@@ -360,7 +360,7 @@ async fn w27_to_wait_for_a_list_and_to_outlive_a_source_costs_nothing() {
     pass(3600).await;
     assert!(!synced.is_finished());
     script.list([config("web", 1)]).await.expect("it runs");
-    synced.await.expect("no panic");
+    synced.await.expect("no panic").expect("it runs");
     let polled = waiting.load(Ordering::Relaxed);
     assert!(polled <= 6, "polled {polled} times");
 

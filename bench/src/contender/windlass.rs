@@ -90,7 +90,7 @@ async fn whole<S: Stored>(
         .until(|state| matches!(state, HealthState::Watching))
         .await;
     let again = informer.clone();
-    Following {
+    Ok(Following {
         relisted: Box::pin(async move {
             let watches = |state: &HealthState| matches!(state, HealthState::Watching);
             again.until(|state| !watches(state)).await;
@@ -106,7 +106,7 @@ async fn whole<S: Stored>(
             })
         },
         _kept: Box::new(informer),
-    }
+    })
 }
 
 fn add<S: Stored>(

@@ -12,6 +12,7 @@ use windlass_informer::ObjectKey;
 mod client;
 mod error;
 mod name;
+mod orphan;
 mod plan;
 mod supplier;
 
@@ -24,6 +25,7 @@ pub use self::{
     client::PatchClient,
     error::FinalizerError,
     name::{FinalizerName, InvalidFinalizer},
+    orphan::Orphan,
     plan::FinalizerPatch,
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
 };
@@ -197,14 +199,19 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
 
     /// Asks the server for `object` as it is now; none if it is gone, or another has its name.
     pub(crate) async fn find(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
-        let key = ObjectKey::of(&**object);
-        match self.client.get(&key).await {
-            Ok(found) if found.meta().uid == object.meta().uid => Ok(Some(Arc::new(found))),
-            Ok(_) => Ok(None),
+        let found = self.get(&ObjectKey::of(&**object)).await?;
+        let found = found.filter(|found| found.meta().uid == object.meta().uid);
+        Ok(found.map(Arc::new))
+    }
+
+    /// The object of this key, if there is one.
+    async fn get(&self, key: &ObjectKey) -> Result<Option<K>, FinalizerError> {
+        match self.client.get(key).await {
+            Ok(found) => Ok(Some(found)),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(source) => Err(FinalizerError::Read {
                 finalizer: self.names.own.clone(),
-                key,
+                key: key.clone(),
                 source,
             }),
         }

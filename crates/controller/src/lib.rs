@@ -85,7 +85,7 @@ pub use crate::{
     error::{AddError, BuildError, HandlerError, RunError},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
-        Finalizers, InvalidFinalizer, PatchClient, QualifiedFinalizerSupplier,
+        Finalizers, InvalidFinalizer, Orphan, PatchClient, QualifiedFinalizerSupplier,
     },
     mapper::{Mapper, Owners, SameName},
     opinionated::{DeleteOrder, OnSelectorExit, OpinionatedReconciler, OpinionatedWatcher},

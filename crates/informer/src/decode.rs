@@ -43,7 +43,7 @@ pub(crate) use self::{
     page::{Page, PageError, PageMeta},
     trim::{Pruned, Types},
 };
-use crate::packed::Recent;
+use crate::{packed::Recent, panics};
 
 /// Why bytes are not the object they should be.
 ///
@@ -77,6 +77,13 @@ pub enum DecodeError {
         expected: String,
         /// The kind that came.
         found: String,
+    },
+
+    /// The `Deserialize` of the type panicked.
+    #[error("its `Deserialize` panicked: {message}; this is a defect of the type")]
+    Panicked {
+        /// The message of the panic, cut to 256 characters.
+        message: String,
     },
 }
 
@@ -143,9 +150,13 @@ where
     }
 
     fn read<'a>(&'a self, text: &'a str, mut reader: Reader<'a>) -> Result<K, DecodeError> {
-        let object = K::deserialize(self.types.whole(&mut reader))
-            .and_then(|object| reader.end().map(|()| object));
-        object.map_err(|problem| self.explain(text, problem))
+        // `Deserialize` is user code: its panic concerns this object and no other.
+        let decode = || {
+            let object = K::deserialize(self.types.whole(&mut reader))
+                .and_then(|object| reader.end().map(|()| object));
+            object.map_err(|problem| self.explain(text, problem))
+        };
+        panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
     }
 
     /// Who an object is, and how it stands, without the fields that are dropped.

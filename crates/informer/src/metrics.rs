@@ -6,6 +6,24 @@ use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
 use crate::store::What;
 
+/// Why a list or a watch ended: its regular end, and the reasons of a `WatchError`.
+const REASONS: [&str; 14] = [
+    "ended",
+    "connection",
+    "silent",
+    "overdue",
+    "unauthenticated",
+    "forbidden",
+    "unknown_kind",
+    "invalid",
+    "expired",
+    "throttled",
+    "server",
+    "garbled",
+    "too_long",
+    "inconsistent",
+];
+
 /// The collectors of all informers of a process, told apart by the label `kind`.
 ///
 /// Cloning one gives the same collectors.
@@ -89,6 +107,21 @@ impl InformerMetrics {
                 &["kind"],
             )?,
         })
+    }
+
+    /// Removes the series of `kind`, which has no informer any more. An informer that still
+    /// counts under this name goes on to count, and is not shown.
+    pub fn remove(&self, kind: &str) {
+        // A series that was never made cannot be removed, which is no error here.
+        _ = self.objects.remove_label_values(&[kind]);
+        _ = self.lists.remove_label_values(&[kind]);
+        _ = self.undecodable.remove_label_values(&[kind]);
+        for event in ["CREATE", "UPDATE", "DELETE", "RESYNC"] {
+            _ = self.told.remove_label_values(&[kind, event]);
+        }
+        for reason in REASONS {
+            _ = self.restarts.remove_label_values(&[kind, reason]);
+        }
     }
 
     /// The collectors, to be registered in a registry.

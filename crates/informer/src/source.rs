@@ -126,7 +126,7 @@ pub struct Changes<K> {
     subscribers: SubscriberCount,
 }
 
-/// The informer has stopped and takes no more changes.
+/// The informer has stopped, or was dropped, and takes no more changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer has stopped")]
 pub struct Stopped;

@@ -151,7 +151,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self: Arc<Self>,
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), InformerError>> {
-        async move { self.informer.run(stop).await }.boxed()
+        self.informer.run(stop).boxed()
     }
 
     fn pump(

@@ -87,12 +87,13 @@ fn start(
             either.cancel();
             Ok(())
         });
-        let pump = Arc::clone(&fed.feed).pump(Arc::clone(shared), kind, whole.clone());
+        // It counts as a user of the informer from this call on: then subscribes to that run.
+        let informer = Arc::clone(&fed.feed).run(whole.clone());
+        let pump = Arc::clone(&fed.feed).pump(Arc::clone(shared), kind, whole);
         tasks.spawn(async move {
             pump.await;
             Ok(())
         });
-        let informer = Arc::clone(&fed.feed).run(whole);
         let shared = Arc::clone(shared);
         tasks.spawn(async move {
             informer.await.map_err(|source: InformerError| {

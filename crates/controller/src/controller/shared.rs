@@ -113,6 +113,7 @@ impl Shared {
         let removed = self.route.write().remove_unused(kind);
         if let Some(name) = removed {
             self.metrics.remove(&name);
+            self.informer_metrics.remove(&name);
             self.changed();
             self.engine.purge(kind);
         }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass_controller::{
     AddError, HandlerId, InformerController, Outcome, Request, SimpleWatcher,
 };
-use windlass_informer::{Informer, Scripted};
+use windlass_informer::{HealthState, Informer, Scripted};
 
 use crate::support::{KIND, Log, Refused, Rig, config, pass};
 
@@ -168,6 +168,7 @@ async fn handlers_and_informers_are_added_and_removed_while_it_runs() {
     assert!(controller.remove_informer(&informer));
     assert!(!controller.remove_informer(&informer));
     running.said().await;
+    assert!(matches!(informer.health().state, HealthState::Stopped));
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "late add web=1");
     // Defect 9: it can be added again, and shows what is there then.

@@ -90,6 +90,7 @@ async fn gauges_come_back_to_zero() {
     let rig = Rig::new(
         InformerController::builder()
             .name("informer-controller")
+            .retry_policy(windlass_controller::ExponentialBackoff::GRAFANA)
             .on_error(|_| {}),
     );
     rig.reconcile(|request: Request<ConfigMap>| async move {

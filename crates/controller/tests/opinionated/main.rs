@@ -6,6 +6,7 @@ mod world;
 
 mod contended;
 mod crash;
+mod disorder;
 mod finalizers;
 mod leaving;
 mod reconciler;

@@ -93,6 +93,15 @@ impl World {
         state.script = Some(script);
     }
 
+    /// Shows the informer nothing, until it is shown everything again by [`tell`](Self::tell).
+    pub(crate) async fn pause(&self) -> Script<Lease> {
+        let mut state = self.state.lock().await;
+        state
+            .script
+            .take()
+            .expect("the informer is shown everything")
+    }
+
     pub(crate) async fn hush(&self) {
         self.state.lock().await.script = None;
     }

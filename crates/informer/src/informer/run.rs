@@ -121,14 +121,12 @@ impl<K: Stored> Run<'_, K> {
                 }
                 Some(change) = changes.recv() => {
                     self.changes(change, &mut changes).await;
-                    // Requests and resyncs take turns with changes.
+                    // Requests take turns with changes.
                     if self.publisher.requested().now_or_never().is_some() {
                         self.deliver_requested().await;
                     }
-                    if self.resync_due().is_some_and(|due| due <= Instant::now()) {
-                        self.resync().await;
-                    }
                 }
+                // Before the source, which brings the changes that it takes turns with.
                 () = until(resync_due) => self.resync().await,
                 end = &mut source, if !source_ended => {
                     source_ended = true;
@@ -137,7 +135,7 @@ impl<K: Stored> Run<'_, K> {
                         return error;
                     }
                 }
-                // Behind the source, which brings the changes that it takes turns with.
+                // Behind the source: changes come first, and it has had its turn above.
                 () = self.publisher.requested() => self.deliver_requested().await,
             }
         }
@@ -288,7 +286,7 @@ impl<K: Stored> Run<'_, K> {
                 let (object, kept) = kept.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
-                let told = Told::about(key, event, kept, span).from_list(true);
+                let told = Told::about(key, event, kept, span).listed(true);
                 Some(told.in_epoch(store.epoch()))
             });
             let mut all = there.chain(synced.then(Told::synced));
@@ -315,7 +313,7 @@ impl<K: Stored> Run<'_, K> {
             self.delivered_bytes += news.object.bytes;
             if let Some((key, event, kept)) = news.told() {
                 let span = trace::event(&shared.resource, &event);
-                let told = Told::about(key, event, kept, span).from_list(from_list);
+                let told = Told::about(key, event, kept, span).listed(from_list);
                 self.publish(told.in_epoch(shared.store.epoch())).await;
             }
         }

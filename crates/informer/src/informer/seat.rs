@@ -93,17 +93,18 @@ impl<K: Stored> Caller<K> {
             if let Some(failure) = self.session.failure.get() {
                 return Err(failure.clone());
             }
-            match self.drive() {
-                Some(driver) => tokio::select! {
+            if let Some(driver) = self.drive() {
+                tokio::select! {
                     biased;
                     () = &mut stopped => return Ok(()),
                     () = driver.finish() => {}
-                },
-                None => tokio::select! {
+                }
+            } else {
+                tokio::select! {
                     biased;
                     () = &mut stopped => return Ok(()),
                     () = changed => {}
-                },
+                }
             }
         }
     }

@@ -51,8 +51,8 @@ pub struct Scripted<K> {
 
 /// Writes the changes of a [`Scripted`] source.
 ///
-/// Each call waits while the informer is behind. Dropping the script ends the source, and
-/// the informer goes on with what it has.
+/// Each call waits while the informer is behind or does not run. Dropping the script ends the
+/// source, and the informer continues with the objects that it has.
 pub struct Script<K> {
     changes: mpsc::Sender<Change<K>>,
 }
@@ -104,11 +104,11 @@ impl<K> fmt::Debug for Scripted<K> {
 // === impl Script ===
 
 impl<K: Stored> Script<K> {
-    /// Tells a whole picture: these objects and no others.
+    /// Sends a list: these objects and no others.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the informer has stopped; so for the others below.
+    /// [`Stopped`] if the informer was dropped; the same holds for the methods below.
     pub async fn list(&self, objects: impl IntoIterator<Item = K>) -> Result<(), Stopped> {
         self.change(Change::ListStarted).await?;
         for object in objects {
@@ -120,20 +120,20 @@ impl<K: Stored> Script<K> {
         .await
     }
 
-    /// Tells that `object` is there, in this state.
+    /// Sends that `object` exists, in this state.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the informer has stopped.
+    /// [`Stopped`] if the informer was dropped.
     pub async fn apply(&self, object: K) -> Result<(), Stopped> {
         self.change(Change::Applied(object.into())).await
     }
 
-    /// Tells that `object` is gone, and that this was its last state.
+    /// Sends that `object` was deleted, and that this was its last state.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the informer has stopped.
+    /// [`Stopped`] if the informer was dropped.
     pub async fn delete(&self, object: K) -> Result<(), Stopped> {
         let identity = Identity {
             key: ObjectKey::of(&object),
@@ -144,20 +144,20 @@ impl<K: Stored> Script<K> {
         self.change(Change::Deleted { identity, last }).await
     }
 
-    /// Tells that the source broke off, and goes on after `retry_in`.
+    /// Sends that the source failed, and retries after `retry_in`.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the informer has stopped.
+    /// [`Stopped`] if the informer was dropped.
     pub async fn interrupt(&self, error: WatchError, retry_in: Duration) -> Result<(), Stopped> {
         self.change(Change::Interrupted { error, retry_in }).await
     }
 
-    /// Tells any change.
+    /// Sends any change.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the informer has stopped.
+    /// [`Stopped`] if the informer was dropped.
     pub async fn change(&self, change: Change<K>) -> Result<(), Stopped> {
         self.changes.send(change).await.map_err(|_| Stopped)
     }

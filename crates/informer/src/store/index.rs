@@ -6,14 +6,13 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     hash::Hash,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use dashmap::{DashMap, mapref::entry::Entry};
 use parking_lot::Mutex;
 
-use crate::ObjectKey;
+use crate::{ObjectKey, panics};
 
 /// A way to find objects of kind `K` by values of type `V`: an owner, a node, a label.
 ///
@@ -22,8 +21,8 @@ use crate::ObjectKey;
 /// An index is declared when the informer is built, and kept current with each change. It
 /// is a value: whoever holds it may read by it, and nobody can name one that is not there.
 ///
-/// It is asked once of each state of an object, and what it said is kept. A panic in it files
-/// the object under nothing until its next change.
+/// The function is called once for each state of an object, and its result is kept. If it
+/// panics, the panic is logged, and the object is in no part of the index until its next change.
 pub struct Index<K, V> {
     values: Arc<Values<K, V>>,
 }
@@ -78,8 +77,11 @@ impl<K, V> Index<K, V> {
         Arc::ptr_eq(&table.index.values, &self.values).then_some(table)
     }
 
-    fn values(&self, object: &K) -> Vec<V> {
-        catch_unwind(AssertUnwindSafe(|| (self.values)(object))).unwrap_or_default()
+    fn values(&self, key: &ObjectKey, object: &K) -> Vec<V> {
+        panics::catch(|| (self.values)(object)).unwrap_or_else(|message| {
+            tracing::error!(%key, panic = %message, "index function panicked, leaving the object out of the index until its next change");
+            Vec::new()
+        })
     }
 }
 
@@ -127,7 +129,7 @@ where
 {
     fn refile(&self, key: &ObjectKey, new: Option<&K>) {
         let new: HashSet<V> = new
-            .map(|object| self.index.values(object))
+            .map(|object| self.index.values(key, object))
             .into_iter()
             .flatten()
             .collect();

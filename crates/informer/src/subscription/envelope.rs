@@ -98,7 +98,7 @@ impl<K> Told<K> {
     }
 
     /// The same, with whether it comes from a list.
-    pub(crate) fn from_list(self, from_list: bool) -> Self {
+    pub(crate) fn listed(self, from_list: bool) -> Self {
         Self { from_list, ..self }
     }
 }

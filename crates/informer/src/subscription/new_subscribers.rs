@@ -79,3 +79,72 @@ impl<K> NewSubscribers<K> {
         &self.requested
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        num::NonZeroUsize,
+        pin::pin,
+        sync::{Arc, Weak, atomic::Ordering},
+        task::{Context, Wake, Waker},
+        thread,
+    };
+
+    use parking_lot::Mutex;
+
+    use super::NewSubscribers;
+
+    /// What the informer's task sees when it runs in the middle of `add`.
+    struct Informer {
+        new: Weak<NewSubscribers<()>>,
+        /// For each time that it was woken: how many new ones it took, and whether it would have
+        /// delivered the next event.
+        seen: Mutex<Vec<(usize, bool)>>,
+    }
+
+    impl Wake for Informer {
+        fn wake(self: Arc<Self>) {
+            if let Some(new) = self.new.upgrade() {
+                let taken = new.take_all().len();
+                self.seen.lock().push((taken, new.count().any()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_subscriber_that_the_informer_can_take_is_counted() {
+        let new = Arc::new(NewSubscribers::new());
+        let informer = Arc::new(Informer {
+            new: Arc::downgrade(&new),
+            seen: Mutex::default(),
+        });
+        let waker = Waker::from(Arc::clone(&informer));
+        let mut added = pin!(new.added());
+        let waiting = added.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(waiting.is_pending());
+        let subscription = new.add(NonZeroUsize::MIN);
+        assert_eq!(*informer.seen.lock(), [(1, true)]);
+        drop(subscription);
+        assert!(!new.count().any());
+    }
+
+    /// The same between two threads, without the notification in between.
+    #[test]
+    fn a_subscriber_is_counted_before_another_thread_can_take_it() {
+        for _ in 0..500 {
+            let new = NewSubscribers::<()>::new();
+            let (subscription, counted) = thread::scope(|scope| {
+                let take = scope.spawn(|| {
+                    while new.take_all().is_empty() {
+                        std::hint::spin_loop();
+                    }
+                    new.count().any()
+                });
+                let subscription = new.add(NonZeroUsize::MIN);
+                (subscription, take.join().expect("no panic"))
+            });
+            assert!(counted);
+            assert!(!subscription.synced.load(Ordering::Relaxed));
+        }
+    }
+}

@@ -16,4 +16,6 @@ mod lists;
 
 mod resync;
 
+mod user_code;
+
 mod telling;

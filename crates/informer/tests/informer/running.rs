@@ -35,7 +35,8 @@ pub(crate) async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> 
     let version = |config: &ConfigMap| config.resource_version().unwrap_or_default();
     let mut told = Vec::new();
     while told.len() < count {
-        told.push(match events.next().await.expect("the informer runs") {
+        let event = within_a_day(events.next()).await;
+        told.push(match event.expect("the informer runs") {
             Event::Added(object) => format!("added {} {}", object.name_any(), version(&object)),
             Event::Updated { old, new } => {
                 format!(
@@ -57,6 +58,13 @@ pub(crate) async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> 
         });
     }
     told
+}
+
+/// Time is paused, and so a day is nothing; but a test that waits for what never comes must end.
+pub(crate) async fn within_a_day<T>(waiting: impl Future<Output = T>) -> T {
+    let day = std::time::Duration::from_secs(24 * 3600);
+    let waited = tokio::time::timeout(day, waiting).await;
+    waited.expect("what the test waits for does not come")
 }
 
 pub(crate) fn config(name: &str, version: &str) -> ConfigMap {

@@ -9,7 +9,7 @@ use windlass_informer::{
     Changes, Informer, InformerError, Scripted, Source, SyncError, Verb, WatchError,
 };
 
-use crate::running::config;
+use crate::running::{config, within_a_day};
 
 const GRACE: Duration = Informer::<ConfigMap>::RUN_GRACE;
 
@@ -37,7 +37,7 @@ async fn an_informer_that_is_run_within_the_grace_period_is_waited_for() {
     tokio::spawn({
         let (informer, stop) = (informer.clone(), stop.clone());
         async move {
-            sleep(GRACE - Duration::from_secs(1)).await;
+            sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
             informer.run(stop).await
         }
     });
@@ -62,17 +62,33 @@ async fn a_handover_is_no_end() {
     });
     let mut run = tokio::spawn(informer.run(CancellationToken::new()));
     for _ in 0..5 {
-        sleep(GRACE - Duration::from_secs(1)).await;
+        sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
         let next = informer.run(CancellationToken::new());
         run.abort();
         // Nobody drives it now.
-        sleep(GRACE - Duration::from_secs(1)).await;
+        sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
         assert!(!waiting.is_finished());
         run = tokio::spawn(next);
     }
     script.list([config("a", "1")]).await.expect("runs");
     (&mut waiting).await.expect("no panic").expect("synced");
     run.abort();
+}
+
+/// The only other call is not polled, so it cannot take over.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_has_lost_its_driver_is_an_error() {
+    let (_script, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::new(source);
+    let _other = informer.run(CancellationToken::new());
+    let run = tokio::spawn(informer.run(CancellationToken::new()));
+    sleep(GRACE * 3).await;
+    run.abort();
+    run.await.expect_err("aborted");
+    let began = Instant::now();
+    let error = within_a_day(informer.synced()).await.expect_err("not run");
+    assert!(matches!(error, SyncError::NotRun { .. }), "{error}");
+    assert_eq!(began.elapsed().as_secs(), GRACE.as_secs());
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,8 @@ mod history;
 
 mod endless;
 
+mod panics;
+
 // What stays of it.
 mod kept;
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, api::ApiResource, api::DynamicObject};
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Informer, ListWatch, Source, Stored};
+use windlass_informer::{Informer, ListWatch, ObjectKey, Source, Stored};
 
 use crate::{
     server::{Answer, Server},
@@ -15,7 +15,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn a_list_watch_that_is_run_again_lists_again() {
     let api = |client| Api::<ConfigMap>::default_namespaced(client);
-    check(|client| api(client), "sendInitialEvents").await;
+    check(api, "sendInitialEvents").await;
     check(|client| ListWatch::new(api(client)), "sendInitialEvents").await;
     check(
         |client| ListWatch::new(api(client)).packed(),
@@ -61,7 +61,7 @@ async fn check<K: Stored, S: Source<K>>(source: impl FnOnce(Client) -> S, lists:
         server.received(run * 2 + 2).await;
         let mut keys: Vec<_> = informer.store().keys();
         keys.sort();
-        assert_eq!(keys.iter().map(|key| key.name()).collect::<Vec<_>>(), names);
+        assert_eq!(keys.iter().map(ObjectKey::name).collect::<Vec<_>>(), names);
         stop.cancel();
         running.await.expect("no panic").expect("stopped");
     }

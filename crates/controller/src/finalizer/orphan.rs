@@ -1,0 +1,123 @@
+//! Objects that have a finalizer of ours and that no informer shows.
+//!
+//! An object that leaves the selector of an informer while the operator does not run keeps our
+//! finalizer. No informer shows it, and it cannot be deleted.
+
+use std::{fmt::Debug, sync::Arc};
+
+use kube::{Api, Resource, api::ListParams};
+use serde::de::DeserializeOwned;
+use windlass_informer::{ObjectKey, Uid};
+
+use super::{Finalizers, Goal, Settled};
+use crate::FinalizerError;
+
+/// An object with a finalizer of ours that no informer shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Orphan {
+    /// The object's namespace and name.
+    pub key: ObjectKey,
+    /// Its uid.
+    pub uid: Option<Uid>,
+    /// Whether it is marked for deletion, and waits for the finalizer to go.
+    pub dying: bool,
+}
+
+// === impl Finalizers ===
+
+impl<K> Finalizers<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// How many objects are listed at once.
+    const PAGE: u32 = 500;
+
+    /// How many pages are listed at most: five million objects.
+    const PAGES: usize = 10_000;
+
+    /// Lists the objects of `api` that have our finalizer, or a form of it, and that `is_shown`
+    /// does not know. Only metadata is requested.
+    ///
+    /// Call it when the informers have synced, with a lookup in all their stores. It is a list of
+    /// the whole kind, so once after the start is enough. What is to be done with an orphan is a
+    /// decision of the operator's author: clean up and [release](Self::release_orphan) it, or
+    /// give it the label back.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the API server answers.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::{Api, Client};
+    /// use windlass_controller::Finalizers;
+    /// use windlass_informer::Informer;
+    ///
+    /// # async fn example(
+    /// #     client: Client, finalizers: Finalizers<ConfigMap>, informer: Informer<ConfigMap>,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// informer.synced().await?;
+    /// let (store, api) = (informer.store(), Api::all(client));
+    /// for orphan in finalizers.orphans(&api, |key| store.contains(key)).await? {
+    ///     println!("{} left the selector", orphan.key);
+    ///     finalizers.release_orphan(&orphan).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn orphans(
+        &self,
+        api: &Api<K>,
+        is_shown: impl Fn(&ObjectKey) -> bool,
+    ) -> Result<Vec<Orphan>, kube::Error> {
+        let mut orphans = Vec::new();
+        let mut params = ListParams::default().limit(Self::PAGE);
+        for _ in 0..Self::PAGES {
+            let page = api.list_metadata(&params).await?;
+            for object in page.items {
+                let metadata = &object.metadata;
+                let ours = (metadata.finalizers.iter().flatten())
+                    .any(|finalizer| self.names.is_ours(finalizer));
+                let key = ObjectKey::of(&object);
+                if ours && !is_shown(&key) {
+                    orphans.push(Orphan {
+                        key,
+                        uid: metadata.uid.as_deref().map(Uid::from),
+                        dying: metadata.deletion_timestamp.is_some(),
+                    });
+                }
+            }
+            match page.metadata.continue_ {
+                // A server that repeats a token would be asked for ever.
+                Some(token)
+                    if !token.is_empty() && params.continue_token != Some(token.clone()) =>
+                {
+                    params.continue_token = Some(token);
+                }
+                _ => break,
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// Removes our finalizer from an orphan. Returns whether the object still existed, under the
+    /// same uid.
+    ///
+    /// # Errors
+    ///
+    /// [`FinalizerError`] if the server refuses, or other writers change the finalizers each
+    /// time.
+    pub async fn release_orphan(&self, orphan: &Orphan) -> Result<bool, FinalizerError> {
+        let Some(live) = self.get(&orphan.key).await? else {
+            return Ok(false);
+        };
+        if Uid::of(&live) != orphan.uid {
+            return Ok(false);
+        }
+        let settled = self.settle(Goal::Release, &Arc::new(live)).await?;
+        Ok(!matches!(settled, Settled::Gone))
+    }
+}

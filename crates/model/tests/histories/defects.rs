@@ -12,6 +12,18 @@ fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
 }
 
 #[test]
+fn an_object_that_leaves_the_selector_can_come_back() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        for wait in ["", "wait 1;"] {
+            let back = format!("create a x; list 0; wait 0; label a y; show 0 9; {wait} label a x");
+            for exit in ["", "exit cleans up", "exit reports"] {
+                holds(&format!("{kind} | label x | {exit} | {back}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn nothing_is_called_after_a_clean_up() {
     let stale = "watcher | all | dequeue opinionated, retry constant | create a x; list 0; wait 1; \
                  next 0 fails; update a; show 0 1; wait 0; next 0 fails; touch a; show 0 1; \

@@ -1,4 +1,4 @@
-//! How a watch is, for whoever has to say whether a process is ready.
+//! The health of an informer, for readiness checks and for people.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -28,7 +28,7 @@ pub struct Health {
 pub enum HealthState {
     /// It has not begun.
     NotStarted,
-    /// It takes a whole picture.
+    /// It takes a whole list.
     Listing,
     /// It follows what happens.
     Watching,

@@ -17,25 +17,22 @@ pub(crate) fn informer(resource: &str) -> Span {
 /// an informer lives for as long as its process, and no trace should.
 pub(crate) fn request(resource: &str, ask: &Ask) -> Span {
     match ask {
-        Ask::List { token, .. } => info_span!(
-            parent: None,
-            "informer-list",
-            kind = resource,
-            verb = "list",
-            continued = token.is_some(),
-            outcome = Empty,
-        ),
-        Ask::Version => info_span!(
-            parent: None,
-            "informer-list",
-            kind = resource,
-            verb = "list",
-            continued = false,
-            outcome = Empty,
-        ),
+        Ask::List { token, .. } => list(resource, token.is_some()),
+        Ask::Version => list(resource, false),
         Ask::StreamedList => watch(resource, true, None),
         Ask::Watch { after } => watch(resource, false, Some(after)),
     }
+}
+
+fn list(resource: &str, continued: bool) -> Span {
+    info_span!(
+        parent: None,
+        "informer-list",
+        kind = resource,
+        verb = "list",
+        continued,
+        outcome = Empty,
+    )
 }
 
 fn watch(resource: &str, streamed_list: bool, resource_version: Option<&str>) -> Span {

@@ -69,14 +69,14 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
 /// Rows: GA-48, BO-27
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
-    let (sender, events) = futures::channel::mpsc::unbounded();
+    let (mut sender, events) = futures::channel::mpsc::channel(16);
     let informer = Informer::new(WatcherStream::new("configmaps", events));
     let running = tokio::spawn({
         let informer = informer.clone();
         async move { informer.run(CancellationToken::new()).await }
     });
     let running = AbortOnDropHandle::new(running);
-    let send = |event| sender.unbounded_send(event).expect("it is read");
+    let mut send = |event| sender.try_send(event).expect("it is read");
     let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
     let watching = |state: &HealthState| matches!(state, HealthState::Watching);
 

@@ -37,7 +37,7 @@ pub(crate) struct Page {
     /// Items that came before the metadata.
     early: VecDeque<Bytes>,
 
-    /// How many bytes they have.
+    /// How many bytes they take.
     early_bytes: usize,
 
     longest: usize,
@@ -100,7 +100,7 @@ pub(crate) enum PageError {
 // === impl Page ===
 
 impl Page {
-    /// Items that came before the metadata, in bytes. No API server writes them so, but one
+    /// What items that came before the metadata may take, in bytes. No API server writes them so, but one
     /// that sorts its fields does; then a page is kept until its end.
     const EARLY: usize = 32 * 1024 * 1024;
 
@@ -197,7 +197,8 @@ impl Page {
             if self.metadata.is_some() {
                 return Ok(Some(item));
             }
-            self.early_bytes = self.early_bytes.saturating_add(item.len());
+            let bytes = item.len().saturating_add(size_of::<Bytes>());
+            self.early_bytes = self.early_bytes.saturating_add(bytes);
             if self.early_bytes > Self::EARLY {
                 let limit = Self::EARLY;
                 return Err(PageError::Late { limit });
@@ -404,7 +405,7 @@ mod tests {
     fn what_is_kept_of_a_page_is_bounded() {
         let mut page = Page::new(usize::MAX);
         page.push(Bytes::from_static(b"{\"metadata\":{\"x\":\""));
-        let error = fill(&mut page, &[b'x'; 65_536], 1_048_576);
+        let error = fill(&mut page, &[b'x'; 8192], 1_048_576);
         assert_eq!(error, "an object of more than 1048576 bytes");
 
         let mut page = Page::new(usize::MAX);

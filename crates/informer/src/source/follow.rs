@@ -19,7 +19,7 @@ use crate::{
     decode::{Decoder, Raw, Who},
     subscription::Heard,
     trace,
-    watch::{Aside, Ask, History, Session},
+    watch::{Ask, DecodeQuarantine, History, Session},
 };
 
 /// A [`ListWatch`] that runs.
@@ -28,11 +28,11 @@ pub(super) struct Follow<'s, K: Resource, O> {
     decoder: Arc<Decoder<K>>,
     workers: Workers<K, O>,
     session: Session,
-    aside: Aside<Instant>,
+    quarantine: DecodeQuarantine<Instant>,
     rng: &'s mut StdRng,
     changes: Changes<O>,
 
-    /// Whether a picture is being taken that may show what the store has already. Only then
+    /// Whether a list is being taken that may show what the store has already. Only then
     /// is an identity worth reading before its object: everything else is news.
     again: bool,
 
@@ -40,8 +40,8 @@ pub(super) struct Follow<'s, K: Resource, O> {
     /// no object, whatever its version.
     went_back: bool,
 
-    /// Objects of a streamed list that were gone at a later version, as their lines: of a
-    /// stale replica, unless the list turns out to be newer.
+    /// Objects of a streamed list that were gone at a later version, as JSON: from a stale
+    /// replica, unless the list turns out to be newer.
     held_back: Vec<Bytes>,
 
     /// How many objects the list had shown after its last page, whether they decode or not.
@@ -85,6 +85,13 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,
 {
+    /// Objects that are held back, at most. Each is one that was undecodable before, so there
+    /// are few; a stale replica may have many.
+    const HELD_BACK: usize = 100;
+
+    /// What they may take, in bytes.
+    const HELD_BACK_BYTES: usize = 16 * 1024 * 1024;
+
     pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
         let ListWatch {
             requests,
@@ -108,7 +115,7 @@ where
                 requests.timeouts.silence,
             ),
             requests,
-            aside: Aside::new(),
+            quarantine: DecodeQuarantine::new(),
             rng,
             changes,
             again: false,
@@ -166,10 +173,10 @@ where
         Ok(())
     }
 
-    /// A whole picture begins, whose objects are cut out of it by their brackets if they
+    /// A whole list begins, whose objects are cut out of it by their brackets if they
     /// `are_whole`.
-    async fn begin_picture(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
-        self.aside.clear();
+    async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
+        self.quarantine.clear();
         self.held_back.clear();
         if history == History::WentBack {
             tracing::warn!(
@@ -184,8 +191,8 @@ where
         self.changes.send(Change::ListStarted).await
     }
 
-    /// The picture is whole, as of `version`.
-    async fn end_picture(&mut self, version: String) -> Result<(), Stopped> {
+    /// The list is whole, as of `version`.
+    async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
         self.again = false;
         self.went_back = false;
         self.changes
@@ -200,34 +207,52 @@ where
         read(&self.decoder, raw, self.changes.heard())
     }
 
-    /// Tells of an object that is there, and decodes.
+    /// Reports an object that is there, and decodes.
     async fn apply(&mut self, fresh: Fresh<O>) -> Result<Kept<O>, Stopped> {
-        if !self.aside.is_empty() {
-            self.aside.forget(&fresh.kept.key());
+        if !self.quarantine.is_empty() {
+            self.quarantine.forget(&fresh.kept.key());
         }
         let kept = fresh.kept.clone();
         self.changes.send(Change::Applied(fresh)).await?;
         Ok(kept)
     }
 
-    /// Tells of an object that is there, and says who it is.
+    /// Whether an object was deleted before the last complete version: it is from before, and
+    /// the store does not have it. A streamed list that is not the first shows such an object
+    /// if it comes from a stale replica, so it waits until the version of the list is known.
+    fn is_gone(&self, who: &Who<'_>) -> bool {
+        let version = who.resource_version();
+        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
+    }
+
+    /// Reports an object that is there, and returns who it is.
     async fn present<'a>(&mut self, verb: Verb, raw: Raw<'a>) -> Result<Who<'a>, Break> {
         let who = self.decoder.who(raw.json);
         let who = who.map_err(|error| self.requests.garbled(verb, error))?;
         if !self.went_back
             && let Some(known) = self.changes.known(&who)
         {
-            if !self.aside.is_empty() {
-                self.aside.forget(&who.key());
+            if !self.quarantine.is_empty() {
+                self.quarantine.forget(&who.key());
             }
             self.changes.send(Change::Unchanged(known)).await?;
+            return Ok(who);
+        }
+        if self.again && verb == Verb::Watch && self.is_gone(&who) {
+            let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
+            let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
+            if is_full || self.held_back.len() >= Self::HELD_BACK {
+                return Err(self.session.refuse_stream().into());
+            }
+            // A copy: a slice would keep the whole chunk.
+            self.held_back.push(Bytes::copy_from_slice(raw.json));
             return Ok(who);
         }
         match self.read(raw) {
             Ok(object) => _ = self.apply(object).await?,
             Err(error) => {
                 let identity = Identity::from(&who);
-                self.aside.put(identity.key.clone(), Instant::now());
+                self.quarantine.put(identity.key.clone(), Instant::now());
                 self.changes
                     .send(Change::Undecodable { identity, error })
                     .await?;
@@ -237,7 +262,7 @@ where
     }
 }
 
-/// Reads an object that came over the wire, decoded for whoever is told: for nobody, if none are.
+/// Reads an object that came over the wire, decoded if there are subscribers.
 pub(super) fn read<K, O: Form<K>>(
     decoder: &Arc<Decoder<K>>,
     raw: Raw<'_>,

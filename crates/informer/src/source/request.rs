@@ -306,7 +306,7 @@ impl<K: Resource> Requests<K> {
         };
         let request = Request::get(url)
             .header(header::ACCEPT, Self::accept(verb))
-            // Since 1.37 the API server compresses watches for whoever may take it, one
+            // Since 1.37 the API server compresses watches for every client that takes it, one
             // gzip member an event, which buys little and costs both sides.
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body)

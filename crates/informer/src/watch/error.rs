@@ -169,7 +169,7 @@ pub enum WatchError {
     },
 
     /// A list contradicts itself, or is older than what was seen before.
-    #[error("cannot {verb} {resource}: the list is not to be trusted, {why}")]
+    #[error("cannot {verb} {resource}: the list is not used: {why}")]
     Inconsistent {
         /// The kind, as `plural.group`.
         resource: Arc<str>,

@@ -10,7 +10,7 @@ pub(crate) fn is_version(version: &str) -> bool {
 
 /// Whether `version` is older than `than`, for certain.
 ///
-/// Versions are opaque to whoever only hands them back. Comparing them is part of the API
+/// Versions are opaque to a client that only sends them back. Comparing them is part of the API
 /// contract since Kubernetes 1.35 and was true before, but something in front of a server
 /// may not keep to it: what does not read as a number is never called older.
 ///

@@ -27,29 +27,30 @@ struct Log(Arc<Mutex<String>>);
 #[tokio::test(start_paused = true)]
 async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
     // A server that quotes the object in its answer does so behind what it has to say.
-    let long = format!("{} {CANARY}", "why not? ".repeat(50));
+    let message = format!("{} {CANARY}", "why not? ".repeat(50));
     let mut answers: Vec<Box<dyn Fn() -> Answer>> = Vec::new();
     for code in [
         400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504,
     ] {
-        let status =
-            format!(r#"{{"kind":"Status","code":{code},"reason":"{long}","message":"{long}"}}"#);
+        let status = format!(
+            r#"{{"kind":"Status","code":{code},"reason":"{message}","message":"{message}"}}"#
+        );
         let event = format!(r#"{{"type":"ERROR","object":{status}}}"#);
-        let long = long.clone();
+        let message = message.clone();
         answers.push(Box::new(move || Answer::json(code, &status)));
-        answers.push(Box::new(move || Answer::json(code, &long)));
+        answers.push(Box::new(move || Answer::json(code, &message)));
         answers.push(Box::new(move || Answer::lines([event.clone()])));
     }
     let secret = added("a", 11, CANARY);
     for line in [
         secret.clone(),
-        secret.replace("ADDED", &long),
-        secret.replace(r#""kind":"ConfigMap""#, &format!(r#""kind":"{long}""#)),
-        secret.replace(r#""data":{"#, &format!(r#""data":{{"{long}":7,"#)),
+        secret.replace("ADDED", &message),
+        secret.replace(r#""kind":"ConfigMap""#, &format!(r#""kind":"{message}""#)),
+        secret.replace(r#""data":{"#, &format!(r#""data":{{"{message}":7,"#)),
         secret.replace(r#""name":"a""#, &format!(r#""name":["{CANARY}"]"#)),
         secret.replace("}}", "}"),
         format!("{CANARY} is no JSON"),
-        END.replace(r#""10""#, &format!(r#""{long}""#)),
+        END.replace(r#""10""#, &format!(r#""{message}""#)),
     ] {
         answers.push(Box::new(move || Answer::lines([line.clone()])));
     }
@@ -68,11 +69,11 @@ async fn no_content_of_an_object_and_no_long_text_of_a_server_is_logged() {
             let server = Server::new(script);
             let wire = Wire::run(source(&server).streamed_lists(is_streamed), server);
             wire.requests(count).await;
-            let log = log.0.lock().expect("no panic").clone();
-            assert!(!log.contains(CANARY), "{log}");
-            assert!(log.contains("informer-"), "{log}");
-            let longest = log.lines().map(str::len).max();
-            assert!(longest < Some(1500), "{log}");
+            let logged = log.0.lock().expect("no panic").clone();
+            assert!(!logged.contains(CANARY), "{logged}");
+            assert!(logged.contains("informer-"), "{logged}");
+            let longest = logged.lines().map(str::len).max();
+            assert!(longest < Some(1500), "{logged}");
         }
     }
 }

@@ -66,6 +66,24 @@ async fn each_watch_asks_for_bookmarks_and_for_an_end() {
     assert!(lengths.len() > 4, "watches end together: {lengths:?}");
 }
 
+/// The API server is restarted: nothing was missed, so nothing is listed.
+#[tokio::test(start_paused = true)]
+async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
+    let mut answers = vec![Answer::lines([END.to_owned(), added("a", 11, "1")])];
+    answers.extend(std::iter::repeat_with(Answer::refused).take(20));
+    answers.push(Answer::lines([added("b", 12, "1")]).then_hang());
+    let mut wire = Wire::start(answers);
+    assert_eq!(wire.told(3).await, ["synced", "added a", "added b"]);
+    for request in 1..22 {
+        let asked = wire.asked(request);
+        assert!(asked.contains("resourceVersion=11"), "{asked}");
+    }
+    let waits = wire.waits();
+    assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(30)));
+    let all: Duration = waits.iter().sum();
+    println!("{} requests in {all:?}", waits.len());
+}
+
 /// Informers that lost one API server together must not come to the next together.
 #[tokio::test(start_paused = true)]
 async fn waits_differ_between_informers() {

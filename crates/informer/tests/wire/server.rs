@@ -39,9 +39,14 @@ enum End {
     HangsForGood,
     /// Not even the head comes.
     Never,
+    /// The connection is refused.
+    Refused,
     /// The same chunk comes again and again, each after a wait.
     Repeats(Duration, Vec<u8>),
 }
+
+/// The `Retry-After` header: seconds, in the range of a number or not.
+pub(crate) struct RetryAfter(String);
 
 /// What a server answers when its script is over, to a path and query.
 type Otherwise = Arc<dyn Fn(&str) -> Answer + Send + Sync>;
@@ -86,6 +91,13 @@ impl Answer {
         }
     }
 
+    pub(crate) fn refused() -> Self {
+        Self {
+            end: End::Refused,
+            ..Self::json(200, "")
+        }
+    }
+
     pub(crate) fn then(self, chunk: &str) -> Self {
         self.then_after(Duration::ZERO, chunk)
     }
@@ -117,9 +129,9 @@ impl Answer {
         }
     }
 
-    pub(crate) fn retry_after(self, seconds: impl ToString) -> Self {
+    pub(crate) fn retry_after(self, seconds: impl Into<RetryAfter>) -> Self {
         Self {
-            retry_after: Some(seconds.to_string()),
+            retry_after: Some(seconds.into().0),
             ..self
         }
     }
@@ -134,7 +146,7 @@ impl Answer {
         let chunks = stream::iter(self.chunks).then(after);
         let end = match self.end {
             End::Repeats(period, chunk) => stream::repeat((period, chunk)).then(after).boxed(),
-            End::Ends | End::Never => stream::empty().boxed(),
+            End::Ends | End::Never | End::Refused => stream::empty().boxed(),
             End::Hangs => stream::once(tokio::time::sleep(Duration::from_secs(3600)))
                 .filter_map(|()| async { None })
                 .boxed(),
@@ -146,6 +158,20 @@ impl Answer {
         }
         let body: Chunks = chunks.chain(end).boxed();
         answer.body(StreamBody::new(body)).expect("an answer")
+    }
+}
+
+// === impl RetryAfter ===
+
+impl From<u64> for RetryAfter {
+    fn from(seconds: u64) -> Self {
+        Self(seconds.to_string())
+    }
+}
+
+impl From<&str> for RetryAfter {
+    fn from(seconds: &str) -> Self {
+        Self(seconds.to_owned())
     }
 }
 
@@ -206,6 +232,9 @@ impl Service<Request<Body>> for Server {
             let otherwise = server.otherwise.as_ref();
             let answer = answer.or_else(|| Some(otherwise?(&uri)));
             match answer {
+                Some(answer) if matches!(answer.end, End::Refused) => {
+                    Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into())
+                }
                 Some(answer) if !matches!(answer.end, End::Never) => Ok(answer.respond()),
                 // The script is over: nothing more happens.
                 _ => std::future::pending().await,

@@ -29,6 +29,23 @@ async fn empty_lines_and_half_lines_are_no_sign_of_life() {
     }
 }
 
+/// The cluster was restored, and its bookmarks say so.
+#[tokio::test(start_paused = true)]
+async fn bookmarks_from_the_past_are_no_sign_of_life() {
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 9, "1"), END.to_owned()])
+            .then_repeat(Duration::from_secs(60), &(bookmark(5) + "\n")),
+        Answer::json(200, &list("5", &[])),
+        Answer::json(200, &list("5", &[])),
+        Answer::lines([added("b", 6, "1")]).then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "synced", "missed a", "added b"]
+    );
+    assert_eq!(wire.informer.store().epoch(), 1);
+}
+
 /// What a server sends is a sign of life, whether it is an event or a bookmark.
 #[tokio::test(start_paused = true)]
 async fn a_watch_with_bookmarks_stands_until_its_time_is_over() {
@@ -80,6 +97,7 @@ async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
     let problems = problems.lock().expect("no panic").clone();
     assert!(problems.is_empty(), "{problems:?}");
     let requests = wire.server.requests().len();
+    println!("{requests} requests in an hour");
     assert!(
         (20..=42).contains(&requests),
         "{requests} requests in an hour"

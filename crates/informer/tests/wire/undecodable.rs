@@ -87,7 +87,8 @@ async fn an_object_that_does_not_decode_is_reported_wherever_in_a_list_it_is() {
             let told = wire.told(600).await;
             assert_eq!(told[599], "synced");
             let key = ObjectKey::new(&*names[at]).within("default");
-            assert_eq!(wire.informer.health().undecodable, [key.clone()]);
+            let undecodable = wire.informer.health().undecodable;
+            assert_eq!(undecodable, std::slice::from_ref(&key));
             let problems = problems.lock().expect("no panic").clone();
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert!(problems[0].contains(&key.to_string()), "{problems:?}");

@@ -39,10 +39,6 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: Form<K>,
 {
-    /// Objects that are held back, at most. Each is one that was undecodable before, so there
-    /// are few; a stale replica may have many.
-    const HELD_BACK: usize = 100;
-
     /// Takes one line. Returns whether it shows that the server makes progress: an event or
     /// bookmark of a watch does, and an object that is added to a streamed list. What changes
     /// while a list is streamed does not: it comes although the list never ends.
@@ -74,20 +70,23 @@ where
         let Line { kind, object } =
             Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
         match &*kind {
-            "ADDED" | "MODIFIED" => self.listed_or_changed(object).await?,
+            "ADDED" | "MODIFIED" => {
+                let who = self.present(Verb::Watch, Raw::whole(object)).await?;
+                self.followed(who.resource_version());
+            }
             "DELETED" => {
                 let identity = self.decoder.identity(object);
                 let identity =
                     identity.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
-                self.aside.forget(&identity.key);
+                self.quarantine.forget(&identity.key);
                 let last = self.read(Raw::whole(object)).ok();
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;
                 self.followed(version.as_deref());
             }
-            "BOOKMARK" => self.bookmark(object).await?,
+            "BOOKMARK" => return self.bookmark(object).await,
             "ERROR" => {
                 let answer = Answer::read(500, object, None);
                 return Err(self.requests.answered(Verb::Watch, answer).into());
@@ -102,58 +101,44 @@ where
                 return Err(self.requests.garbled(Verb::Watch, error).into());
             }
         }
-        Ok(is_following || self.session.is_following() || kind == "ADDED")
+        Ok(is_following || kind == "ADDED")
     }
 
-    /// Takes an object of which a line says that it is there.
-    ///
-    /// In a streamed list that is not the first, an object from before the last complete
-    /// version that the store does not have was deleted in between: a stale replica sends
-    /// it. So it waits until the list's version is known.
-    async fn listed_or_changed(&mut self, object: &[u8]) -> Result<(), Break> {
-        let who = self.decoder.who(object);
-        let who = who.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
-        let version = who.resource_version();
-        let is_past = version.is_some_and(|version| self.session.is_past(version));
-        if self.again && is_past && !self.changes.has(&who) {
-            if self.held_back.len() >= Self::HELD_BACK {
-                return Err(self.session.refuse_stream().into());
-            }
-            // A copy: a slice would keep the whole chunk.
-            self.held_back.push(Bytes::copy_from_slice(object));
-            return Ok(());
-        }
-        let who = self.present(Verb::Watch, Raw::whole(object)).await?;
-        self.followed(who.resource_version());
-        Ok(())
-    }
-
-    async fn bookmark(&mut self, object: &[u8]) -> Result<(), Break> {
+    /// Takes a bookmark. Returns whether it shows that the server makes progress: one from
+    /// the past does not, because the server is not where the watch is.
+    async fn bookmark(&mut self, object: &[u8]) -> Result<bool, Break> {
         let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
-            return Ok(());
+            return Ok(false);
         };
         let version = bookmark.metadata.resource_version;
         if version.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        let picture = !matches!(self.session.ask(), Ask::Watch { .. });
+        let is_listing = !matches!(self.session.ask(), Ask::Watch { .. });
         let ends = bookmark
             .metadata
             .annotations
             .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
-        if picture && ends {
+        if is_listing && ends {
             self.session.streamed(&version)?;
+            self.again = false;
             for object in std::mem::take(&mut self.held_back) {
                 self.present(Verb::Watch, Raw::whole(&object)).await?;
             }
-            self.end_picture(version).await?;
+            self.end_list(version).await?;
             self.changes.send(Change::Connected).await?;
-        } else if !picture {
-            self.session.bookmarked();
-            self.session.followed(&version);
-            self.progress().await?;
+            return Ok(true);
         }
-        Ok(())
+        if is_listing {
+            return Ok(false);
+        }
+        self.session.bookmarked();
+        if self.session.is_past(&version) {
+            return Ok(false);
+        }
+        self.session.followed(&version);
+        self.progress().await?;
+        Ok(true)
     }
 
     fn followed(&mut self, version: Option<&str>) {

@@ -54,10 +54,10 @@ where
         self.settle_all().await?;
         // The store is a few objects behind what was sent, so that the count is that of a
         // moment ago; but each page with new objects moves it.
-        let shown = self.changes.shown().saturating_add(self.aside.len());
+        let shown = self.changes.shown().saturating_add(self.quarantine.len());
         let is_new = std::mem::replace(&mut self.shown, shown) != shown;
         if let Some(version) = self.session.paged(&metadata, is_new)? {
-            self.end_picture(version).await?;
+            self.end_list(version).await?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ where
     async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
         let history = self.session.check(metadata)?;
         if self.session.begins_list() {
-            self.begin_picture(true, history).await?;
+            self.begin_list(true, history).await?;
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ where
         }
     }
 
-    /// Tells of objects of a list that are there. Those that could not be read in one go are
+    /// Reports objects of a list. Those that could not be read in one go are
     /// read step by step, which finds out what is wrong.
     pub(super) async fn settle(
         &mut self,

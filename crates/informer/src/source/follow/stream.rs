@@ -69,14 +69,17 @@ where
         let now = Instant::now();
         *opened = Some(now);
         if matches!(ask, Ask::StreamedList) {
-            self.begin_picture(false, History::Continues).await?;
+            self.begin_list(false, History::Continues).await?;
         } else {
             self.again = false;
             self.changes.send(Change::Connected).await?;
         }
+        // Where silence may last for longer than a watch, its length is no limit.
+        let silence = self.requests.timeouts.silence;
         let mut limits = Limits {
-            ends: now.checked_add(lasts.saturating_add(Self::GRACE)),
-            alive: now,
+            ends: now.checked_add(lasts.saturating_add(Self::GRACE).max(silence)),
+            // The informer may have waited for a handler.
+            alive: Instant::now(),
             list: self.requests.patience(),
         };
         let mut body = answer.into_body();
@@ -90,7 +93,7 @@ where
             }
             let due = match look {
                 Some(_) => None,
-                None => self.aside.next().map(|(due, _)| due),
+                None => self.quarantine.next().map(|(due, _)| due),
             };
             let next = tokio::select! {
                 biased;
@@ -172,7 +175,7 @@ where
 
     /// Requests the object that is due among those that did not decode.
     fn look(&mut self, now: Instant) -> Option<Look<'s>> {
-        let key = self.aside.look(now)?;
+        let key = self.quarantine.look(now)?;
         let requests = self.requests;
         Some(Box::pin(async move {
             let looked = requests.object(&key).await;
@@ -182,7 +185,7 @@ where
 
     /// An object that did not decode was requested again.
     async fn looked(&mut self, key: &ObjectKey, looked: Looked) -> Result<(), Break> {
-        if !self.aside.contains(key) {
+        if !self.quarantine.contains(key) {
             // A newer state came meanwhile, or it is gone.
             return Ok(());
         }
@@ -194,7 +197,7 @@ where
                 }
             }
             // The watch shows that it is gone, or has shown it.
-            Ok(None) => _ = self.aside.forget(key),
+            Ok(None) => _ = self.quarantine.forget(key),
             Err(error) => {
                 tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot request an object that did not decode");
             }

@@ -29,6 +29,10 @@ impl Session {
     /// empty where a selector is applied after the objects were read.
     const BARREN_PAGES: u32 = 8;
 
+    /// As many of them count for one page that has the token with which it was requested. Not
+    /// all, because a server may keep its place under one token.
+    const REPEATED: u32 = 4;
+
     /// The API server's tokens have less than 1,000 bytes; servers refuse longer URLs.
     const LONGEST_TOKEN: usize = 16 * 1024;
 
@@ -83,15 +87,18 @@ impl Session {
             let longest = Self::LONGEST_TOKEN;
             return Err(self.endless(&format!("its `continue` is longer than {longest} bytes")));
         }
-        if let Phase::Listing(Paging::Within { token: before, .. }) = &self.phase
-            && before == token
-        {
-            return Err(self.endless("a page has the `continue` with which it was requested"));
-        }
-        self.barren = if is_new { 0 } else { self.barren + 1 };
+        let repeats = matches!(
+            &self.phase,
+            Phase::Listing(Paging::Within { token: before, .. }) if before == token
+        );
+        let barren = if repeats { Self::REPEATED } else { 1 };
+        self.barren = if is_new { 0 } else { self.barren + barren };
         if self.barren >= Self::BARREN_PAGES {
-            let pages = Self::BARREN_PAGES;
-            return Err(self.endless(&format!("{pages} pages in a row show no new object")));
+            return Err(self.endless(if repeats {
+                "its pages repeat their `continue` and show no new object"
+            } else {
+                "its pages show no new object"
+            }));
         }
         self.phase = Phase::Listing(Paging::Within {
             token: token.to_owned(),

@@ -164,8 +164,11 @@ fn a_version_that_is_too_long_is_not_kept() {
 
 #[test]
 fn a_list_that_does_not_come_to_an_end_is_given_up() {
-    // The token with which the page was requested.
-    check("422, page 7 a, page 7 a", "stream, list, list a, list");
+    // The token with which the page was requested; with new objects, that is a list.
+    check(
+        "422, page 7 a, page 7 a, page 7 a, page 7 a -, page 7 a -",
+        "stream, list, list a, list a, list a, list a, list",
+    );
     let long = "a".repeat(20_000);
     check(&format!("422, page 7 {long}"), "stream, list, list");
     // Pages without a new object; one page in between has one.

@@ -7,11 +7,11 @@ use std::{
 
 use crate::ObjectKey;
 
-/// The objects that are set aside because they do not decode.
+/// The quarantine of objects that do not decode: who is in it, and when each is requested.
 ///
 /// Generic over the instant, so that it has no clock of its own.
 #[derive(Debug)]
-pub(crate) struct Aside<T> {
+pub(crate) struct DecodeQuarantine<T> {
     objects: BTreeMap<ObjectKey, Look<T>>,
 
     /// Exactly the keys of `objects`, soonest first.
@@ -27,11 +27,11 @@ struct Look<T> {
     failures: u32,
 }
 
-// === impl Aside ===
+// === impl DecodeQuarantine ===
 
-impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
-    /// The first look is soon, in case whoever broke the object is about to mend it in a
-    /// way no watch shows (a conversion webhook that comes back).
+impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
+    /// The first request is soon, in case the object is repaired in a way that no watch shows
+    /// (a conversion webhook that comes back).
     const FIRST: Duration = Duration::from_secs(30);
 
     /// A broken object costs one request in this time, for as long as it is broken.
@@ -49,7 +49,7 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
         }
     }
 
-    /// The object that is due at `now` is requested. Returns it; it is set aside once more.
+    /// The object that is due at `now` is requested. Returns it; it stays quarantined.
     pub(crate) fn look(&mut self, now: T) -> Option<ObjectKey> {
         let (due, key) = self.next()?;
         if due > now {
@@ -61,19 +61,21 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
         Some(key)
     }
 
-    /// How many objects are aside.
+    /// How many objects are quarantined.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether `key` is aside.
+    /// Whether `key` is quarantined.
     pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
         self.objects.contains_key(key)
     }
 
-    /// Sets `key` aside, once more if it is aside already.
+    /// Quarantines `key`, once more if it is quarantined already.
     pub(crate) fn put(&mut self, key: ObjectKey, now: T) {
-        let failures = self.take(&key).map_or(0, |look| look.failures + 1);
+        let failures = self
+            .take(&key)
+            .map_or(0, |look| look.failures.saturating_add(1));
         let wait = Self::FIRST
             .saturating_mul(2_u32.saturating_pow(failures))
             .min(Self::LONGEST);
@@ -82,12 +84,12 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
         self.objects.insert(key, Look { due, failures });
     }
 
-    /// Whether nothing is aside.
+    /// Whether nothing is quarantined.
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Forgets `key`: it decodes again, or is gone. Returns whether it was aside.
+    /// Forgets `key`: it decodes again, or is gone. Returns whether it was quarantined.
     pub(crate) fn forget(&mut self, key: &ObjectKey) -> bool {
         self.take(key).is_some()
     }
@@ -116,17 +118,17 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> Aside<T> {
 mod tests {
     use std::time::Duration;
 
-    use super::Aside;
+    use super::DecodeQuarantine;
     use crate::ObjectKey;
 
     #[test]
     fn an_object_that_stays_broken_is_looked_at_less_and_less_often() {
-        let mut aside = Aside::new();
+        let mut quarantine = DecodeQuarantine::new();
         let mut now = Duration::ZERO;
         let mut waits = Vec::new();
         for _ in 0..7 {
-            aside.put(ObjectKey::new("bad"), now);
-            let (due, _) = aside.next().expect("one object");
+            quarantine.put(ObjectKey::new("bad"), now);
+            let (due, _) = quarantine.next().expect("one object");
             waits.push(due.saturating_sub(now).as_secs());
             now = due;
         }
@@ -135,27 +137,27 @@ mod tests {
 
     #[test]
     fn of_many_broken_objects_one_is_requested_each_second() {
-        let mut aside = Aside::new();
+        let mut quarantine = DecodeQuarantine::new();
         for number in 0..100 {
-            aside.put(ObjectKey::new(format!("bad-{number}")), Duration::ZERO);
+            quarantine.put(ObjectKey::new(format!("bad-{number}")), Duration::ZERO);
         }
         let mut now = Duration::ZERO;
         for second in 30..130 {
-            let (due, _) = aside.next().expect("a hundred objects");
+            let (due, _) = quarantine.next().expect("a hundred objects");
             assert_eq!(due, Duration::from_secs(second));
-            assert_eq!(aside.look(now), None, "it is not due at {now:?}");
+            assert_eq!(quarantine.look(now), None, "it is not due at {now:?}");
             now = due;
-            assert!(aside.look(now).is_some(), "it is due at {now:?}");
+            assert!(quarantine.look(now).is_some(), "it is due at {now:?}");
         }
-        assert_eq!(aside.len(), 100);
+        assert_eq!(quarantine.len(), 100);
     }
 
     #[test]
     fn an_object_that_is_forgotten_is_not_looked_at() {
-        let mut aside = Aside::new();
-        aside.put(ObjectKey::new("bad"), Duration::ZERO);
-        assert!(aside.forget(&ObjectKey::new("bad")));
-        assert!(!aside.forget(&ObjectKey::new("bad")));
-        assert!(aside.next().is_none());
+        let mut quarantine = DecodeQuarantine::new();
+        quarantine.put(ObjectKey::new("bad"), Duration::ZERO);
+        assert!(quarantine.forget(&ObjectKey::new("bad")));
+        assert!(!quarantine.forget(&ObjectKey::new("bad")));
+        assert!(quarantine.next().is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Replicas of one operator, of which one works: `cargo run --example leader`.
 //!
-//! Three replicas live in this process, beside an API server with their lease. The first one is
-//! stopped and hands over; the second one crashes, and its lease has to run out before the third
-//! one works. In between the program asks for what a kubelet would ask, and then it ends.
+//! Three replicas run in this process, with an API server that holds their lease. The first one is
+//! stopped and hands over. The second one crashes, and its lease has to expire before the third
+//! one leads. In between the program sends the request of a kubelet's probe, and then it ends.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -43,7 +43,7 @@ struct Replica {
     run: JoinHandle<Result<(), OperatorError>>,
 }
 
-/// What replicas say, and when.
+/// The lines that replicas write, and when.
 struct Diary {
     began: Instant,
     said: mpsc::Receiver<String>,
@@ -80,7 +80,7 @@ async fn run() -> Result<(), Error> {
         Ok::<_, Error>(())
     };
 
-    println!("The first replica takes the lease, the second one stands by");
+    println!("The first replica takes the lease, the second one is a standby");
     set("1").await?;
     let first = Replica::start("first", &client, &say)?;
     diary.until("first sells at 1").await?;
@@ -89,24 +89,24 @@ async fn run() -> Result<(), Error> {
     set("2").await?;
     diary.until("first sells at 2").await?;
 
-    println!("\nThe first one is stopped: its calls end, and the lease goes last");
+    println!("\nThe first one is stopped: its calls end, and then it releases the lease");
     first.stop.cancel();
     first.run.await??;
-    diary.tell("first has ended");
+    diary.print("first has ended");
     set("3").await?;
     diary.until("second sells at 3").await?;
 
-    println!("\nThe second one crashes: nobody works before its lease has run out");
+    println!("\nThe second one crashes: no replica leads before its lease has expired");
     let third = Replica::start("third", &client, &say)?;
     third.shows("standing by; second holds the lease").await?;
     second.run.abort();
     _ = second.run.await;
-    diary.tell("second has crashed");
+    diary.print("second has crashed");
     set("4").await?;
     diary.until("third sells at 4").await?;
     third.stop.cancel();
     third.run.await??;
-    diary.tell("third has ended");
+    diary.print("third has ended");
     println!("\nall is well: each price was set by one replica");
     Ok(())
 }
@@ -119,8 +119,20 @@ impl Replica {
         client: &Client,
         say: &mpsc::Sender<String>,
     ) -> Result<Self, Error> {
+        // These lines are what an operator needs. The times are short so that this ends soon;
+        // `LeaderElection::new` has those that suit a cluster. There, give it a `kube::Config`
+        // instead of a client: it then renews on a thread of its own.
+        let election = LeaderElection::builder(client.clone(), "default", "shop-operator")
+            .identity(name)
+            .lease_duration(Duration::from_secs(3))
+            .renew_deadline(Duration::from_secs(2))
+            .retry_period(Duration::from_millis(200))
+            .build()?;
+        // It sends no write unless this replica leads. On a cluster: `connect(config)`.
+        let client = election.fence().client(client.clone());
+
         let controller = InformerController::builder().name("shop").build()?;
-        let sites: Api<ConfigMap> = Api::default_namespaced(client.clone());
+        let sites: Api<ConfigMap> = Api::default_namespaced(client);
         let informer = Informer::new(ListWatch::new(sites).fields("metadata.name=shop")?);
         controller.add_informer("sites", &informer)?;
         let say = say.clone();
@@ -134,14 +146,8 @@ impl Replica {
             }
         })?;
 
-        // These lines are what an operator needs. The times are short so that this ends soon;
-        // `LeaderElection::new` has those that suit a cluster.
-        let election = LeaderElection::builder(client.clone(), "default", "shop-operator")
-            .identity(name)
-            .lease_duration(Duration::from_secs(3))
-            .renew_deadline(Duration::from_secs(2))
-            .retry_period(Duration::from_millis(200))
-            .build()?;
+        // Loopback, for this process only. In a pod it is `AdminServer::new(([0, 0, 0, 0], 8080))`:
+        // the kubelet's probes come from outside of the pod.
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let admin = listener.local_addr()?;
         let operator = Operator::builder()
@@ -164,7 +170,7 @@ impl Replica {
         })
     }
 
-    /// Waits until `/ready` says so, and prints it.
+    /// Waits until `/ready` contains `text`, and prints it.
     async fn shows(&self, text: &str) -> Result<(), Error> {
         let began = Instant::now();
         loop {
@@ -176,9 +182,9 @@ impl Replica {
                 return Ok(());
             }
             if began.elapsed() > PATIENCE {
-                return Err(format!("waited in vain for {text:?} in {page}").into());
+                return Err(format!("timed out waiting for {text:?} in {page}").into());
             }
-            // A page does not tell when it changes.
+            // A page has no event for its change.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -187,25 +193,25 @@ impl Replica {
 // === impl Diary ===
 
 impl Diary {
-    /// Waits until a replica says so.
+    /// Waits until a replica writes `text`.
     async fn until(&mut self, text: &str) -> Result<(), Error> {
         loop {
             let line = timeout(PATIENCE, self.said.recv()).await;
-            let line = line.map_err(|_| format!("waited in vain for {text:?}"))?;
+            let line = line.map_err(|_| format!("timed out waiting for {text:?}"))?;
             let line = line.ok_or("all replicas have ended")?;
-            self.tell(&line);
+            self.print(&line);
             if line == text {
                 return Ok(());
             }
         }
     }
 
-    fn tell(&self, line: &str) {
+    fn print(&self, line: &str) {
         println!("{:>6.2}s  {line}", self.began.elapsed().as_secs_f64());
     }
 }
 
-/// What a kubelet or Prometheus gets.
+/// Sends the request of a kubelet or Prometheus.
 async fn get(address: SocketAddr, path: &str) -> Result<String, Error> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

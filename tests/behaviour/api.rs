@@ -6,12 +6,15 @@
 mod raw;
 mod widget;
 
+mod apply;
 mod builtin;
 mod definitions;
 mod deletions;
 mod discovery;
 mod lists;
 mod metadata;
+mod namespaces;
+mod protobuf;
 mod requests;
 mod resources;
 mod schema;

@@ -16,7 +16,7 @@ use kube::{
 use rand::Rng as _;
 use tokio::{sync::RwLock, time::timeout};
 use tower::Layer as _;
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{line::Line, real::RealServer};
 
@@ -92,7 +92,8 @@ impl Cluster {
         let line = Line::new();
         let (server, aside) = match kind {
             Kind::Embedded => {
-                let server = ApiServer::new();
+                // No controllers run beside the real server either.
+                let server = ApiServer::builder().garbage_collection(false).start();
                 let aside = Client::new(server.service(), "default");
                 (Server::Embedded(server), aside)
             }
@@ -164,6 +165,21 @@ impl Cluster {
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.aside(), &self.namespace)
+    }
+
+    /// A kubeconfig for a program that is not ours, as YAML. The embedded server answers on
+    /// a port for as long as the guard lives.
+    pub(crate) async fn kubeconfig(&self) -> (String, Option<Listening>) {
+        match &self.server {
+            Server::Embedded(server) => {
+                let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+                (listening.kubeconfig(), Some(listening))
+            }
+            Server::Real(real) => {
+                let kubeconfig = serde_yaml_ng::to_string(&real.kubeconfig);
+                (kubeconfig.expect("a kubeconfig"), None)
+            }
+        }
     }
 
     /// Keeps the history of a server that other tests share from being forgotten, for as

@@ -16,6 +16,7 @@ mod watched;
 mod api;
 mod controller;
 mod finalizer;
+mod foreign;
 mod history;
 mod kept;
 mod leader;

@@ -10,6 +10,7 @@ mod repository;
 // One file per command.
 mod bench;
 mod kube_apiserver;
+mod protobuf_tables;
 mod rooms;
 mod rows;
 mod test;
@@ -17,6 +18,7 @@ mod test;
 // What they share.
 mod duration;
 mod go;
+mod go_clients;
 mod progress;
 
 // What must hold of the repository itself.
@@ -45,6 +47,9 @@ enum Command {
     /// Builds the real kube-apiserver once, starts it, and prints its kubeconfig.
     KubeApiserver(kube_apiserver::KubeApiserver),
 
+    /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
+    ProtobufTables(protobuf_tables::ProtobufTables),
+
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Rows(rows) => rows.run(),
         Command::KubeApiserver(server) => server.run(),
+        Command::ProtobufTables(tables) => tables.run(),
         Command::Bench(bench) => bench.run(),
         Command::Rooms(rooms) => rooms.run(),
         Command::Envtest(envtest) => envtest.run(),

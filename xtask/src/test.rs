@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::{
     Result,
     duration::Stopwatch,
+    go_clients,
     kube_apiserver::{self, Found, RealServer},
     progress,
     repository::{Repository, cargo},
@@ -69,11 +71,16 @@ impl Test {
         let repository = Repository::here();
         let metadata = repository.metadata()?;
         let mut outcome = Outcome::default();
+        let mut not_run = Vec::new();
 
-        for step in checks().into_iter().chain([unit(&metadata), docs()]) {
+        let clients = go_clients(&repository, &mut outcome, &mut not_run);
+        for mut step in checks().into_iter().chain([unit(&metadata), docs()]) {
+            step.tell(clients.as_deref());
             self.check(&repository, step, &mut outcome)?;
         }
-        let mut not_run = Vec::new();
+        if clients.is_some() {
+            self.check(&repository, tables(), &mut outcome)?;
+        }
         if has_cargo_deny() {
             self.check(&repository, licences(), &mut outcome)?;
         } else {
@@ -86,7 +93,9 @@ impl Test {
         }
         let found = self.server(&repository, &mut outcome)?;
         if has_test(&metadata, BEHAVIOUR) {
-            self.check(&repository, behaviour(&found), &mut outcome)?;
+            let mut step = behaviour(&found);
+            step.tell(clients.as_deref());
+            self.check(&repository, step, &mut outcome)?;
         }
         for step in examples(&repository)? {
             self.check(&repository, step, &mut outcome)?;
@@ -212,6 +221,49 @@ impl Step {
             on_servers: false,
         }
     }
+
+    /// Tells its tests where the clients in Go are, or that they are not there.
+    fn tell(&mut self, clients: Option<&Path>) {
+        match clients {
+            Some(program) => self.command.env(go_clients::VARIABLE, program),
+            None => self.command.env_remove(go_clients::VARIABLE),
+        };
+    }
+}
+
+/// The clients in Go that some tests run; notes why they cannot be had.
+fn go_clients(
+    repository: &Repository,
+    outcome: &mut Outcome,
+    not_run: &mut Vec<String>,
+) -> Option<PathBuf> {
+    let what = "clients in Go";
+    match go_clients::find(repository) {
+        Ok(Ok(program)) => Some(program),
+        Ok(Err(reason)) => {
+            not_run.push(format!("{what}: {reason}"));
+            None
+        }
+        Err(error) => {
+            println!("FAIL {what}\n{error}");
+            outcome.fail(what.to_owned(), true);
+            None
+        }
+    }
+}
+
+/// The generated tables are those that the modules in tests/kube-apiserver/go.mod give.
+fn tables() -> Step {
+    let arguments = [
+        "run",
+        "--quiet",
+        "--package",
+        "xtask",
+        "--",
+        "protobuf-tables",
+        "--check",
+    ];
+    Step::new("protobuf tables", &arguments)
 }
 
 fn checks() -> [Step; 3] {

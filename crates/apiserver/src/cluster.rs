@@ -16,18 +16,22 @@ use crate::metadata;
 use crate::registry::{Registry, Resource};
 use crate::selector::{FieldSelector, LabelSelector, Selector};
 use crate::status::Status;
-use crate::store::{Key, Store, Stored, Table};
+use crate::store::{HistoryLimits, Key, Store, Stored, Table};
 use crate::wire::ListOptions;
 
+mod apply;
 mod create;
 mod decode;
 mod defaults;
 mod definitions;
 mod delete;
+mod garbage;
 mod list;
 mod namespaces;
+mod ownership;
 mod update;
 
+pub(crate) use apply::Apply;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
 pub(crate) use update::Part;
@@ -59,6 +63,15 @@ pub(crate) struct Cluster {
     retired: Vec<Table>,
 }
 
+/// What a cluster does beside answering requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterOptions {
+    /// How much history it keeps.
+    pub(crate) history: HistoryLimits,
+    /// Whether objects go with their owners.
+    pub(crate) collects_garbage: bool,
+}
+
 /// What a write led to.
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -72,16 +85,19 @@ pub(crate) struct Written {
 
 impl Cluster {
     /// Creates a cluster with the built-in kinds and the initial namespaces.
-    pub(crate) fn new(seed: Option<u64>, history: usize, now: &str) -> Self {
+    pub(crate) fn new(seed: Option<u64>, options: ClusterOptions, now: &str) -> Self {
         let mut cluster = Self {
             registry: Registry::new(),
-            store: Store::new(history),
+            store: Store::new(options.history),
             random: seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64),
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
             retired: Vec::new(),
         };
+        if options.collects_garbage {
+            cluster.store.track_owners();
+        }
         for name in INITIAL_NAMESPACES {
             cluster.create_initial_namespace(name, now);
         }
@@ -105,9 +121,15 @@ impl Cluster {
     }
 
     /// Does what follows from earlier writes, until nothing more follows.
-    fn settle(&mut self) {
-        self.settle_definitions();
-        self.settle_namespaces();
+    pub(crate) fn settle(&mut self, now: &str) {
+        loop {
+            let collected = self.collect_garbage(now);
+            self.settle_definitions();
+            self.settle_namespaces();
+            if !collected {
+                return;
+            }
+        }
     }
 }
 

@@ -12,16 +12,27 @@ use crate::registry::{Resource, View};
 use crate::status::Status;
 use crate::store::{Stored, members};
 use crate::table::IncludeObject;
-use crate::wire::Presentation;
+use crate::wire::{Encoding, Format, Presentation};
+
+mod protobuf;
+
+pub(crate) use protobuf::has_protobuf;
 
 /// The members `apiVersion` and `kind` of an object that shows its metadata alone.
 const PARTIAL: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#;
 
-/// Turns what a watch has to say into lines.
+/// The bytes of an answer.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) media_type: &'static str,
+}
+
+/// Turns what a watch has to say into lines or frames.
 #[derive(Debug)]
 pub(crate) struct EventEncoder {
     resource: Arc<Resource>,
-    presentation: Presentation,
+    format: Format,
     /// Column definitions are sent once.
     has_sent_columns: bool,
 }
@@ -29,13 +40,24 @@ pub(crate) struct EventEncoder {
 /// One object, as the answer to a request.
 ///
 /// Tables tell ages, as seen at `now`.
+///
+/// # Errors
+///
+/// 500 if the object has no protobuf form and nothing else is accepted.
 pub(crate) fn object(
     resource: &Resource,
     stored: &Stored,
-    presentation: Presentation,
+    format: Format,
     now: Timestamp,
-) -> Vec<u8> {
-    match presentation {
+) -> Result<Encoded, Status> {
+    if let Encoding::Protobuf { or_json } = format.encoding {
+        match protobuf::object(resource, stored, format.presentation) {
+            Ok(bytes) => return Ok(Encoded::protobuf(bytes)),
+            Err(error) if !or_json => return Err(protobuf::refusal(&error)),
+            Err(_) => {}
+        }
+    }
+    Ok(Encoded::json(match format.presentation {
         Presentation::Table(include) => {
             let object = shown(resource, stored);
             let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
@@ -50,16 +72,21 @@ pub(crate) fn object(
             write_object(&mut out, resource, stored, presentation, true);
             out
         }
-    }
+    }))
 }
 
 /// A list, or a page of one.
+///
+/// # Errors
+///
+/// 500 if an object has no protobuf form and nothing else is accepted.
 pub(crate) fn list(
     resource: &Resource,
     page: &Page,
-    presentation: Presentation,
+    format: Format,
     now: Timestamp,
-) -> Vec<u8> {
+) -> Result<Encoded, Status> {
+    let presentation = format.presentation;
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     // Lists of custom resources say that there is no more, where others say nothing.
     if !page.continue_token.is_empty() || resource.info.custom {
@@ -67,6 +94,13 @@ pub(crate) fn list(
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = remaining.into();
+    }
+    if let Encoding::Protobuf { or_json } = format.encoding {
+        match protobuf::list(resource, page, &metadata, presentation) {
+            Ok(bytes) => return Ok(Encoded::protobuf(bytes)),
+            Err(error) if !or_json => return Err(protobuf::refusal(&error)),
+            Err(_) => {}
+        }
     }
     if let Presentation::Table(include) = presentation {
         let objects: Vec<_> = page
@@ -76,7 +110,7 @@ pub(crate) fn list(
             .collect();
         let objects: Vec<_> = objects.iter().collect();
         let table = resource.columns.table(&objects, &metadata, include, now);
-        return table.to_string().into_bytes();
+        return Ok(Encoded::json(table.to_string().into_bytes()));
     }
     let (kind, api_version) = match presentation {
         Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
@@ -110,7 +144,7 @@ pub(crate) fn list(
         );
     }
     out.extend_from_slice(b"]}");
-    out
+    Ok(Encoded::json(out))
 }
 
 fn write_object(
@@ -172,31 +206,80 @@ fn follows_schema(resource: &Resource, stored: &Stored) -> bool {
     resource.stored_schema.is_none() || resource.stored_schema_number == stored.schema()
 }
 
+// === impl Encoded ===
+
+impl Encoded {
+    fn json(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            media_type: "application/json",
+        }
+    }
+
+    fn protobuf(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            media_type: windlass_protobuf::MEDIA_TYPE,
+        }
+    }
+}
+
 // === impl EventEncoder ===
 
 impl EventEncoder {
-    pub(crate) fn new(resource: Arc<Resource>, presentation: Presentation) -> Self {
+    pub(crate) fn new(resource: Arc<Resource>, format: Format) -> Self {
         Self {
             resource,
-            presentation,
+            format,
             has_sent_columns: false,
         }
     }
 
-    /// Appends the line of an event of type `kind`.
+    /// Appends the line or frame of an event of type `kind`.
     pub(crate) fn event(&mut self, out: &mut Vec<u8>, kind: &str, stored: &Stored, now: Timestamp) {
+        let presentation = self.format.presentation;
+        if self.format.encoding != Encoding::Json {
+            let object = protobuf::object(&self.resource, stored, presentation);
+            protobuf::event(out, kind, object);
+            return;
+        }
         open(out, kind);
-        if let Presentation::Table(include) = self.presentation {
+        if let Presentation::Table(include) = presentation {
             let object = shown(&self.resource, stored);
             let table = self.table(&object, include, now);
             out.extend_from_slice(table.to_string().as_bytes());
         } else {
-            write_object(out, &self.resource, stored, self.presentation, true);
+            write_object(out, &self.resource, stored, presentation, true);
         }
         close(out);
     }
 
-    /// Appends the line of a bookmark; `initial` says that it ends the initial events.
+    /// Appends the beginning of the line of an event about a large object, and gives what
+    /// follows: the bytes of the object, which all watches share. Then comes
+    /// [`close_shared`]. Nothing if the object is small, or is not sent as it is stored.
+    pub(crate) fn shared_event(
+        &self,
+        out: &mut Vec<u8>,
+        kind: &str,
+        stored: &Stored,
+    ) -> Option<Bytes> {
+        /// Smaller objects are copied: sending a piece of its own costs more than that.
+        const LARGE: usize = 4 * 1024;
+        let resource = &*self.resource;
+        let as_stored = self.format.encoding == Encoding::Json
+            && self.format.presentation == Presentation::Object
+            && resource.view == View::Same
+            && follows_schema(resource, stored);
+        let body = as_stored.then(|| stored.body().clone());
+        let body = body.filter(|body| body.len() >= LARGE)?;
+        open(out, kind);
+        out.push(b'{');
+        out.extend_from_slice(resource.type_members().as_bytes());
+        out.push(b',');
+        Some(body)
+    }
+
+    /// Appends the line or frame of a bookmark; `initial` says that it ends the initial events.
     pub(crate) fn bookmark(
         &mut self,
         out: &mut Vec<u8>,
@@ -208,7 +291,7 @@ impl EventEncoder {
         if initial {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
-        let (kind, api_version) = match self.presentation {
+        let (kind, api_version) = match self.format.presentation {
             Presentation::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
             _ => (
                 self.resource.info.kind.as_str(),
@@ -216,7 +299,11 @@ impl EventEncoder {
             ),
         };
         let mut object = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
-        if let Presentation::Table(include) = self.presentation {
+        if self.format.encoding != Encoding::Json {
+            protobuf::event(out, "BOOKMARK", windlass_protobuf::encode(&object));
+            return;
+        }
+        if let Presentation::Table(include) = self.format.presentation {
             // A row like any other, of an object that has no name.
             object = self.table(&object, include, now);
         }
@@ -239,9 +326,23 @@ impl EventEncoder {
     }
 }
 
-/// The line that tells a watcher what went wrong.
-pub(crate) fn error_line(status: &Status) -> Bytes {
+/// Appends the end of the line of an event about a large object.
+pub(crate) fn close_shared(out: &mut Vec<u8>) {
+    out.push(b'}');
+    close(out);
+}
+
+/// The line or frame that tells a watcher what went wrong.
+pub(crate) fn error_line(status: &Status, encoding: Encoding) -> Bytes {
     let mut out = Vec::new();
+    if encoding != Encoding::Json {
+        protobuf::event(
+            &mut out,
+            "ERROR",
+            windlass_protobuf::encode(&status.to_value()),
+        );
+        return out.into();
+    }
     open(&mut out, "ERROR");
     out.extend_from_slice(status.to_value().to_string().as_bytes());
     close(&mut out);

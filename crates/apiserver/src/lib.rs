@@ -16,6 +16,7 @@ mod selector;
 mod wire;
 
 // What it is about, and by which rules.
+mod managed;
 mod metadata;
 mod registry;
 mod schema;

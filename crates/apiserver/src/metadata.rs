@@ -7,7 +7,9 @@ use crate::status::FieldError;
 mod rules;
 pub(crate) mod syntax;
 
-pub(crate) use rules::{Finalizers, NameRule, unqualified_finalizers, validate};
+pub(crate) use rules::{
+    Finalizers, NameRule, drop_duplicate_owners, unqualified_finalizers, validate,
+};
 
 /// The fields of `ObjectMeta`; what else a client sends is dropped.
 const FIELDS: &[&str] = &[
@@ -78,7 +80,8 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<(), String> {
             && match value {
                 Value::Null => false,
                 Value::String(text) => !text.is_empty(),
-                Value::Array(list) => !list.is_empty(),
+                // An empty list of entries asks for them to be dropped.
+                Value::Array(list) => !list.is_empty() || field == "managedFields",
                 Value::Object(map) => !map.is_empty(),
                 Value::Bool(_) | Value::Number(_) => true,
             }

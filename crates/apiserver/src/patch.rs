@@ -1,9 +1,10 @@
-//! Patches: JSON patch, merge patch and strategic merge patch. *(pure)*
+//! Patches: JSON patch, merge patch, strategic merge patch and configurations to apply. *(pure)*
 
 use http::StatusCode;
 use serde_json::{Map, Value};
 
 use crate::status::Status;
+use crate::wire::yaml;
 
 mod json;
 mod strategic;
@@ -14,10 +15,7 @@ const MAX_OPERATIONS: usize = 10_000;
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
-const APPLY_PATCHES: [&str; 2] = [
-    "application/apply-patch+yaml",
-    "application/apply-patch+cbor",
-];
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// A change to an object.
 #[derive(Debug, Clone)]
@@ -28,6 +26,8 @@ pub(crate) enum Patch {
     Merge(Value),
     /// The same, but lists of named things are merged by name.
     Strategic(Map<String, Value>),
+    /// Server-side apply: the fields that a manager wants, and no others.
+    Apply(Value),
 }
 
 // === impl Patch ===
@@ -42,8 +42,7 @@ impl Patch {
     ///
     /// 415 for a format that isn't spoken here, 400 for a body that isn't in that format.
     pub(crate) fn parse(content_type: &str, body: &[u8], custom: bool) -> Result<Self, Status> {
-        let essence = content_type.split(';').next().unwrap_or_default().trim();
-        match essence {
+        match essence(content_type) {
             JSON_PATCH => {
                 let patch: json_patch::Patch = serde_json::from_slice(body)
                     .map_err(|error| Status::bad_request(error.to_string()))?;
@@ -62,37 +61,44 @@ impl Patch {
             }
             MERGE_PATCH => Ok(Self::Merge(parse_object(body)?.into())),
             STRATEGIC_PATCH if !custom => Ok(Self::Strategic(parse_object(body)?)),
-            essence if APPLY_PATCHES.contains(&essence) => Err(Status::failure(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "UnsupportedMediaType",
-                format!(
-                    "server-side apply is not part of this in-memory API server yet - accepted \
-                     media types include: {JSON_PATCH}, {MERGE_PATCH}"
-                ),
-            )),
-            _ if custom => Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH])),
+            APPLY_PATCH => match yaml::from_slice(body) {
+                Ok(config @ Value::Object(_)) => Ok(Self::Apply(config)),
+                Ok(_) => Err(Status::bad_request("error decoding YAML: not an object")),
+                Err(error) => Err(Status::bad_request(format!("error decoding YAML: {error}"))),
+            },
+            _ if custom => Err(Status::unsupported_media_type(&[
+                JSON_PATCH,
+                MERGE_PATCH,
+                APPLY_PATCH,
+            ])),
             _ => Err(Status::unsupported_media_type(&[
                 JSON_PATCH,
                 MERGE_PATCH,
                 STRATEGIC_PATCH,
+                APPLY_PATCH,
             ])),
         }
     }
 
-    /// Changes `object`.
+    /// Changes `object`. A configuration is not applied by this: it depends on who owns what.
     ///
     /// # Errors
     ///
     /// 422 if an operation doesn't fit the object.
     pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         match self {
-            Self::Json(patch) => json::apply(object, patch).map_err(|_| {
-                // Kubernetes doesn't say which operation it was either.
-                Status::generic(
+            Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
+                // Kubernetes does not say which operation it was either.
+                json::ApplyError::Operation(_) => Status::generic(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "Invalid",
                     "the server rejected our request due to an error in our request",
-                )
+                ),
+                error => Status::generic(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "Invalid",
+                    &error.to_string(),
+                ),
             }),
             Self::Merge(patch) => {
                 json_patch::merge(object, patch);
@@ -104,8 +110,14 @@ impl Patch {
                 }
                 Ok(())
             }
+            Self::Apply(_) => Ok(()),
         }
     }
+}
+
+/// A content type without its parameters.
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
 }
 
 fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Status> {
@@ -122,7 +134,7 @@ fn parse_object(body: &[u8]) -> Result<Map<String, Value>, Status> {
 mod tests {
     use serde_json::json;
 
-    use super::{APPLY_PATCHES, JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
+    use super::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
 
     #[test]
     fn patches_change_what_they_name() {
@@ -168,7 +180,7 @@ mod tests {
     fn formats_that_are_not_spoken_are_refused() {
         for (kind, custom, code) in [
             (STRATEGIC_PATCH, true, 415),
-            (APPLY_PATCHES[0], false, 415),
+            ("application/apply-patch+cbor", false, 415),
             ("application/json", false, 415),
             ("", false, 415),
         ] {

@@ -1,5 +1,5 @@
-//! The schema of a custom resource: what is unknown goes, what is missing comes, what is
-//! wrong is told.
+//! The schema of a custom resource: prunes unknown fields, fills in defaults, and reports
+//! what is invalid.
 //!
 //! A CRD's `openAPIV3Schema` is compiled once, when the CRD is registered, into a tree of
 //! nodes with their patterns and formats ready; each write then walks the tree and the
@@ -48,12 +48,57 @@ pub(crate) struct Schema {
     root: node::Node,
 }
 
+/// What the schemas of one definition may take together: a definition of a few kilobytes
+/// must not take gigabytes, or hold up other requests for seconds.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// How many bytes compiled patterns may still take.
+    patterns: usize,
+    /// How many nodes there may still be.
+    nodes: usize,
+    /// Whether a fault about the nodes has been noted.
+    is_exceeded: bool,
+}
+
+/// How many bytes the compiled patterns of a definition may take. The Gateway API, which
+/// has the most and longest patterns that we know of, takes a part of it.
+const MAX_PATTERNS: usize = 32 << 20;
+
+/// How many nodes the schemas of a definition may have. The largest published definitions
+/// have 20,000; a node takes about half a kilobyte.
+const MAX_NODES: usize = 100_000;
+
+// === impl Limits ===
+
+impl Limits {
+    fn take_node(&mut self) -> bool {
+        match self.nodes.checked_sub(1) {
+            Some(left) => {
+                self.nodes = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            patterns: MAX_PATTERNS,
+            nodes: MAX_NODES,
+            is_exceeded: false,
+        }
+    }
+}
+
 // === impl Schema ===
 
 impl Schema {
-    /// Compiles the schema of one version of a CRD.
+    /// Compiles the schema of one version of a CRD, within what is left of `limits`, which
+    /// all versions share.
     ///
-    /// Keywords that nobody knows are tolerated, as when Kubernetes decodes a CRD; those
+    /// Unknown keywords are tolerated, as when Kubernetes decodes a CRD; those
     /// that JSON Schema has and Kubernetes forbids, such as `$ref`, are refused.
     ///
     /// # Errors
@@ -65,10 +110,19 @@ impl Schema {
     /// stands is for the caller to say. Kubernetes says `spec.validation.openAPIV3Schema`
     /// where all versions of a CRD have the same schema, as when there is one version, and
     /// `spec.versions[0].schema.openAPIV3Schema` where they differ.
-    pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn compile_within(
+        openapi_v3_schema: &Value,
+        limits: &mut Limits,
+    ) -> Result<Self, Vec<FieldError>> {
         Ok(Self {
-            root: compile::compile(openapi_v3_schema)?,
+            root: compile::compile(openapi_v3_schema, limits)?,
         })
+    }
+
+    /// Compiles the only schema of a CRD.
+    #[cfg(test)]
+    pub(crate) fn compile(openapi_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
+        Self::compile_within(openapi_v3_schema, &mut Limits::default())
     }
 
     /// Drops every field of `object` that the schema does not know.
@@ -89,6 +143,12 @@ impl Schema {
     /// A `null` that is neither allowed nor replaced by a default is dropped.
     pub(crate) fn default(&self, object: &mut Value) {
         defaults::drop_nulls(&self.root, object);
+        defaults::fill(&self.root, object);
+    }
+
+    /// Fills in the defaults that `object` lacks, and drops no `null`: validation refuses what
+    /// is left of them. This is what happens to an object that a configuration was applied to.
+    pub(crate) fn fill(&self, object: &mut Value) {
         defaults::fill(&self.root, object);
     }
 

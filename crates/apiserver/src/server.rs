@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -10,10 +12,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorize::{Attributes, Authorizer, Decision};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterOptions};
 use crate::profile::Profile;
 use crate::service::ApiService;
-use crate::store::Table;
+use crate::store::{HistoryLimits, Table};
 
 mod clock;
 mod listen;
@@ -21,14 +23,21 @@ mod listen;
 use clock::Clock;
 pub use listen::{ListenError, Listening};
 
-/// How many writes of each resource are remembered, if nobody says otherwise: enough for
-/// any test to lag behind, and a bound all the same.
-const DEFAULT_HISTORY: usize = 100_000;
+/// How much history is kept by default.
+///
+/// The number of writes is about that of kube-apiserver's watch cache (102,400), the age that
+/// after which etcd's history is compacted in a cluster, and the bytes are what a test process
+/// can spare: they hold 20,000 updates of a `ConfigMap`.
+const DEFAULT_HISTORY: HistoryLimits = HistoryLimits {
+    writes: 100_000,
+    bytes: 64 * 1024 * 1024,
+    age: Duration::from_secs(5 * 60),
+};
 
 /// A Kubernetes API server in the process, in memory.
 ///
 /// It is for first steps and tests, not for production: there is no authentication, no
-/// encryption and no disk. What it does and does not do is told row by row in
+/// encryption and no disk. What it does and does not do stands row by row in
 /// `docs/apiserver.md`.
 ///
 /// # Contract
@@ -73,7 +82,7 @@ pub struct ApiServer {
 pub struct ApiServerBuilder {
     profile: Profile,
     seed: Option<u64>,
-    history: usize,
+    cluster: ClusterOptions,
     authorizer: Option<Authorizer>,
 }
 
@@ -111,7 +120,10 @@ impl ApiServer {
         ApiServerBuilder {
             profile: Profile::default(),
             seed: None,
-            history: DEFAULT_HISTORY,
+            cluster: ClusterOptions {
+                history: DEFAULT_HISTORY,
+                collects_garbage: true,
+            },
             authorizer: None,
         }
     }
@@ -215,15 +227,69 @@ impl ApiServerBuilder {
         }
     }
 
-    /// How many writes of each resource are remembered. The default is 100,000.
+    /// Sets how many writes of each resource the history keeps. The default is 100,000.
     ///
     /// A watch that lags behind further is closed, and a list or watch from before gets
     /// `410 Expired`.
-    pub fn history(self, writes: std::num::NonZeroUsize) -> Self {
-        Self {
-            history: writes.get(),
-            ..self
-        }
+    pub fn history(mut self, writes: NonZeroUsize) -> Self {
+        self.cluster.history.writes = writes.get();
+        self
+    }
+
+    /// Sets how many bytes the history of all resources takes beside the current objects,
+    /// estimated. The default is 64 MiB.
+    ///
+    /// The oldest writes are dropped first, with what [`history`](Self::history) says.
+    pub fn history_bytes(mut self, bytes: NonZeroUsize) -> Self {
+        self.cluster.history.bytes = bytes.get();
+        self
+    }
+
+    /// Sets for how long the history keeps a write, in tokio's time. The default is five
+    /// minutes, after which a cluster compacts its history.
+    ///
+    /// An old write is dropped when something is written after its time.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder()
+    ///     .history_age(Duration::from_secs(3600))
+    ///     .start();
+    /// # drop(server);
+    /// ```
+    pub fn history_age(mut self, age: Duration) -> Self {
+        self.cluster.history.age = age;
+        self
+    }
+
+    /// Sets whether garbage is collected by owner references. The default is that it is.
+    ///
+    /// A cluster collects garbage: the children of an object go with it, in the background
+    /// unless the deletion says `Foreground` or `Orphan`, and a child whose owners do not
+    /// exist is deleted. An operator relies on it, and a test without it would pass with
+    /// children that are never deleted or never owned. Here it happens within the request, so
+    /// that a test has nothing to wait for.
+    ///
+    /// Without it the server behaves like a kube-apiserver for which no controllers run, such
+    /// as envtest's: dependents stay, and the finalizers `orphan` and `foregroundDeletion`
+    /// wait for a client that removes them. That suits tests of objects whose owners do not
+    /// exist.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().garbage_collection(false).start();
+    /// # drop(server);
+    /// ```
+    pub fn garbage_collection(mut self, enabled: bool) -> Self {
+        self.cluster.collects_garbage = enabled;
+        self
     }
 
     /// Asks `decide` before each request to a resource. The default allows everything.
@@ -255,7 +321,7 @@ impl ApiServerBuilder {
     #[must_use]
     pub fn start(self) -> ApiServer {
         let clock = Clock::start();
-        let cluster = Cluster::new(self.seed, self.history, &clock::written(clock.now()));
+        let cluster = Cluster::new(self.seed, self.cluster, &clock::written(clock.now()));
         let revision = watch::Sender::new(cluster.store.revision());
         let state = State {
             cluster,
@@ -287,12 +353,14 @@ impl Shared {
         look(&self.state.lock().cluster)
     }
 
-    /// Changes the cluster, and wakes whoever waits for what changed.
+    /// Changes the cluster, and wakes the watches and requests that wait for the change.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Cluster, &str) -> T) -> T {
         let now = clock::written(self.clock.now());
         let mut state = self.state.lock();
+        state.cluster.store.advance(self.clock.elapsed());
         let before = state.cluster.store.revision();
         let outcome = change(&mut state.cluster, &now);
+        state.cluster.settle(&now);
         let after = state.cluster.store.revision();
         for table in state.cluster.take_retired() {
             // The last sender: the watches of this resource see it close, and end.
@@ -330,7 +398,7 @@ impl Shared {
     /// Waits until the counter has reached `revision`, or gives up after three seconds.
     pub(crate) async fn reach(&self, revision: u64) {
         /// As long as kube-apiserver waits.
-        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+        const PATIENCE: Duration = Duration::from_secs(3);
         let mut current = self.revision.subscribe();
         _ = tokio::time::timeout(PATIENCE, current.wait_for(|current| *current >= revision)).await;
     }

@@ -21,6 +21,7 @@ use crate::server::Shared;
 use crate::status::Status;
 use crate::wire::{Accept, Target};
 
+mod body;
 mod permission;
 mod reply;
 mod resources;
@@ -83,6 +84,17 @@ impl ApiService {
                 .iter()
                 .filter_map(|value| value.to_str().ok()),
         );
+        let prefers_protobuf = accept.prefers_protobuf();
+        let response = self.respond_to(parts, body, accept).await;
+        reply::negotiated(response, prefers_protobuf)
+    }
+
+    async fn respond_to<B>(self, parts: Parts, body: B, accept: Accept) -> Response<ResponseBody>
+    where
+        B: http_body::Body + Send,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let body = match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {

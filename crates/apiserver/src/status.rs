@@ -169,7 +169,12 @@ impl Status {
         Self::about(StatusCode::CONFLICT, "Conflict", message, about)
     }
 
-    /// 409: somebody else wrote first.
+    /// 409: other managers own fields that an apply changes.
+    pub(crate) fn apply_conflict(message: &str, causes: Vec<Value>) -> Self {
+        Self::failure(StatusCode::CONFLICT, "Conflict", message).detail("causes", causes.into())
+    }
+
+    /// 409: another client wrote first.
     pub(crate) fn modified(about: &About<'_>) -> Self {
         Self::conflict(
             about,
@@ -282,7 +287,8 @@ impl Status {
 
     /// 406: nothing that the client accepts can be sent.
     pub(crate) fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json";
+        let message = "only the following media types are accepted: application/json, \
+                       application/vnd.kubernetes.protobuf";
         Self::failure(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 

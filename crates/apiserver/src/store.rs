@@ -1,21 +1,32 @@
-//! Every object, under one counter, and the history of how it came to be so. *(pure)*
+//! Every object, under one counter, and the history of its writes. *(pure)*
 //!
 //! One counter serves all resources, as etcd's does: a resourceVersion orders any two
 //! writes to the server. Each resource keeps its own log of events, so that a watch of
 //! one resource never reads through the writes to another.
+//!
+//! The history is bounded by the number of writes of a resource, and by age and bytes over
+//! all resources: the oldest writes of the server are dropped first.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
 
+mod history;
 mod object;
+mod owners;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use history::HistoryLimits;
+use history::Recorded;
 pub(crate) use object::{Stored, members};
+use owners::Owners;
+pub(crate) use owners::{FOREGROUND, Garbage, Location, ORPHAN, has_finalizer, references};
 
 /// The name under which objects are stored: `widgets.ex.io`, or `pods` in the core group.
 pub(crate) type Table = Arc<str>;
@@ -23,8 +34,9 @@ pub(crate) type Table = Arc<str>;
 /// The objects of one resource, in the order of lists.
 pub(crate) type Objects = BTreeMap<Key, Arc<Stored>>;
 
-/// Where an object is. The order is that of lists: by namespace, then by name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Where an object is. The order is that of lists: of the texts `namespace/name`, as etcd
+/// orders its keys. So `a-b` comes before `a`, as a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// Empty for what lives in no namespace.
     pub(crate) namespace: Arc<str>,
@@ -71,8 +83,18 @@ pub(crate) struct Expired {
 pub(crate) struct Store {
     revision: u64,
     compacted: u64,
-    capacity: usize,
+    limits: HistoryLimits,
+    /// The time since the start, as far as the store was told.
+    now: Duration,
+    /// What the logs hold beside the current objects, in bytes.
+    history: usize,
+    /// How many events the logs hold.
+    events: usize,
+    /// Every event of every log, oldest first, and some that a log has dropped already.
+    order: VecDeque<Recorded>,
     stock: BTreeMap<Table, Drawer>,
+    /// Who owns whom, for garbage collection.
+    owners: Owners,
 }
 
 /// The objects and the log of one resource.
@@ -84,7 +106,13 @@ struct Drawer {
     floor: u64,
     /// The revision of the last event.
     last: u64,
+    /// The objects as a list, if a watch has asked for it since the last event. All watches
+    /// that begin between two writes share it.
+    snapshot: OnceLock<Snapshot>,
 }
+
+/// The objects of a resource at one revision, in the order of lists.
+pub(crate) type Snapshot = Arc<[Arc<Stored>]>;
 
 // === impl Key ===
 
@@ -95,19 +123,68 @@ impl Key {
             name: name.into(),
         }
     }
+
+    /// `namespace/name`, byte by byte.
+    fn text(&self) -> impl Iterator<Item = u8> {
+        let namespace = self.namespace.bytes();
+        namespace.chain([b'/']).chain(self.name.bytes())
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if self.namespace == other.namespace {
+            return self.name.cmp(&other.name);
+        }
+        let (ours, theirs) = (self.text(), other.text());
+        // No two keys are equal here, even if a URL has a slash in a namespace.
+        ours.cmp(theirs)
+            .then_with(|| self.namespace.cmp(&other.namespace))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Creates an empty store that remembers up to `capacity` writes of each resource.
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// Creates an empty store that keeps a history within `limits`.
+    pub(crate) fn new(limits: HistoryLimits) -> Self {
         Self {
             revision: 0,
             compacted: 0,
-            capacity,
+            limits,
+            now: Duration::ZERO,
+            history: 0,
+            events: 0,
+            order: VecDeque::new(),
             stock: BTreeMap::new(),
+            owners: Owners::default(),
         }
+    }
+
+    /// Notes from now on what garbage collection has to look at.
+    pub(crate) fn track_owners(&mut self) {
+        self.owners.is_tracked = true;
+    }
+
+    /// The next thing that garbage collection has to look at.
+    pub(crate) fn next_garbage(&mut self) -> Option<Garbage> {
+        self.owners.next()
+    }
+
+    /// The objects that name the one with this uid as an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Location> {
+        self.owners.dependents(uid).cloned().collect()
+    }
+
+    /// Where the object with this uid is, if its deletion waits for its dependents.
+    pub(crate) fn waiting_owner(&self, uid: &str) -> Option<Location> {
+        self.owners.waiting(uid).cloned()
     }
 
     /// The counter: the revision of the last write.
@@ -131,6 +208,16 @@ impl Store {
             .get(table)
             .into_iter()
             .flat_map(|drawer| &drawer.objects)
+    }
+
+    /// The objects of a resource, as they are now, shared by all that ask before the next
+    /// write.
+    pub(crate) fn snapshot(&self, table: &str) -> Snapshot {
+        let drawer = self.stock.get(table);
+        drawer.map_or_else(Snapshot::default, |drawer| {
+            let collect = || drawer.objects.values().cloned().collect();
+            drawer.snapshot.get_or_init(collect).clone()
+        })
     }
 
     /// Every object in `namespace`, with its resource.
@@ -160,40 +247,40 @@ impl Store {
         let object = Arc::new(Stored::new(value, self.revision, schema));
         let drawer = self.stock.entry(table.clone()).or_default();
         let previous = drawer.objects.insert(key.clone(), object.clone());
+        let location = (table.clone(), key.clone());
+        self.owners.put(&location, previous.as_deref(), &object);
         let change = if previous.is_some() {
             Change::Modified
         } else {
             Change::Added
         };
-        drawer.record(
-            self.capacity,
-            Event {
-                revision: self.revision,
-                change,
-                key: key.clone(),
-                object: object.clone(),
-                previous,
-            },
-        );
+        let event = Event {
+            revision: self.revision,
+            change,
+            key: key.clone(),
+            object: object.clone(),
+            previous,
+        };
+        self.record(table, event);
         object
     }
 
     /// Takes the object at `key` away, and gives its last state.
-    pub(crate) fn remove(&mut self, table: &str, key: &Key) -> Option<Arc<Stored>> {
+    pub(crate) fn remove(&mut self, table: &Table, key: &Key) -> Option<Arc<Stored>> {
         let drawer = self.stock.get_mut(table)?;
         let previous = drawer.objects.remove(key)?;
         self.revision += 1;
         let object = Arc::new(previous.at(self.revision));
-        drawer.record(
-            self.capacity,
-            Event {
-                revision: self.revision,
-                change: Change::Deleted,
-                key: key.clone(),
-                object: object.clone(),
-                previous: Some(previous),
-            },
-        );
+        let location = (table.clone(), key.clone());
+        self.owners.remove(&location, &previous);
+        let event = Event {
+            revision: self.revision,
+            change: Change::Deleted,
+            key: key.clone(),
+            object: object.clone(),
+            previous: Some(previous),
+        };
+        self.record(table, event);
         Some(object)
     }
 
@@ -277,19 +364,5 @@ impl Store {
             .log
             .partition_point(|event| event.revision <= revision);
         Ok(drawer.log.iter().skip(first).take(limit).cloned().collect())
-    }
-}
-
-// === impl Drawer ===
-
-impl Drawer {
-    fn record(&mut self, capacity: usize, event: Event) {
-        self.last = event.revision;
-        self.log.push_back(event);
-        while self.log.len() > capacity {
-            if let Some(gone) = self.log.pop_front() {
-                self.floor = gone.revision;
-            }
-        }
     }
 }

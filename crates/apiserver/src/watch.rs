@@ -1,8 +1,10 @@
-//! One watch: the objects that are there, then what happens to them, as lines.
+//! One watch: the current objects, then the writes to them, as lines.
 //!
-//! A watch keeps no queue. It remembers how far it has told the history and reads on
-//! from the log of its resource, so a slow watcher costs nothing; one that is so slow
-//! that the log has let go of what it has not read is closed.
+//! A watch keeps no queue. It remembers how far it has sent the history and reads on from the
+//! log of its resource. What it holds is bounded: a list of the objects at its start that all
+//! watches share, one chunk of lines of its own, and references to large objects whose bytes
+//! all watches share. A watch that is so slow that the log has dropped events which it has
+//! not sent is closed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +12,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, stream};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::encode::EventEncoder;
+use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::selector::Selector;
 use crate::server::Shared;
-use crate::store::{Change, Event, Stored};
+use crate::store::{Change, Event, Snapshot, Stored};
 
 /// How often a quiet watch says how far it is.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -29,8 +32,9 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How many events are read from the log at once.
 const BATCH: usize = 128;
 
-/// How many bytes of lines are sent at once, if there are so many.
-const CHUNK: usize = 32 * 1024;
+/// How many bytes of lines are sent at once, if there are so many. A watch that is not read
+/// holds one such chunk, and its connection a few.
+const CHUNK: usize = 16 * 1024;
 
 /// What a watch was asked for.
 #[derive(Debug)]
@@ -39,8 +43,11 @@ pub(crate) struct Subscription {
     pub(crate) namespace: Option<String>,
     pub(crate) selector: Selector,
     pub(crate) encoder: EventEncoder,
-    /// The objects that are there; empty if the watch begins at a resourceVersion.
-    pub(crate) initial: VecDeque<Arc<Stored>>,
+    /// All objects of the resource at the start, whatever is selected; empty if the watch
+    /// begins at a resourceVersion.
+    pub(crate) initial: Snapshot,
+    /// How many of them have been sent or skipped.
+    pub(crate) next_initial: usize,
     /// Whether a bookmark ends the initial objects.
     pub(crate) marks_initial_end: bool,
     /// How far the history has been told.
@@ -62,8 +69,19 @@ struct Watch {
     /// Cut when the port is closed through which the watch was asked for.
     stop: CancellationToken,
     next_bookmark: Instant,
+    /// Pieces of lines that are ready to be sent.
+    ready: VecDeque<Bytes>,
     /// Whether the deadline has passed: one more look at the log, and then the end.
     is_over: bool,
+}
+
+/// Lines that are sent together: own bytes, and between them the bytes of large objects.
+#[derive(Default)]
+struct Chunk {
+    sent: VecDeque<Bytes>,
+    own: Vec<u8>,
+    /// How many bytes both have.
+    size: usize,
 }
 
 /// The lines of a watch, until it ends.
@@ -82,6 +100,7 @@ pub(crate) fn lines(
         cut,
         stop,
         next_bookmark,
+        ready: VecDeque::new(),
         is_over: false,
     };
     stream::unfold(watch, |mut watch| async move {
@@ -104,19 +123,22 @@ fn next_bookmark(deadline: Instant) -> Instant {
 
 impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(chunk) = self.initial() {
-            return Some(chunk);
-        }
         loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Some(piece);
+            }
+            if self.initial() {
+                continue;
+            }
             if self.cut.is_cancelled() || self.stop.is_cancelled() {
                 return None;
             }
             // Before the log is read, so that a write in between is not missed.
             let open = self.written.has_changed().is_ok();
             self.written.borrow_and_update();
-            let chunk = self.read()?;
-            if !chunk.is_empty() {
-                return Some(chunk);
+            self.read()?;
+            if !self.ready.is_empty() {
+                continue;
             }
             if !open || self.is_over {
                 return None;
@@ -127,7 +149,7 @@ impl Watch {
                 () = self.cut.cancelled() => return None,
                 () = self.stop.cancelled() => return None,
                 // An error says that the resource is served no longer: what is left in
-                // the log is told, and then the watch ends.
+                // the log is sent, and then the watch ends.
                 _ = self.written.changed() => {}
                 () = sleep_until(deadline) => self.is_over = true,
                 () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {
@@ -139,32 +161,41 @@ impl Watch {
         }
     }
 
-    /// A part of the objects that were there at the start.
-    fn initial(&mut self) -> Option<Bytes> {
+    /// Encodes a part of the objects that were there at the start; whether there were any.
+    fn initial(&mut self) -> bool {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
-        let mut out = Vec::new();
-        while let Some(object) = subscription.initial.pop_front() {
-            subscription.encoder.event(&mut out, "ADDED", &object, now);
-            if out.len() >= CHUNK {
-                return Some(out.into());
+        let mut chunk = Chunk::default();
+        while let Some(object) = subscription.initial.get(subscription.next_initial).cloned() {
+            subscription.next_initial += 1;
+            if !subscription.selects(&object) {
+                continue;
+            }
+            chunk.event(&mut subscription.encoder, "ADDED", &object, now);
+            if chunk.size >= CHUNK {
+                self.ready.extend(chunk.pieces());
+                return true;
             }
         }
+        // Nothing of the start is held from here on.
+        subscription.initial = Snapshot::default();
+        subscription.next_initial = 0;
         if subscription.marks_initial_end {
             subscription.marks_initial_end = false;
             subscription
                 .encoder
-                .bookmark(&mut out, subscription.told, true, now);
+                .bookmark(&mut chunk.own, subscription.told, true, now);
         }
-        (!out.is_empty()).then(|| out.into())
+        self.ready.extend(chunk.pieces());
+        !self.ready.is_empty()
     }
 
-    /// What happened since; nothing if the log has let go of it.
-    fn read(&mut self) -> Option<Bytes> {
+    /// Encodes events that have not been sent; nothing if the log has dropped some of them.
+    fn read(&mut self) -> Option<()> {
         let now = self.shared.now();
         let subscription = &mut self.subscription;
-        let mut out = Vec::new();
-        while out.is_empty() {
+        let mut chunk = Chunk::default();
+        while chunk.is_empty() {
             let (table, told) = (&subscription.resource.table, subscription.told);
             let events = self
                 .shared
@@ -177,11 +208,16 @@ impl Watch {
             for event in events {
                 subscription.told = event.revision;
                 if let Some((kind, object)) = subscription.tell(&event) {
-                    subscription.encoder.event(&mut out, kind, &object, now);
+                    chunk.event(&mut subscription.encoder, kind, &object, now);
+                }
+                // What is left of the batch is read again from the log.
+                if chunk.size >= CHUNK {
+                    break;
                 }
             }
         }
-        Some(out.into())
+        self.ready.extend(chunk.pieces());
+        Some(())
     }
 
     /// How far the watch is, if everything before has been told.
@@ -207,9 +243,46 @@ impl Watch {
     }
 }
 
+// === impl Chunk ===
+
+impl Chunk {
+    fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.own.is_empty()
+    }
+
+    fn event(&mut self, encoder: &mut EventEncoder, kind: &str, object: &Stored, now: Timestamp) {
+        let before = self.own.len();
+        if let Some(body) = encoder.shared_event(&mut self.own, kind, object) {
+            self.size += body.len();
+            self.sent.push_back(std::mem::take(&mut self.own).into());
+            self.sent.push_back(body);
+            encode::close_shared(&mut self.own);
+        } else {
+            encoder.event(&mut self.own, kind, object, now);
+            self.size += self.own.len() - before;
+        }
+    }
+
+    /// The lines, in the order in which they are sent.
+    fn pieces(mut self) -> VecDeque<Bytes> {
+        if !self.own.is_empty() {
+            self.sent.push_back(self.own.into());
+        }
+        self.sent
+    }
+}
+
 // === impl Subscription ===
 
 impl Subscription {
+    /// Whether the watch is about `object`.
+    fn selects(&self, object: &Stored) -> bool {
+        let namespace = object.metadata("namespace").and_then(|it| it.as_str());
+        let wanted = self.namespace.as_deref();
+        wanted.is_none_or(|wanted| namespace == Some(wanted))
+            && self.selector.matches(object.value())
+    }
+
     /// What this watch says of an event: nothing, or its type and its object.
     ///
     /// A change that brings an object into the selection adds it, and one that takes it

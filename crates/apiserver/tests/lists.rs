@@ -248,7 +248,7 @@ async fn a_list_comes_in_the_form_that_is_accepted() {
             "PartialObjectMetadataList",
         ),
         ("application/json;as=Table;v=v1;g=meta.k8s.io", 200, "Table"),
-        ("application/vnd.kubernetes.protobuf", 406, "Status"),
+        ("application/cbor", 406, "Status"),
     ] {
         let request = Request::get(MAPS)
             .header("accept", accept)

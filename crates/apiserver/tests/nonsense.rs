@@ -27,6 +27,12 @@ fn word() -> impl Strategy<Value = String> {
             "finalizers",
             "ownerReferences",
             "resourceVersion",
+            "managedFields",
+            "manager",
+            "operation",
+            "fieldsV1",
+            "f:spec",
+            "f:size",
             "uid",
             "deletionTimestamp",
             "generateName",
@@ -125,7 +131,7 @@ proptest! {
 
     #[test]
     fn no_body_makes_it_panic(
-        calls in proptest::collection::vec((method(), place(), json_value(), 0..4_usize), 1..12)
+        calls in proptest::collection::vec((method(), place(), json_value(), 0..6_usize), 1..12)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -140,6 +146,8 @@ proptest! {
                     "application/merge-patch+json",
                     "application/strategic-merge-patch+json",
                     "application/json-patch+json",
+                    "application/apply-patch+yaml",
+                    "application/apply-patch+yaml",
                 ][form];
                 // A body that is nearly right gets further than one that is all wrong.
                 let body = match body {
@@ -147,11 +155,21 @@ proptest! {
                         members.entry("metadata").or_insert_with(|| json!({ "name": "w" }));
                         Value::from(members)
                     }
+                    Value::Object(mut members) if form == 5 => {
+                        // A configuration of the right kind is merged.
+                        members.insert("apiVersion".to_owned(), "ex.io/v1".into());
+                        members.insert("kind".to_owned(), "Widget".into());
+                        Value::from(members)
+                    }
                     body => body,
+                };
+                let path = match form {
+                    4 | 5 => format!("{path}?fieldManager=m&force=true"),
+                    _ => path.to_owned(),
                 };
                 let request = Request::builder()
                     .method(method)
-                    .uri(path)
+                    .uri(&path)
                     .header("content-type", content_type)
                     .body(Full::from(body.to_string()))
                     .expect("a request");

@@ -45,7 +45,7 @@ pub use self::{
 use self::{builder::Settings, feed::InformerFeed, shared::Shared};
 pub(crate) use self::{merge::Merge, queued::PendingCall, snapshot::KindSnapshot};
 use crate::{
-    AddError, BuildError, HandlerId, Mapper, Reconciler, RunError, Watcher,
+    AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, RunError, Watcher,
     metrics::Labelled,
     route::Role,
     work::{Mapping, Reconciling, Watching},
@@ -279,6 +279,15 @@ impl InformerController {
         run::run(&self.shared, stop).await
     }
 
+    /// Lets no call of a handler begin while `fence` is closed: calls wait until it is open.
+    ///
+    /// An operator with leader election calls this before it runs the controller. The first fence
+    /// stays; later ones are ignored. A stop does not end a call that waits for the fence: code that
+    /// closes it for good drops the future of [`run`](Self::run), as the operator does.
+    pub fn set_fence(&self, fence: &Fence) {
+        _ = self.shared.fence.set(fence.clone());
+    }
+
     /// Whether the first lists of all informers have been queued for the handlers.
     #[must_use]
     pub fn has_synced(&self) -> bool {
@@ -341,8 +350,14 @@ impl InformerController {
                         .for_each(|kind| kind.show());
                 }
             };
-            let labelled = Labelled::new(collector, "controller", self.name(), refresh);
-            Some(Box::new(labelled.ok()?) as Box<dyn Collector>)
+            match Labelled::new(collector, "controller", self.name(), refresh) {
+                Ok(labelled) => Some(Box::new(labelled) as Box<dyn Collector>),
+                Err(error) => {
+                    let controller = self.name();
+                    tracing::error!(controller, %error, "collector dropped: cannot label it");
+                    None
+                }
+            }
         });
         labelled.collect()
     }

@@ -65,6 +65,9 @@ mod runnable;
 mod finalizer;
 mod opinionated;
 
+// Around the work: nothing begins and nothing is written after the lease.
+mod fence;
+
 // 10. What one sees, and what can go wrong.
 mod error;
 mod metrics;
@@ -83,6 +86,7 @@ pub use crate::{
         InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
+    fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},
     finalizer::{
         DefaultFinalizerSupplier, FinalizerError, FinalizerName, FinalizerPatch, FinalizerSupplier,
         Finalizers, InvalidFinalizer, Orphan, PatchClient, QualifiedFinalizerSupplier,

@@ -5,7 +5,7 @@ use std::{error::Error, future::Future};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 
-use crate::{InformerController, InformerHealth, RunError};
+use crate::{Fence, InformerController, InformerHealth, RunError};
 
 /// Anything that runs until it is told to stop.
 ///
@@ -54,6 +54,16 @@ pub trait Controller: Send + Sync + 'static {
     /// Whatever no waiting mends. It ends the whole operator.
     fn run(&self, stop: CancellationToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Takes the fence that permits its calls. Called once, before [`run`](Self::run), by an
+    /// operator with leader election. By default it is ignored.
+    ///
+    /// A controller that wraps another one must pass it on. One of its own kind should take a
+    /// [permit](Fence::permit) for each unit of work, and write through a
+    /// [fenced client](Fence::client).
+    fn set_fence(&self, fence: &Fence) {
+        _ = fence;
+    }
+
     /// How its informers are, for whoever has to say whether the process is ready; by default
     /// there are none.
     fn health(&self) -> Vec<InformerHealth> {
@@ -77,6 +87,10 @@ impl Controller for InformerController {
 
     async fn run(&self, stop: CancellationToken) -> Result<(), RunError> {
         self.run(stop).await
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        self.set_fence(fence);
     }
 
     fn health(&self) -> Vec<InformerHealth> {

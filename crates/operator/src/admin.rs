@@ -1,4 +1,4 @@
-//! The admin server: how an operator is, over HTTP.
+//! The admin server: health, metrics and pages over HTTP.
 
 use std::{
     collections::BTreeMap,
@@ -8,56 +8,71 @@ use std::{
     time::Duration,
 };
 
+use kube::Client;
 use prometheus::{Registry, core::Collector};
 use tokio_util::sync::CancellationToken;
 
 use crate::{LeaderElection, operator::Run};
 
-// What is asked of whom.
+// What the pages show.
 mod check;
 mod readiness;
 mod route;
+mod scrape;
 
-// What is answered.
+// Connections, requests and pages.
+mod authorize;
+mod connections;
+mod limits;
 mod page;
 mod serve;
 
-// What can go wrong.
+// Errors.
 mod error;
 
 pub(crate) use self::serve::Serving;
-use self::{check::Check, route::AnyRoute};
+use self::{
+    authorize::Authorizer, check::Check, route::AnyRoute, scrape::MetricsPage, serve::Served,
+};
 pub use self::{
     check::HealthCheck,
     error::{AdminError, RouteError},
+    limits::AdminLimits,
     route::Route,
 };
 
-/// Tells over HTTP how an operator is: to a kubelet, to Prometheus, to people.
+/// Serves the health and the metrics of an operator over HTTP, to a kubelet, to Prometheus and to
+/// people.
 ///
 /// | path | answers |
 /// |--|--|
-/// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) go well |
-/// | `/ready`, `/readyz` | 200 while every informer of every controller has told its first list and is not down, and all [ready checks](Self::ready_check) go well; 503 from the moment the operator is told to stop |
-/// | `/metrics` | what a registry has gathered, in the text format of Prometheus |
-/// | any other | what [routes](Self::route) answer |
+/// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) succeed |
+/// | `/ready`, `/readyz` | 200 while every informer of every controller has completed its first list and is not down, and all [ready checks](Self::ready_check) succeed; 503 until the lease was read, and from the moment the operator is stopped |
+/// | `/metrics` | the metrics of a registry in the text format of Prometheus, at most a second old |
+/// | any other | the answers of [routes](Self::route) |
 ///
-/// Each page of health has a line for each thing that was looked at, `[+]` if it is well and
-/// `[-]` if it is not, with what is wrong: for an informer its kind and the last error.
+/// A health page has a line for each check, `[+]` if it succeeds and `[-]` if it fails, with the
+/// reason: for an informer its kind and the last error.
 ///
 /// # Contract
 ///
-/// *Promised.* It answers from before the first controller starts until after the last one has
-/// ended, and the lease is released. Checks run side by side, each with a time limit; one that
-/// fails, panics or takes too long is one line, and nothing else.
+/// *Guaranteed.* It answers from before the first controller starts until after the last one has
+/// ended and the lease is released. It runs on a thread and a runtime of its own, so that busy
+/// handlers do not delay a probe, and clients of this server do not delay handlers. Clients that
+/// send half a request, or never read, lose their connection after the timeouts of
+/// [`AdminLimits`]; a new connection is always accepted, and replaces an old one beyond the limits.
+/// Checks run concurrently, each with a time limit; one that fails, panics or takes too long
+/// is one line in the page.
 ///
-/// *Asked.* That only who may see it can reach it: there is no authentication.
+/// *Required.* Only clients that may read the pages can reach the port. Probes have no
+/// authentication; metrics have it with [`authorize_metrics`](Self::authorize_metrics). In a pod the port must be on an address that the kubelet and Prometheus can
+/// reach, so not on loopback; a `NetworkPolicy` should admit only them. [`metrics_on`](Self::metrics_on)
+/// puts the metrics on a port of their own.
 ///
-/// A replica that stands by for the lease is ready: it is ready to take over. It has to be, or
-/// a Deployment would wait for it before it ends the replica that leads. It is not while it
-/// cannot read the lease.
+/// A standby is ready: it is ready to take over. Otherwise a Deployment would wait for it before
+/// it ends the replica that leads. A replica that cannot read the lease is not ready.
 ///
-/// Not supported: HTTPS and HTTP/2; put something in front of it that knows them.
+/// Not supported: HTTPS and HTTP/2; use a proxy in front of it.
 ///
 /// # Example
 ///
@@ -84,59 +99,93 @@ pub use self::{
 #[must_use = "an admin server does nothing until an operator runs it"]
 pub struct AdminServer {
     listen: Listen,
+    metrics_listen: Option<Listen>,
+    authorizer: Option<Authorizer>,
+    limits: AdminLimits,
     registry: Option<Registry>,
     pages: Pages,
 }
 
-/// What users add to the pages.
+/// The checks and pages of users.
 struct Pages {
     live: Vec<Check>,
     ready: Vec<Check>,
-    limit: Duration,
-    routes: BTreeMap<String, Box<dyn AnyRoute>>,
+    check_timeout: Duration,
+    routes: BTreeMap<String, Arc<dyn AnyRoute>>,
 }
 
 /// Where an [`AdminServer`] listens.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Listen {
-    /// At an address, from when the operator runs.
+    /// At an address, which is bound when the operator runs.
     Address(SocketAddr),
-    /// At a port that is open already.
+    /// At a port that is bound already.
     Listener(TcpListener),
 }
 
-/// Whom an admin server tells of.
+/// The operator whose state an admin server shows.
 pub(crate) struct Subject {
     pub(crate) controllers: Vec<Arc<dyn Run>>,
     pub(crate) election: Option<LeaderElection>,
-    /// Cancelled from the moment the operator is told to stop.
+    /// Cancelled when the operator is stopped.
     pub(crate) stop: CancellationToken,
 }
 
 // === impl AdminServer ===
 
 impl AdminServer {
-    /// A kubelet gives up after one second, if nobody says otherwise, and then has no page to
-    /// show.
+    /// Half of a kubelet's default `timeoutSeconds`, so that it receives the page with the
+    /// failed check.
     pub const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
-    /// Creates a server that listens there when its operator runs: an address, or a listener.
+    /// Creates a server for an address or a bound listener. It answers while its operator runs.
     pub fn new(listen: impl Into<Listen>) -> Self {
         Self {
             listen: listen.into(),
+            metrics_listen: None,
+            authorizer: None,
+            limits: AdminLimits::default(),
             registry: None,
             pages: Pages {
                 live: Vec::new(),
                 ready: Vec::new(),
-                limit: Self::DEFAULT_CHECK_TIMEOUT,
+                check_timeout: Self::DEFAULT_CHECK_TIMEOUT,
                 routes: BTreeMap::new(),
             },
         }
     }
 
-    /// Serves what this registry gathers at `/metrics`. The default is a registry with the
-    /// operator's own collectors, and nothing else.
+    /// Serves `/metrics` on a port of its own, and only there, so that a `NetworkPolicy` can admit
+    /// Prometheus to that port and the kubelet to the other. By default all pages are on one port.
+    pub fn metrics_on(self, listen: impl Into<Listen>) -> Self {
+        Self {
+            metrics_listen: Some(listen.into()),
+            ..self
+        }
+    }
+
+    /// Serves `/metrics` only to clients whose bearer token the API server accepts, and that may
+    /// `get` the non-resource URL `/metrics`. By default every client that reaches the port may.
+    ///
+    /// Asks the API server through `client` by a `TokenReview` and a `SubjectAccessReview`, which
+    /// the operator's `ClusterRole` must be allowed to `create`. A decision is kept for a minute.
+    /// While the API server does not answer, scrapes are refused with 503. Without TLS in front of
+    /// the port, tokens can be read on the network.
+    pub fn authorize_metrics(self, client: Client) -> Self {
+        Self {
+            authorizer: Some(Authorizer::new(client)),
+            ..self
+        }
+    }
+
+    /// Sets what clients may use.
+    pub fn limits(self, limits: AdminLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Serves the metrics of this registry at `/metrics`. The default is a registry with the
+    /// operator's own collectors.
     pub fn registry(self, registry: Registry) -> Self {
         Self {
             registry: Some(registry),
@@ -144,14 +193,14 @@ impl AdminServer {
         }
     }
 
-    /// Has `/live` ask `check` too. Where that fails for long, a kubelet restarts the process:
-    /// it is for what only a restart mends.
+    /// Adds a check to `/live`. A kubelet restarts the process if it fails repeatedly, so it is for
+    /// failures that only a restart can end.
     pub fn live_check(mut self, name: impl Into<String>, check: impl HealthCheck) -> Self {
         self.pages.live.push(Check::new(name.into(), check));
         self
     }
 
-    /// Has `/ready` ask `check` too.
+    /// Adds a check to `/ready`.
     pub fn ready_check(mut self, name: impl Into<String>, check: impl HealthCheck) -> Self {
         self.pages.ready.push(Check::new(name.into(), check));
         self
@@ -159,15 +208,15 @@ impl AdminServer {
 
     /// How long a check may take. The default is half a second.
     pub fn check_timeout(mut self, limit: Duration) -> Self {
-        self.pages.limit = limit;
+        self.pages.check_timeout = limit;
         self
     }
 
-    /// Has `route` answer requests for exactly this path, whatever their method.
+    /// Adds a page. `route` answers all requests for exactly this path, of every method.
     ///
     /// # Errors
     ///
-    /// [`RouteError`] if `path` does not begin with a slash, or has a route already.
+    /// [`RouteError`] if `path` does not begin with a slash, or has a page already.
     pub fn route(mut self, path: impl Into<String>, route: impl Route) -> Result<Self, RouteError> {
         let path = path.into();
         if !path.starts_with('/') || path.contains(['?', '#']) {
@@ -176,11 +225,11 @@ impl AdminServer {
         if page::Page::at(&path).is_some() || self.pages.routes.contains_key(&path) {
             return Err(RouteError::Taken { path });
         }
-        self.pages.routes.insert(path, Box::new(route));
+        self.pages.routes.insert(path, Arc::new(route));
         Ok(self)
     }
 
-    /// Begins to answer.
+    /// Starts to answer.
     pub(crate) fn serve(
         self,
         subject: Subject,
@@ -188,14 +237,19 @@ impl AdminServer {
     ) -> Result<Serving, AdminError> {
         let registry = match self.registry {
             Some(registry) => registry,
-            None => gathered(collectors)?,
+            None => registry_of(collectors)?,
         };
-        Serving::begin(self.listen, self.pages, subject, registry)
+        let ports = match self.metrics_listen {
+            Some(metrics) => vec![(self.listen, Served::Rest), (metrics, Served::Metrics)],
+            None => vec![(self.listen, Served::All)],
+        };
+        let metrics = MetricsPage::new(registry, self.authorizer);
+        Serving::begin(ports, self.pages, subject, metrics, self.limits)
     }
 }
 
 /// A registry with these collectors.
-fn gathered(collectors: Vec<Box<dyn Collector>>) -> Result<Registry, AdminError> {
+fn registry_of(collectors: Vec<Box<dyn Collector>>) -> Result<Registry, AdminError> {
     let registry = Registry::new();
     for collector in collectors {
         let registered = registry.register(collector);
@@ -208,6 +262,8 @@ impl fmt::Debug for AdminServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdminServer")
             .field("listen", &self.listen)
+            .field("metrics_listen", &self.metrics_listen)
+            .field("limits", &self.limits)
             .field("routes", &self.pages.routes.keys())
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with an operator.
+//! Errors of an operator.
 
 use std::{error::Error, fmt, io, time::Duration};
 
@@ -8,75 +8,89 @@ use crate::{AdminError, LeadershipLost};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddControllerError {
-    /// The operator runs, or has run: what it runs is what it had at the start.
-    #[error("{controller:?} comes too late: the operator runs already, or has run")]
+    /// The operator runs, or has run: its controllers are fixed at the start.
+    #[error("controller {controller:?} was not added: the operator runs or has run; add it before")]
     AlreadyRan {
-        /// What the controller is called.
+        /// The name of the controller.
         controller: String,
     },
 }
 
-/// Why an operator ended without having been told to, or did not begin.
+/// Why an operator ended without being stopped, or did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// It runs already, or has run: an operator runs once.
-    #[error("the operator runs already, or has run; an operator runs once")]
+    /// It runs already, or has run. An operator runs once.
+    #[error("the operator runs already or has run; create another one to run again")]
     AlreadyRan,
 
-    /// A controller met what no waiting mends. All others were stopped.
-    #[error("controller {controller:?} cannot go on")]
+    /// A controller failed permanently. All others were stopped.
+    #[error("controller {controller:?} failed")]
     Controller {
-        /// What the controller is called.
+        /// The name of the controller.
         controller: String,
-        /// What it met.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
 
-    /// A controller panicked outside of what it guards. All others were stopped.
+    /// A controller panicked outside of a handler. All others were stopped.
     #[error("controller {controller:?} panicked: {message}")]
     Panicked {
-        /// What the controller is called.
+        /// The name of the controller.
         controller: String,
-        /// The beginning of the panic's message.
+        /// The panic's message, shortened.
         message: String,
     },
 
-    /// The process cannot be told of signals.
+    /// The process cannot listen for signals.
     #[error("cannot listen for signals")]
     Signals {
-        /// Why it cannot.
+        /// The cause.
         source: io::Error,
     },
 
-    /// A second signal came before all controllers had ended; what they did was dropped.
-    #[error("a second signal ended the operator before its controllers had")]
+    /// A second signal arrived before all controllers had ended. They were aborted.
+    #[error("a second signal ended the operator before its controllers had ended")]
     Forced,
 
-    /// Some controllers had not ended when the time for it was over; what they did was dropped.
+    /// Some controllers had not ended within the drain timeout. They were aborted.
     #[error(
-        "these controllers did not end within {drain:?} and were dropped: {}; a call of theirs \
-         hangs, or needs more time",
+        "these controllers did not end within {drain:?} and were aborted: {}; a call hangs, or \
+         the drain timeout is too short",
         controllers.join(", ")
     )]
     Undrained {
-        /// What they are called.
+        /// Their names.
         controllers: Vec<String>,
-        /// How long they had.
+        /// The drain timeout.
         drain: Duration,
     },
 
-    /// Another replica leads, or may do so soon. All controllers were dropped.
-    #[error("this replica leads no more, so its controllers were dropped")]
+    /// Another replica leads, or may lead soon. All controllers were aborted.
+    #[error("this replica lost its lease; its controllers were aborted")]
     LeadershipLost {
-        /// How it came about.
+        /// The cause.
         source: LeadershipLost,
     },
 
-    /// The admin server could not begin.
-    #[error("the admin server cannot begin")]
+    /// No client for the lease could be made from its configuration.
+    #[error("cannot make a client for the lease from its configuration")]
+    LeaseClient {
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+
+    /// The thread of the leader election could not be started.
+    #[error("cannot start the thread of the leader election")]
+    Thread {
+        /// The cause.
+        source: io::Error,
+    },
+
+    /// The admin server could not start.
+    #[error("the admin server cannot start")]
     Admin {
-        /// Why it cannot.
+        /// The cause.
         source: AdminError,
     },
 }
@@ -87,7 +101,7 @@ pub(crate) struct Causes<'a>(pub(crate) &'a dyn Error);
 // === impl OperatorError ===
 
 impl OperatorError {
-    /// One stable word for it.
+    /// A stable word for the variant.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -98,6 +112,8 @@ impl OperatorError {
             Self::Forced => "forced",
             Self::Undrained { .. } => "undrained",
             Self::LeadershipLost { .. } => "leadership_lost",
+            Self::LeaseClient { .. } => "lease_client",
+            Self::Thread { .. } => "thread",
             Self::Admin { .. } => "admin",
         }
     }

@@ -1,31 +1,38 @@
 //! Operators: controllers as one process.
 //!
-//! An [`Operator`] runs controllers until it is told to stop, by a signal or a token, or until
-//! one of them meets what no waiting mends; then it stops the others, and waits for them. With
-//! a [`LeaderElection`] only one of several replicas runs its controllers, and with an
-//! [`AdminServer`] it tells over HTTP how it is.
+//! An [`Operator`] runs controllers until it is stopped by a signal or a token, or until one of
+//! them fails permanently; then it stops the others and waits for them. With a
+//! [`LeaderElection`], only one of several replicas runs its controllers, and nothing begins and
+//! nothing is written after the deadline of its lease. An [`AdminServer`] serves health, metrics
+//! and your own pages over HTTP.
 
 // The process.
 mod operator;
 
-// Who tells it to stop.
+// The signals that stop it.
 mod signal;
 
-// Which of several replicas is the one that works.
+// Which of several replicas runs its controllers.
 mod election;
 
-// What one sees.
+// Health, metrics and spans.
 mod admin;
 mod metrics;
 mod trace;
 
-// What can go wrong.
+// Threads of their own.
+mod isolated;
+
+// Errors.
 mod error;
 
+pub use windlass_controller::{Fence, FenceClosed};
+
 pub use crate::{
-    admin::{AdminError, AdminServer, HealthCheck, Listen, Route, RouteError},
+    admin::{AdminError, AdminLimits, AdminServer, HealthCheck, Listen, Route, RouteError},
     election::{
-        InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseError,
+        InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,
+        LeaseError,
     },
     error::{AddControllerError, OperatorError},
     operator::{Operator, OperatorBuilder},

@@ -1,14 +1,14 @@
-//! What is counted about operators. All names stand in this file.
+//! Metrics of operators. All names are in this file.
 //!
-//! Those that client-go has too have its names.
+//! Metrics that client-go has too have its names.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, core::Collector};
 
-/// What is counted about one election.
+/// The metrics of one election.
 #[derive(Clone)]
 pub(crate) struct ElectionMetrics {
     leads: IntGauge,
-    looked_again: IntCounter,
+    slow_path: IntCounter,
     failures: IntCounterVec,
     transitions: IntGauge,
 }
@@ -20,24 +20,24 @@ impl ElectionMetrics {
     pub(crate) fn new(name: &str) -> Self {
         let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
         Self {
-            leads: good(IntGauge::with_opts(opts(
+            leads: valid(IntGauge::with_opts(opts(
                 "leader_election_master_status",
                 "Whether this replica leads: 1 or 0.",
             ))),
-            looked_again: good(IntCounter::with_opts(opts(
+            slow_path: valid(IntCounter::with_opts(opts(
                 "leader_election_slowpath_total",
                 "Times that a leader had to read the lease before it could renew it.",
             ))),
-            failures: good(IntCounterVec::new(
+            failures: valid(IntCounterVec::new(
                 opts(
                     "leader_election_failures_total",
                     "Requests for the lease that failed, by reason.",
                 ),
                 &["reason"],
             )),
-            transitions: good(IntGauge::with_opts(opts(
+            transitions: valid(IntGauge::with_opts(opts(
                 "leader_election_lease_transitions",
-                "How often the lease has changed hands, when it was last seen.",
+                "How often the lease has changed its holder, as last read.",
             ))),
         }
     }
@@ -45,7 +45,7 @@ impl ElectionMetrics {
     pub(crate) fn collectors(&self) -> Vec<Box<dyn Collector>> {
         vec![
             Box::new(self.leads.clone()),
-            Box::new(self.looked_again.clone()),
+            Box::new(self.slow_path.clone()),
             Box::new(self.failures.clone()),
             Box::new(self.transitions.clone()),
         ]
@@ -55,8 +55,8 @@ impl ElectionMetrics {
         self.leads.set(leads.into());
     }
 
-    pub(crate) fn looked_again(&self) {
-        self.looked_again.inc();
+    pub(crate) fn slow_path(&self) {
+        self.slow_path.inc();
     }
 
     pub(crate) fn failed(&self, reason: &str) {
@@ -68,7 +68,7 @@ impl ElectionMetrics {
     }
 }
 
-/// A collector whose name is one of this file.
-fn good<C>(made: prometheus::Result<C>) -> C {
-    made.expect("our own metrics have good names")
+/// A collector with a name of this file.
+fn valid<C>(made: prometheus::Result<C>) -> C {
+    made.expect("the names in this file are valid")
 }

@@ -1,4 +1,4 @@
-//! The process: start, lead, wait, stop, join.
+//! The operator process: start, lead, wait, stop, join.
 
 use std::{
     fmt,
@@ -6,41 +6,44 @@ use std::{
     time::Duration,
 };
 
+use kube::Client;
 use prometheus::core::Collector;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::Instrument as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass_controller::Controller;
 
 use crate::{
-    AddControllerError, AdminServer, LeaderElection, OperatorError, admin::Subject, error::Causes,
-    signal::Signals, trace,
+    AddControllerError, AdminServer, LeaderElection, OperatorError,
+    admin::Subject,
+    election::{Leadership, LeadershipEnd},
+    error::Causes,
+    signal::Signals,
 };
 
-// What it is to be like.
+// Settings.
 mod builder;
 
-// The controllers: before they run, as they run, and one of them.
-mod crew;
+// The controllers: before they run, while they run, and one of them.
+mod controller_set;
 mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
 pub(crate) use self::run::{Run, message};
-use self::{crew::Crew, registry::Registry};
+use self::{controller_set::ControllerSet, registry::Registry};
 
 /// Runs controllers as one process.
 ///
 /// # Contract
 ///
-/// *Promised.* All controllers that were added are run side by side; with a
-/// [`LeaderElection`], only while this replica leads. When one of them meets what no waiting
-/// mends, or the operator is told to stop, all are stopped, and each has ended or was dropped
-/// before [`run`](Self::run) returns: dropped if it did not end within the
-/// [drain timeout](OperatorBuilder::drain_timeout), or if this replica leads no more. After
-/// them the lease is released, and at last the [`AdminServer`] ends. A controller that ends
-/// well, of itself, ends nothing else.
+/// *Guaranteed.* All controllers run concurrently; with a [`LeaderElection`], only while this
+/// replica leads. When one of them fails permanently, or the operator is stopped, all are stopped,
+/// and each has ended or was aborted before [`run`](Self::run) returns: aborted if it did not end
+/// within the [drain timeout](OperatorBuilder::drain_timeout), or if this replica lost its lease.
+/// Then the lease is released, and last the [`AdminServer`] ends. A controller that ends
+/// without an error ends nothing else.
 ///
-/// *Asked.* That it is run once.
+/// *Required.* It is run once.
 ///
 /// Clones are the same operator.
 ///
@@ -71,11 +74,11 @@ pub struct Operator {
     shared: Arc<Shared>,
 }
 
-/// What all clones of an operator share.
+/// The state that all clones of an operator share.
 struct Shared {
     controllers: Registry,
     election: Option<LeaderElection>,
-    /// Until it runs.
+    /// None once the operator runs.
     admin: Mutex<Option<AdminServer>>,
     drain: Duration,
 }
@@ -83,14 +86,14 @@ struct Shared {
 // === impl Operator ===
 
 impl Operator {
-    /// Creates an operator without controllers, and with its defaults;
-    /// [`builder`](Self::builder) sets more.
+    /// Creates an operator without controllers, with the default settings;
+    /// [`builder`](Self::builder) changes them.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Begins an operator.
+    /// Starts the settings of an operator.
     pub fn builder() -> OperatorBuilder {
         OperatorBuilder::new()
     }
@@ -112,7 +115,7 @@ impl Operator {
         }
     }
 
-    /// Has `controller` run by [`run`](Self::run).
+    /// Adds a controller, which [`run`](Self::run) will run.
     ///
     /// # Errors
     ///
@@ -121,6 +124,22 @@ impl Operator {
         let name = controller.name().to_owned();
         let added = self.shared.controllers.add(Arc::new(controller));
         added.map_err(|_| AddControllerError::AlreadyRan { controller: name })
+    }
+
+    /// A client that writes only while this replica leads; `client` itself without a
+    /// [`LeaderElection`].
+    ///
+    /// To be given to reconcilers and finalizers. As [`Fence::client`] of the
+    /// [election's fence](LeaderElection::fence); [`Fence::connect`] is stricter.
+    ///
+    /// [`Fence::client`]: windlass_controller::Fence::client
+    /// [`Fence::connect`]: windlass_controller::Fence::connect
+    #[must_use]
+    pub fn fenced_client(&self, client: Client) -> Client {
+        match &self.shared.election {
+            Some(election) => election.fence().client(client),
+            None => client,
+        }
     }
 
     /// The collectors of the operator and all its controllers, to be registered in a registry.
@@ -133,17 +152,17 @@ impl Operator {
         controllers.chain(election).collect()
     }
 
-    /// Runs all controllers until SIGINT or SIGTERM comes. A second one ends the operator at
-    /// once.
+    /// Runs all controllers until SIGINT or SIGTERM arrives. A second signal ends the operator
+    /// at once.
     ///
     /// # Errors
     ///
-    /// [`OperatorError`] if a controller could not go on, or did not end in time, or a second
-    /// signal came, or this replica leads no more, or the admin server could not begin.
+    /// [`OperatorError`] if a controller failed or did not end in time, a second signal arrived,
+    /// this replica lost its lease, or the admin server could not start.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops all controllers as they are.
+    /// Dropping the future aborts all controllers.
     pub async fn run(&self) -> Result<(), OperatorError> {
         let mut signals = Signals::listen().map_err(|source| OperatorError::Signals { source })?;
         let stop = CancellationToken::new();
@@ -162,21 +181,26 @@ impl Operator {
         }
     }
 
-    /// Runs all controllers until `stop` is cancelled, whatever signals come.
+    /// Runs all controllers until `stop` is cancelled. Signals are not handled.
     ///
     /// # Errors
     ///
-    /// [`OperatorError`] if a controller could not go on, the first that could not, or did not
-    /// end in time; or this replica leads no more, or the admin server could not begin.
+    /// [`OperatorError`] if a controller failed (the first one) or did not end in time, this
+    /// replica lost its lease, or the admin server could not start.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops all controllers as they are. A lease is then not released: it
-    /// runs out.
+    /// Dropping the future aborts all controllers. A lease is then not released: it expires.
     pub async fn run_until(&self, stop: CancellationToken) -> Result<(), OperatorError> {
         let Some(controllers) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
         };
+        if controllers.is_empty() {
+            tracing::warn!(
+                "the operator has no controllers and reconciles nothing; \
+                 add them with Operator::add_controller before it runs"
+            );
+        }
         let stop = stop.child_token();
         let subject = Subject {
             controllers: controllers.clone(),
@@ -193,11 +217,12 @@ impl Operator {
             ),
             None => None,
         };
-        let crew = || Crew::start(controllers, stop.clone());
-        // An election is many states, and whoever awaits us should not be as large as all of them.
-        let outcome = match &self.shared.election {
-            Some(election) => Box::pin(self.lead(election, &stop, crew)).await,
-            None => crew().work(self.shared.drain).await,
+        // Boxed: the states of an election are large, and our caller's future holds them.
+        let outcome = if let Some(election) = &self.shared.election {
+            Box::pin(self.lead(election, &stop, controllers)).await
+        } else {
+            let mut controllers = ControllerSet::start(controllers, stop);
+            controllers.run(self.shared.drain).await
         };
         if let Some(admin) = admin {
             admin.end().await;
@@ -205,45 +230,61 @@ impl Operator {
         outcome
     }
 
-    /// Has the controllers work once this replica leads, and until it is told to stop, or leads
-    /// no more.
+    /// Runs the controllers while this replica holds the lease, until `stop` is cancelled or the
+    /// lease is lost.
     async fn lead(
         &self,
         election: &LeaderElection,
         stop: &CancellationToken,
-        crew: impl FnOnce() -> Crew,
+        controllers: Vec<Arc<dyn Run>>,
     ) -> Result<(), OperatorError> {
-        let span = trace::election(&election.lease(), election.identity());
-        let mut candidate = election.candidate();
-        if !candidate.elected(stop).instrument(span.clone()).await {
-            candidate.release().instrument(span).await;
-            return Ok(());
+        let release_limit = self.release_limit(election, None);
+        let mut leadership = Leadership::start(election, stop.clone(), release_limit)
+            .map_err(|source| OperatorError::Thread { source })?;
+        if !leadership.elected().await {
+            return Self::left(leadership.ended().await);
         }
-
-        // A task of its own: whatever keeps whoever waits for us, the lease is renewed.
-        let let_go = CancellationToken::new();
-        let keep = candidate.keep(let_go.clone()).instrument(span.clone());
-        let mut keep = AbortOnDropHandle::new(tokio::spawn(keep));
-        let mut crew = crew();
+        for controller in &controllers {
+            controller.set_fence(&election.fence());
+        }
+        let mut controllers = ControllerSet::start(controllers, stop.clone());
         let outcome = tokio::select! {
             biased;
-            kept = &mut keep => {
-                crew.dismiss().await;
-                let lost = kept.ok().and_then(|kept| kept.lost);
-                let source = lost.unwrap_or_else(|| election.abandoned());
-                tracing::error!(parent: &span, error = %Causes(&source), "leading no more");
-                return Err(OperatorError::LeadershipLost { source });
+            end = leadership.ended() => {
+                controllers.abort().await;
+                return Self::left(end);
             }
-            outcome = crew.work(self.shared.drain) => outcome,
+            outcome = controllers.run(self.shared.drain) => outcome,
         };
-        let_go.cancel();
-        // What still runs may still write: then the lease runs out by itself.
-        if let Ok(kept) = keep.await
-            && crew.is_gone()
-        {
-            kept.candidate.release().instrument(span).await;
-        }
+        let limit = self.release_limit(election, controllers.deadline());
+        let release = controllers.is_empty();
+        leadership.resign(release, Instant::now() + limit).await;
         outcome
+    }
+
+    /// How an election ended, as the operator's outcome.
+    fn left(end: LeadershipEnd) -> Result<(), OperatorError> {
+        match end {
+            LeadershipEnd::Stopped => Ok(()),
+            LeadershipEnd::Lost(source) => {
+                tracing::error!(error = %Causes(&source), "leadership lost");
+                Err(OperatorError::LeadershipLost { source })
+            }
+            LeadershipEnd::NoClient(source) => Err(OperatorError::LeaseClient { source }),
+        }
+    }
+
+    /// How long the release of the lease may take: what is left until the drain `deadline`, but
+    /// no longer than one request, and never less than a second.
+    fn release_limit(&self, election: &LeaderElection, deadline: Option<Instant>) -> Duration {
+        /// For the release after a drain that took all of its time.
+        const LEAST: Duration = Duration::from_secs(1);
+
+        let left = match deadline {
+            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+            None => self.shared.drain,
+        };
+        left.min(election.request_timeout()).max(LEAST)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The signals that end a process.
+//! The signals that stop a process.
 
 use std::io;
 
-/// SIGINT and SIGTERM, one after the other.
+/// SIGINT and SIGTERM, in the order in which they arrive.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Listens from now on. The process is not ended by these signals any more.
+    /// Starts to listen. From then on these signals do not end the process.
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -35,8 +35,8 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Listens from now on.
-    #[expect(clippy::unnecessary_wraps, reason = "the same face as on Unix")]
+    /// Starts to listen.
+    #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Unix")]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }

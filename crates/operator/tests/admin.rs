@@ -1,4 +1,4 @@
-//! The admin server, as a kubelet, Prometheus and people see it.
+//! The pages of the admin server.
 
 use std::{
     convert::Infallible,
@@ -27,14 +27,14 @@ use windlass_operator::{
     AdminError, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError, RouteError,
 };
 
-/// An operator that runs, and where its admin server is.
+/// A running operator, and the address of its admin server.
 struct Running {
     address: SocketAddr,
     stop: CancellationToken,
     run: AbortOnDropHandle<Result<(), OperatorError>>,
 }
 
-/// Ends when it is told to, and not when it is stopped.
+/// Ends when it is notified, and not when it is stopped.
 struct Stubborn(Arc<Notify>);
 
 impl Controller for Stubborn {
@@ -80,7 +80,7 @@ impl Running {
         ask(self.address, "GET", path, "").await
     }
 
-    /// Waits until a page says so.
+    /// Waits until the page has this status and contains `part`.
     async fn until(&self, path: &str, status: u16, part: &str) -> String {
         let mut page = (0, String::new());
         let wait = async {
@@ -93,7 +93,10 @@ impl Running {
             }
         };
         let came = timeout(Duration::from_secs(30), wait).await;
-        assert!(came.is_ok(), "{path} says {page:?}, and not {part:?}");
+        assert!(
+            came.is_ok(),
+            "timed out waiting for {part:?} in {path}: {page:?}"
+        );
         page.1
     }
 
@@ -105,7 +108,7 @@ impl Running {
 
 /// Rows: BO-26
 #[tokio::test]
-async fn it_is_ready_when_all_informers_have_told_their_list_and_not_from_the_stop_on() {
+async fn it_is_ready_when_all_informers_have_synced_and_not_after_the_stop() {
     let (configs, source) = Scripted::<ConfigMap>::new();
     let (others, other) = Scripted::<ConfigMap>::new();
     let ends = Arc::new(Notify::new());
@@ -159,7 +162,7 @@ async fn it_is_ready_when_all_informers_have_told_their_list_and_not_from_the_st
     assert!(TcpStream::connect(address).await.is_err(), "it is closed");
 }
 
-/// The namespace is not in the page: an informer does not know it.
+/// The namespace is not in the page, since an informer does not know it.
 #[tokio::test]
 async fn an_informer_that_is_down_is_named_with_its_last_error() {
     let server = ApiServer::builder()
@@ -188,7 +191,7 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
 }
 
 #[tokio::test]
-async fn it_lives_from_the_start_and_knows_the_names_that_kubernetes_uses() {
+async fn it_is_live_from_the_start_under_the_paths_that_kubernetes_uses() {
     let running = Running::start(Operator::builder(), |server| server, |_| {});
     for path in ["/live", "/livez", "/healthz", "/ready?verbose", "/readyz"] {
         assert_eq!(running.get(path).await, (200, "ok\n".to_owned()), "{path}");
@@ -205,7 +208,7 @@ async fn it_lives_from_the_start_and_knows_the_names_that_kubernetes_uses() {
 
 /// Rows: BO-26
 #[tokio::test]
-async fn metrics_are_those_of_the_operator_or_of_a_registry_that_is_given() {
+async fn metrics_are_those_of_the_operator_or_of_a_given_registry() {
     let running = Running::start(
         Operator::builder(),
         |server| server,
@@ -270,13 +273,13 @@ async fn a_check_that_hangs_panics_or_fails_is_one_line() {
     assert_eq!(
         running.get("/live").await.0,
         200,
-        "these are not of its life"
+        "ready checks are not live checks"
     );
     running.stop().await;
 }
 
 #[tokio::test]
-async fn checks_are_asked_side_by_side() {
+async fn checks_run_concurrently() {
     let both = Arc::new(Barrier::new(2));
     let check = || {
         let both = Arc::clone(&both);
@@ -306,7 +309,7 @@ async fn checks_are_asked_side_by_side() {
 
 /// Rows: BO-26
 #[tokio::test]
-async fn routes_answer_with_what_they_like_and_a_panic_is_one_answer() {
+async fn routes_choose_their_answer_and_a_panic_is_a_500() {
     let running = Running::start(
         Operator::builder(),
         |server| {
@@ -337,7 +340,7 @@ async fn routes_answer_with_what_they_like_and_a_panic_is_one_answer() {
 }
 
 #[test]
-fn a_route_that_nobody_reaches_is_refused() {
+fn a_route_that_no_request_reaches_is_refused() {
     let answer = |_: Request<Bytes>| async { Response::new(Bytes::new()) };
     let server = || {
         let server = AdminServer::new(([127, 0, 0, 1], 0));
@@ -350,13 +353,13 @@ fn a_route_that_nobody_reaches_is_refused() {
         }
     }
     for path in ["", "here", "/here?now"] {
-        let refused = server().route(path, answer).expect_err("no path");
+        let refused = server().route(path, answer).expect_err("not a path");
         assert_eq!(refused.reason(), "no_path");
     }
 }
 
 #[tokio::test]
-async fn what_keeps_it_from_beginning_is_told_with_the_address() {
+async fn an_admin_server_that_cannot_start_names_the_address() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
     let server = AdminServer::new(address);
@@ -386,9 +389,9 @@ async fn what_keeps_it_from_beginning_is_told_with_the_address() {
     }
 }
 
-/// A Deployment waits for it before it ends the one that leads.
+/// A Deployment waits until a standby is ready before it ends the leader.
 #[tokio::test]
-async fn who_stands_by_is_ready_and_who_cannot_read_the_lease_is_not() {
+async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     let server = ApiServer::new();
     let election = |identity| {
         let builder = LeaderElection::builder(server.client(), "default", "web");

@@ -1,4 +1,4 @@
-//! An operator through its public face, on paused time.
+//! An operator through its public API, on paused time.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{Controller, InformerController};
 use windlass_operator::{AddControllerError, Operator, OperatorError};
 
-/// A controller that does what the test says, and counts how many run.
+/// A controller that follows a plan, and counts how many run.
 struct Fake {
     name: &'static str,
     plan: Plan,
@@ -95,7 +95,7 @@ const SHORT: Duration = Duration::from_secs(7);
 
 /// Rows: GA-16, GA-62, GA-64
 #[tokio::test(start_paused = true)]
-async fn what_was_added_is_run_until_it_is_stopped_and_waited_for() {
+async fn controllers_run_until_the_stop_and_are_awaited() {
     let plans = [("a", Plan::Linger(SHORT)), ("b", Plan::Linger(SHORT))];
     let (operator, running) = operator(plans);
     let stop = CancellationToken::new();
@@ -115,7 +115,7 @@ async fn what_was_added_is_run_until_it_is_stopped_and_waited_for() {
 
 /// Rows: GA-63
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_comes_too_late_is_refused_by_name() {
+async fn a_controller_that_is_added_to_a_running_operator_is_refused_by_name() {
     let (operator, running) = operator([("a", Plan::Linger(SHORT))]);
     let stop = CancellationToken::new();
     let run = tokio::spawn({
@@ -140,7 +140,7 @@ async fn a_controller_that_comes_too_late_is_refused_by_name() {
 
 /// Rows: GA-64, GA-65
 #[tokio::test(start_paused = true)]
-async fn the_first_that_cannot_go_on_stops_all_and_is_named() {
+async fn the_first_controller_that_fails_stops_all_and_is_named() {
     let (operator, running) = operator([
         ("good", Plan::Linger(SHORT)),
         ("bad", Plan::FailAfter(SHORT)),
@@ -158,7 +158,7 @@ async fn the_first_that_cannot_go_on_stops_all_and_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_controller_stops_the_others_and_is_told() {
+async fn a_panic_of_a_controller_stops_the_others_and_is_the_error() {
     let plans = [
         ("good", Plan::Linger(SHORT)),
         ("bad", Plan::PanicAfter(SHORT)),
@@ -175,7 +175,7 @@ async fn a_panic_of_a_controller_stops_the_others_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_ends_well_ends_nothing_else() {
+async fn a_controller_that_ends_without_an_error_ends_nothing_else() {
     let plans = [
         ("brief", Plan::EndAfter(SHORT)),
         ("long", Plan::Linger(SHORT)),
@@ -193,7 +193,7 @@ async fn one_that_ends_well_ends_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_runs_once() {
+async fn an_operator_runs_once() {
     let (operator, _) = operator([("a", Plan::EndAfter(SHORT))]);
     let stop = CancellationToken::new();
     stop.cancel();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::Controller;
 use windlass_operator::{Operator, OperatorError};
 
-/// Says when it begins and when it is stopped, and then ends, or does not.
+/// Notifies when it begins and when it is stopped, and then ends or does not.
 struct Stubborn {
     began: Arc<Notify>,
     stopped: Arc<Notify>,
@@ -47,7 +47,7 @@ async fn a_signal_stops_all_and_a_second_one_does_not_wait() {
         };
         operator.add_controller(stubborn).expect("it does not run");
         let run = tokio::spawn(async move { operator.run().await });
-        // Whoever runs controllers listens already.
+        // The operator listens for signals before it runs its controllers.
         began.notified().await;
         send(signal);
         stopped.notified().await;

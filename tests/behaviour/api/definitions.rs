@@ -32,6 +32,52 @@ on_both_servers! {
         assert_eq!((&accepted["plural"], &accepted["kind"]), (&json!("widgets"), &json!("Widget")));
     }
 
+    /// docs/apiserver.md: rows 8, 116.
+    async fn a_definition_whose_parts_make_no_sense_is_refused(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let spec = json!({ "type": "object", "properties": {
+            "n": { "type": "integer" }, "s": { "type": "string" }, "o": { "type": "object" },
+        } });
+        let column = |part: Value| json!([part]);
+        let version = "/spec/versions/0";
+        for (at, part, value, told) in [
+            ("/metadata", "name", json!("widgets.other.io"), "must be spec.names.plural"),
+            ("/spec/names", "listKind", json!("Widget"), "spec.names.listKind: Invalid value: \"Widget\": kind and listKind may not be the same"),
+            ("/spec/names", "singular", json!("Wd"), "spec.names.singular: Invalid value: \"Wd\": a DNS-1035 label"),
+            ("/spec/names", "shortNames", json!(["W"]), "spec.names.shortNames[0]: Invalid value: \"W\": a DNS-1035 label"),
+            (version, "additionalPrinterColumns", column(json!({ "type": "string", "jsonPath": ".spec.s" })), "spec.additionalPrinterColumns[0].name: Required value"),
+            (version, "additionalPrinterColumns", column(json!({ "name": "a", "type": "thing", "jsonPath": ".spec.s" })), "spec.additionalPrinterColumns[0].type: Invalid value: \"thing\": must be one of boolean,date,integer,number,string"),
+            (version, "additionalPrinterColumns", column(json!({ "name": "a", "type": "string", "jsonPath": "spec.s" })), "spec.additionalPrinterColumns[0].JSONPath: Invalid value: \"spec.s\": must be a simple json path starting with ."),
+            (version, "subresources", json!({ "scale": { "specReplicasPath": ".spec.n" } }), "spec.subresources.scale.statusReplicasPath: Required value"),
+            (version, "subresources", json!({ "scale": { "specReplicasPath": ".status.n", "statusReplicasPath": ".status.n" } }), "spec.subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec"),
+            (version, "selectableFields", json!([{ "jsonPath": ".spec.none" }]), "spec.selectableFields[0].jsonPath: Invalid value: \".spec.none\": is an invalid path: does not refer to a valid field"),
+            (version, "selectableFields", json!([{ "jsonPath": ".spec.o" }]), "spec.selectableFields[0].jsonPath: Invalid value: \".spec.o\": must point to a field of type string, boolean or integer."),
+            (version, "deprecationWarning", json!("old"), "spec.versions[0].deprecationWarning: Invalid value: \"old\": can only be set for deprecated versions"),
+            ("/spec", "conversion", json!({ "strategy": "Magic" }), "spec.conversion.strategy: Unsupported value: \"Magic\": supported values: \"None\", \"Webhook\""),
+        ] {
+            let mut definition = widget.definition(&spec);
+            definition.pointer_mut(at).expect("it is there")[part] = value;
+            let path = format!("{DEFINITIONS}?dryRun=All");
+            let message = raw.post(&path, &definition).await.refused(422, "Invalid");
+            assert!(message.contains(told), "{message}\nlacks\n{told}");
+        }
+        let mut protected = widget.definition(&spec);
+        protected["metadata"]["name"] = "widgets.ex.k8s.io".into();
+        protected["spec"]["group"] = "ex.k8s.io".into();
+        let path = format!("{DEFINITIONS}?dryRun=All");
+        let message = raw.post(&path, &protected).await.refused(422, "Invalid");
+        assert!(message.contains("protected groups must have approval annotation"), "{message}");
+        protected["metadata"]["annotations"] = json!({ "api-approved.kubernetes.io": "unapproved, a test" });
+        raw.post(&path, &protected).await.ok();
+        let mut letters = widget.definition(&json!({ "type": "object", "properties": {
+            "s": { "type": "string", "pattern": r"^\p{L}+$" },
+        } }));
+        letters["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            ["definitions"] = json!({});
+        raw.post(&path, &letters).await.ok();
+    }
+
     /// docs/apiserver.md: rows 5, 107.
     async fn what_is_not_defined_is_not_served(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -61,6 +61,14 @@ impl Raw {
         }
     }
 
+    /// The same for another server, in a namespace that it has.
+    pub(super) fn of(client: Client, namespace: &str) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+        }
+    }
+
     /// Where the config maps of the test's namespace are.
     pub(super) fn maps(&self) -> String {
         self.at("/api/v1", "configmaps")
@@ -100,6 +108,15 @@ impl Raw {
         let content_type = format!("application/{kind}-patch+json");
         let headers = [("content-type", content_type.as_str())];
         self.ask(Method::PATCH, path, &headers, change).await
+    }
+
+    /// Applies a configuration as `manager`; `path` may end in further options.
+    pub(super) async fn apply(&self, path: &str, manager: &str, config: &Value) -> Answer {
+        let (path, options) = path.split_once('?').unwrap_or((path, ""));
+        let path = format!("{path}?fieldManager={manager}&{options}");
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        self.ask(Method::PATCH, &path, &headers, &config.to_string())
+            .await
     }
 
     pub(super) async fn delete(&self, path: &str) -> Answer {

@@ -50,6 +50,46 @@ on_both_servers! {
         answer.refused(422, "Invalid");
     }
 
+    /// docs/apiserver.md: row 111.
+    async fn a_null_that_may_be_stays_and_one_that_may_not_becomes_the_default(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let nullable = json!({ "type": "string", "nullable": true, "default": "x" });
+        let plain = json!({ "type": "string", "default": "x" });
+        let spec = json!({ "type": "object", "properties": {
+            "may": nullable, "not": plain,
+            "without": { "type": "string", "nullable": true },
+            "map": { "type": "object", "additionalProperties": nullable },
+            "plain": { "type": "object", "additionalProperties": plain },
+            "list": { "type": "array", "items": nullable },
+            "plains": { "type": "array", "items": plain },
+        } });
+        let widget = Widget::served(&raw, &spec).await;
+        let created = widget.create("w", &json!({
+            "may": null, "not": null, "without": null, "map": { "a": null }, "plain": { "a": null },
+            "list": [null], "plains": [null],
+        })).await;
+        assert_eq!(created["spec"], json!({
+            "may": null, "not": "x", "without": null, "map": { "a": null }, "plain": { "a": "x" },
+            "list": [null], "plains": ["x"],
+        }));
+        let created = widget.create("v", &json!({})).await;
+        assert_eq!(created["spec"], json!({ "may": "x", "not": "x" }));
+    }
+
+    /// docs/apiserver.md: row 111.
+    async fn elements_of_an_open_list_keep_what_is_unknown(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let item = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+        let spec = json!({ "type": "object", "properties": {
+            "open": { "type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": item },
+            "closed": { "type": "array", "items": item },
+        } });
+        let widget = Widget::served(&raw, &spec).await;
+        let items = json!([{ "a": "1", "b": { "c": 1 } }]);
+        let created = widget.create("w", &json!({ "open": items, "closed": items })).await;
+        assert_eq!(created["spec"], json!({ "open": items, "closed": [{ "a": "1" }] }));
+    }
+
     /// docs/apiserver.md: row 108.
     async fn an_update_must_fit_the_schema_too(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;

@@ -4,7 +4,7 @@ use super::nothing;
 use crate::repository::Repository;
 
 /// What each crate may know of the others.
-const MAY_KNOW: [(&str, &[&str]); 6] = [
+const MAY_KNOW: [(&str, &[&str]); 7] = [
     ("windlass-listmap", &[]),
     ("windlass-informer", &["windlass-listmap"]),
     (
@@ -28,7 +28,8 @@ const MAY_KNOW: [(&str, &[&str]); 6] = [
             "windlass-operator",
         ],
     ),
-    ("windlass-apiserver", &[]),
+    ("windlass-protobuf", &[]),
+    ("windlass-apiserver", &["windlass-protobuf"]),
 ];
 
 /// What compares and checks knows all.

@@ -6,7 +6,7 @@ use rand::RngCore as _;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Part, Written, defaults, key_of};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Part, Written, defaults, key_of, ownership};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::registry::{Definition, Generation, Resource};
 use crate::status::Status;
@@ -29,13 +29,35 @@ impl Cluster {
         resource: &Resource,
         namespace: Option<&str>,
         body: Value,
-        options: WriteOptions,
+        options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
         let Decoded {
             mut object,
             mut warnings,
         } = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        warnings.extend(metadata::drop_duplicate_owners(&mut object, false));
+        ownership::track(
+            resource,
+            Part::Main,
+            &Value::Null,
+            &mut object,
+            options,
+            now,
+        );
+        self.add(resource, namespace, object, warnings, options, now)
+    }
+
+    /// Stores a new object, which has been decoded.
+    pub(super) fn add(
+        &mut self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        mut object: Value,
+        mut warnings: Vec<String>,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Written, Status> {
         let sent_name = metadata::text(&object, "name").to_owned();
         self.admit(resource, namespace, &sent_name)?;
         if !metadata::text(&object, "resourceVersion").is_empty() {
@@ -58,9 +80,6 @@ impl Cluster {
             metadata::of(&mut object).insert("generation".to_owned(), 1.into());
         }
         defaults::created(resource, &mut object);
-        if &*resource.table == DEFINITIONS {
-            Definition::default(&mut object);
-        }
         let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
         errors.extend(decode::check_schema(resource, Part::Main, &mut object));
         let key = key_of(resource, &object);

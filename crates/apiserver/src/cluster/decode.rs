@@ -57,10 +57,17 @@ pub(super) fn decode(
                 return Err(cannot_handle(resource, &error));
             }
             UnknownFields::Warn => warnings = unknown,
-            UnknownFields::Refuse | UnknownFields::Ignore => {}
+            UnknownFields::Refuse | UnknownFields::Ignore | UnknownFields::Applied => {}
         }
-        schema.default(&mut body);
+        if unknown_fields == UnknownFields::Applied {
+            schema.fill(&mut body);
+        } else {
+            schema.default(&mut body);
+        }
     } else {
+        if unknown_fields == UnknownFields::Applied {
+            drop_nulls(&mut body);
+        }
         for part in ["spec", "status"] {
             match body.get(part) {
                 Some(Value::Null) => _ = body.as_object_mut().map(|body| body.remove(part)),
@@ -111,6 +118,18 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     errors
 }
 
+/// Drops each member that is `null`, as decoding to a type does.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// The values of config maps and secrets are texts, and a number is a common slip.
 fn check_data(resource: &Resource, body: &Value) -> Result<(), Status> {
     if !matches!(&*resource.table, "configmaps" | "secrets") {
@@ -148,7 +167,7 @@ fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
         } else {
             "apiVersion"
         };
-        // The body itself is not quoted: it may hold what nobody should read in a log.
+        // The body itself is not quoted: it may hold what should not be in a log.
         return Err(Status::bad_request(format!(
             "Object '{missing}' is missing"
         )));

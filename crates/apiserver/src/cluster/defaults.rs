@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::NAMESPACES;
 use crate::metadata;
-use crate::registry::Resource;
+use crate::registry::{Definition, Resource};
 
 /// Fills in what any write of an object of `resource` may leave out.
 ///
@@ -30,6 +30,8 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
                 object["type"] = "Opaque".into();
             }
         }
+        ("apiextensions.k8s.io", _) => Definition::default(object),
+        ("", "Namespace") => label_namespace(object),
         ("", "Service") => fill(object, "type", &json!("ClusterIP")),
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => {
             fill(object, "replicas", &json!(1));
@@ -42,18 +44,27 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
 pub(super) fn created(resource: &Resource, object: &mut Value) {
     match &*resource.table {
         NAMESPACES => {
-            let name = metadata::text(object, "name").to_owned();
             object["spec"] = json!({ "finalizers": ["kubernetes"] });
             object["status"] = json!({ "phase": "Active" });
-            if !name.is_empty() {
-                let labels = metadata::of(object)
-                    .entry("labels")
-                    .or_insert_with(|| json!({}));
-                labels["kubernetes.io/metadata.name"] = name.into();
-            }
+            // Its name may have been generated since it was decoded.
+            label_namespace(object);
         }
         "pods" => object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" }),
         _ => {}
+    }
+}
+
+/// Each namespace has a label with its name.
+fn label_namespace(namespace: &mut Value) {
+    let name = metadata::text(namespace, "name").to_owned();
+    if name.is_empty() {
+        return;
+    }
+    let labels = metadata::of(namespace)
+        .entry("labels")
+        .or_insert_with(|| json!({}));
+    if let Some(labels) = labels.as_object_mut() {
+        labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
     }
 }
 

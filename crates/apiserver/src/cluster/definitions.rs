@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Cluster, DEFINITIONS, Deleted};
+use super::{Cluster, DEFINITIONS, Deleted, Part, ownership};
 use crate::metadata;
 use crate::registry::{CRD_FINALIZER, Definition, Resource};
 use crate::store::{Key, Stored, Table};
+use crate::wire::{DeleteOptions, WriteOptions};
 
 // === impl Cluster ===
 
@@ -17,7 +18,8 @@ impl Cluster {
         let Some(object) = self.store.get(DEFINITIONS, key) else {
             return;
         };
-        let mut value = object.value().clone();
+        let before = object.value().clone();
+        let mut value = before.clone();
         let definition = Definition::of(&value);
         let taken = self
             .registry
@@ -42,6 +44,7 @@ impl Cluster {
                 "not all names are accepted",
                 now,
             );
+            self.own_status(&before, &mut value, now);
             self.store.put(&DEFINITIONS.into(), key, value, 0);
             return;
         }
@@ -62,6 +65,7 @@ impl Cluster {
             "the initial names have been accepted",
             now,
         );
+        self.own_status(&before, &mut value, now);
         self.store.put(&DEFINITIONS.into(), key, value.clone(), 0);
         condition(
             &mut value,
@@ -73,6 +77,18 @@ impl Cluster {
         );
         self.store.put(&DEFINITIONS.into(), key, value, 0);
         self.serve(key);
+    }
+
+    /// Writes into a definition that the server owns the status that it wrote.
+    fn own_status(&self, before: &Value, value: &mut Value, now: &str) {
+        let group = "apiextensions.k8s.io";
+        if let Some(resource) = self.registry.find(group, "v1", "customresourcedefinitions") {
+            let options = WriteOptions {
+                manager: "kube-apiserver".to_owned(),
+                ..WriteOptions::default()
+            };
+            ownership::track(resource, Part::Status, before, value, &options, now);
+        }
     }
 
     /// Serves what an established definition says now.
@@ -101,9 +117,10 @@ impl Cluster {
             self.store.put(&DEFINITIONS.into(), key, value, 0);
         }
         self.schemas += 1;
-        self.registry
-            .remove(definition.group(), definition.plural());
-        self.registry.insert(definition.resources(self.schemas));
+        let (group, plural) = (definition.group(), definition.plural());
+        let resources = definition.resources(self.schemas, self.registry.versions(group, plural));
+        self.registry.remove(group, plural);
+        self.registry.insert(resources);
     }
 
     /// Marks a definition as terminating, and begins to delete the objects of its kind.
@@ -151,7 +168,7 @@ impl Cluster {
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, object) in objects {
-            self.end(&table, &key, &object, now);
+            self.end(&table, &key, &object, &DeleteOptions::default(), now);
         }
         Deleted::Dying(dying)
     }
@@ -177,7 +194,7 @@ impl Cluster {
                 finalizers.retain(|finalizer| finalizer != CRD_FINALIZER);
             }
             if metadata::is_unfinalized(&value) {
-                self.store.remove(DEFINITIONS, &key);
+                self.store.remove(&DEFINITIONS.into(), &key);
                 self.retire(&key);
             } else {
                 // Somebody else's finalizer keeps the definition, without any objects.
@@ -189,9 +206,14 @@ impl Cluster {
     /// Serves the resources of a definition no longer, if that is what was at `key`.
     pub(super) fn forget_definition(&mut self, resource: &Resource, key: &Key) {
         if &*resource.table == DEFINITIONS {
-            self.dying_definitions.remove(key);
-            self.retire(key);
+            self.retire_definition(key);
         }
+    }
+
+    /// Serves the resources of the definition at `key` no longer.
+    pub(super) fn retire_definition(&mut self, key: &Key) {
+        self.dying_definitions.remove(key);
+        self.retire(key);
     }
 
     fn retire(&mut self, key: &Key) {

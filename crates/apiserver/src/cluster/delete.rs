@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Cluster, DEFINITIONS, NAMESPACES};
+use serde_json::Value;
+
+use super::{Cluster, DEFINITIONS, NAMESPACES, namespaces};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::selector::Selector;
 use crate::status::{About, Status};
-use crate::store::{Key, Stored, Table};
-use crate::wire::DeleteOptions;
+use crate::store::{FOREGROUND, Key, ORPHAN, Stored, Table};
+use crate::wire::{DeleteOptions, Propagation};
 
 /// What became of an object that was deleted.
 #[derive(Debug)]
@@ -50,22 +52,27 @@ impl Cluster {
         if &*resource.table == NAMESPACES {
             check_namespace(resource, &key.name)?;
         }
-        let deleted = if options.dry_run {
-            if object.has_finalizers() {
+        let deleted = if options.dry_run && &*resource.table == NAMESPACES {
+            Deleted::Dying(Arc::new(Stored::unsaved(namespaces::terminating(
+                &object, now,
+            ))))
+        } else if options.dry_run {
+            let finalizers = finalizers_of_deletion(&object, options);
+            if finalizers.is_empty() {
+                Deleted::Gone(object)
+            } else {
                 let mut value = object.value().clone();
                 metadata::mark_dying(&mut value, now);
+                metadata::of(&mut value).insert("finalizers".to_owned(), finalizers.into());
                 Deleted::Dying(Arc::new(Stored::unsaved(value)))
-            } else {
-                Deleted::Gone(object)
             }
         } else if &*resource.table == NAMESPACES {
             self.end_namespace(key, &object, now)
         } else if &*resource.table == DEFINITIONS {
             self.end_definition(key, &object, now)
         } else {
-            self.end(&resource.table, key, &object, now)
+            self.end(&resource.table, key, &object, options, now)
         };
-        self.settle();
         Ok(deleted)
     }
 
@@ -102,25 +109,58 @@ impl Cluster {
         Ok(objects)
     }
 
-    /// Takes an object away, or marks it as dying if it has finalizers.
+    /// Removes an object, or marks it as dying if it has finalizers, or gets one because of
+    /// its dependents.
     pub(super) fn end(
         &mut self,
         table: &Table,
         key: &Key,
         object: &Arc<Stored>,
+        options: &DeleteOptions,
         now: &str,
     ) -> Deleted {
-        if !object.has_finalizers() {
+        let finalizers = finalizers_of_deletion(object, options);
+        if finalizers.is_empty() {
             let last = self.store.remove(table, key);
             return Deleted::Gone(last.unwrap_or_else(|| object.clone()));
         }
         let mut value = object.value().clone();
-        if metadata::mark_dying(&mut value, now) {
+        let is_new = metadata::mark_dying(&mut value, now);
+        metadata::of(&mut value).insert("finalizers".to_owned(), finalizers.into());
+        if is_new || value != *object.value() {
             Deleted::Dying(self.store.put(table, key, value, object.schema()))
         } else {
             Deleted::Dying(object.clone())
         }
     }
+}
+
+/// The finalizers of an object while it is being deleted: its own, and one for what becomes
+/// of its dependents. Without a word about them, it keeps the one that it has.
+fn finalizers_of_deletion(object: &Stored, options: &DeleteOptions) -> Vec<Value> {
+    let list = object.metadata("finalizers").and_then(Value::as_array);
+    let before = list.map(Vec::as_slice).unwrap_or_default();
+    let kept = before
+        .iter()
+        .find_map(|finalizer| match finalizer.as_str() {
+            Some(ORPHAN) => Some(Propagation::Orphan),
+            Some(FOREGROUND) => Some(Propagation::Foreground),
+            _ => None,
+        });
+    let wanted = match options.propagation.or(kept) {
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        Some(Propagation::Background) | None => None,
+    };
+    let others = before
+        .iter()
+        .filter(|it| *it != ORPHAN && *it != FOREGROUND);
+    let finalizers: Vec<_> = others.cloned().chain(wanted.map(Value::from)).collect();
+    let is_same = finalizers.len() == before.len()
+        && finalizers
+            .iter()
+            .all(|finalizer| before.contains(finalizer));
+    if is_same { before.to_vec() } else { finalizers }
 }
 
 fn check_preconditions(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Cluster, Deleted, NAMESPACES};
 use crate::metadata;
 use crate::store::{Key, Stored, Table};
-use crate::wire::WriteOptions;
+use crate::wire::{DeleteOptions, WriteOptions};
 
 // === impl Cluster ===
 
@@ -15,7 +15,11 @@ impl Cluster {
     pub(super) fn create_initial_namespace(&mut self, name: &str, now: &str) {
         if let Some(resource) = self.registry.find("", "v1", "namespaces").cloned() {
             let body = json!({ "metadata": { "name": name } });
-            let created = self.create(&resource, None, body, WriteOptions::default(), now);
+            let options = WriteOptions {
+                manager: "kube-apiserver".to_owned(),
+                ..WriteOptions::default()
+            };
+            let created = self.create(&resource, None, body, &options, now);
             debug_assert!(
                 created.is_ok(),
                 "a cluster begins empty, and the name is a good one"
@@ -26,13 +30,10 @@ impl Cluster {
     /// Marks a namespace as terminating, and begins to delete what is in it.
     pub(super) fn end_namespace(&mut self, key: &Key, object: &Arc<Stored>, now: &str) -> Deleted {
         let table: Table = NAMESPACES.into();
-        let mut value = object.value().clone();
-        if !metadata::mark_dying(&mut value, now) {
+        if object.is_terminating() {
             return Deleted::Dying(object.clone());
         }
-        // What keeps a namespace is its contents, not a grace period.
-        metadata::of(&mut value).remove("deletionGracePeriodSeconds");
-        value["status"]["phase"] = "Terminating".into();
+        let value = terminating(object, now);
         let dying = self.store.put(&table, key, value, 0);
         self.dying_namespaces.insert(key.clone());
         let contents: Vec<(Table, Key)> = self
@@ -42,7 +43,7 @@ impl Cluster {
             .collect();
         for (table, key) in contents {
             if let Some(object) = self.store.get(&table, &key).cloned() {
-                self.end(&table, &key, &object, now);
+                self.end(&table, &key, &object, &DeleteOptions::default(), now);
             }
         }
         Deleted::Dying(dying)
@@ -67,9 +68,22 @@ impl Cluster {
                 .and_then(Value::as_array)
                 .is_some_and(|list| list.iter().any(|finalizer| finalizer != "kubernetes"));
             if !others && !object.has_finalizers() {
-                self.store.remove(NAMESPACES, &key);
+                self.store.remove(&NAMESPACES.into(), &key);
                 self.dying_namespaces.remove(&key);
             }
         }
     }
+}
+
+/// A namespace, marked as terminating.
+pub(super) fn terminating(namespace: &Stored, now: &str) -> Value {
+    let mut value = namespace.value().clone();
+    metadata::mark_dying(&mut value, now);
+    // What keeps a namespace is its contents, not a grace period.
+    metadata::of(&mut value).remove("deletionGracePeriodSeconds");
+    if !value.get("status").is_some_and(Value::is_object) {
+        value["status"] = json!({});
+    }
+    value["status"]["phase"] = "Terminating".into();
+    value
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -38,7 +38,8 @@ impl Cluster {
         key: &Key,
         part: Part,
         body: Value,
-        options: WriteOptions,
+        options: &WriteOptions,
+        now: &str,
     ) -> Result<Written, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
@@ -54,6 +55,17 @@ impl Cluster {
             Some(version) if version != old.revision() => return Err(Status::modified(&about)),
             Some(_) => {}
         }
+        let mut decoded = decoded;
+        let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
+        decoded.warnings.extend(duplicates);
+        ownership::track(
+            resource,
+            part,
+            old.value(),
+            &mut decoded.object,
+            options,
+            now,
+        );
         self.replace(resource, key, part, &old, decoded, options)
     }
 
@@ -68,7 +80,8 @@ impl Cluster {
         key: &Key,
         part: Part,
         patch: &Patch,
-        options: WriteOptions,
+        options: &WriteOptions,
+        now: &str,
     ) -> Result<Written, Status> {
         let old = self.get(resource, key)?.clone();
         let mut object = resource.present(old.value());
@@ -80,17 +93,29 @@ impl Cluster {
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
             return Err(Status::modified(&resource.about(&key.name)));
         }
+        let mut decoded = decoded;
+        let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, true);
+        decoded.warnings.extend(duplicates);
+        ownership::track(
+            resource,
+            part,
+            old.value(),
+            &mut decoded.object,
+            options,
+            now,
+        );
         self.replace(resource, key, part, &old, decoded, options)
     }
 
-    fn replace(
+    /// Puts a decoded object, whose ownership is tracked, in the place of `old`.
+    pub(super) fn replace(
         &mut self,
         resource: &Resource,
         key: &Key,
         part: Part,
         old: &Arc<Stored>,
         decoded: Decoded,
-        options: WriteOptions,
+        options: &WriteOptions,
     ) -> Result<Written, Status> {
         let Decoded {
             object,
@@ -111,6 +136,7 @@ impl Cluster {
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
         let mut errors = metadata::carry_over(&mut object, before);
+        ownership::keep_times(&mut object, before);
         errors.extend(validate(
             &object,
             resource.rules.names,
@@ -153,7 +179,6 @@ impl Cluster {
             // the state in which it was last stored.
             self.store.remove(&resource.table, key);
             self.forget_definition(resource, key);
-            self.settle();
             return Ok(Written {
                 object: Arc::new(Stored::unsaved(object)),
                 warnings,
@@ -163,7 +188,6 @@ impl Cluster {
         if &*resource.table == DEFINITIONS {
             self.serve(key);
         }
-        self.settle();
         Ok(Written { object, warnings })
     }
 }
@@ -182,19 +206,21 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             if &*resource.table == NAMESPACES {
                 copy(before, &mut object, "spec");
             }
-            if &*resource.table == DEFINITIONS {
-                Definition::default(&mut object);
-            }
             object
         }
-        Part::Status => {
+        Part::Status | Part::Finalize => {
             let mut whole = before.clone();
-            copy(&object, &mut whole, "status");
-            whole
-        }
-        Part::Finalize => {
-            let mut whole = before.clone();
-            copy(&object, &mut whole, "spec");
+            let part = if part == Part::Status {
+                "status"
+            } else {
+                "spec"
+            };
+            copy(&object, &mut whole, part);
+            // Who owns what has changed with the part.
+            let entries = metadata::of(&mut object).remove("managedFields");
+            let metadata = metadata::of(&mut whole);
+            metadata.remove("managedFields");
+            metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
             whole
         }
     }
@@ -234,7 +260,7 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
 }
 
 /// The version that an update is of.
-fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
+pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
     resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
 }
 
@@ -256,7 +282,7 @@ fn registry_path(resource: &Resource, key: &Key) -> String {
     parts.fold(String::new(), |path, part| path + "/" + part)
 }
 
-fn check_name(key: &Key, object: &Value) -> Result<(), Status> {
+pub(super) fn check_name(key: &Key, object: &Value) -> Result<(), Status> {
     let name = metadata::text(object, "name");
     if name == &*key.name {
         return Ok(());

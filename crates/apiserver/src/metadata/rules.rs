@@ -163,6 +163,13 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::invalid(path, &"".into(), detail));
             }
         }
+        let api_version = text("apiVersion");
+        if text("kind") == "Event" && matches!(api_version, "v1" | "events.k8s.io/v1") {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            let detail = format!("{group}/{version}, Kind=Event is disallowed from being an owner");
+            let path = "metadata.ownerReferences";
+            errors.push(FieldError::invalid(path, owner, detail));
+        }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let name = format!("{}/{}", text("kind"), text("name"));
             if let Some(first) = controller {
@@ -176,6 +183,38 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
             controller = Some(name);
         }
     }
+}
+
+/// Drops owner references that are there twice, and says so to the client. A patch is told of
+/// it in other words.
+pub(crate) fn drop_duplicate_owners(object: &mut Value, is_patch: bool) -> Option<String> {
+    let list = object
+        .pointer_mut("/metadata/ownerReferences")?
+        .as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
+    let mut duplicates = Vec::new();
+    for reference in list.drain(..) {
+        if kept.contains(&reference) {
+            let uid = reference.get("uid").and_then(Value::as_str);
+            duplicates.push(uid.unwrap_or_default().to_owned());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *list = kept;
+    let place = if is_patch {
+        "duplicate entries after mutating admission happens"
+    } else {
+        "duplicate entries"
+    };
+    (!duplicates.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains {place}; API server dedups owner references in \
+             1.20+, and may reject such requests as early as 1.24; please fix your requests; \
+             duplicate UID(s) observed: {}",
+            duplicates.join(", ")
+        )
+    })
 }
 
 fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {

@@ -1,17 +1,66 @@
-//! JSON patches, with the leniency of Kubernetes.
+//! JSON patches, as lenient as Kubernetes, and bounded in what they may build.
 //!
-//! RFC 6902 asks that what is replaced or tested be there. Kubernetes takes a member that
-//! isn't there for `null`: it may be replaced, and tested to be `null`.
+//! RFC 6902 asks that what is replaced or tested be there. Kubernetes reads a missing member
+//! as `null`: it may be replaced, and tested to be `null`.
+//!
+//! A short patch can describe a huge object: each `copy` of the whole object into itself
+//! doubles it. So what `copy` adds is counted, as in kube-apiserver, and so is how deep the
+//! values of an operation reach.
 //!
 //! Source: measured on kube-apiserver v1.36.3.
 
 use json_patch::{AddOperation, Patch, PatchError, PatchOperation};
 use serde_json::Value;
 
-/// Changes `object`, or leaves it as it is if an operation doesn't fit.
-pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), PatchError> {
+/// How many bytes of JSON the `copy` operations of one patch may add: the size of the
+/// largest body, as in kube-apiserver.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// How deep the values of an object may nest: as deep as a body that is decoded.
+const MAX_DEPTH: usize = 128;
+
+/// Why a patch was not applied; the object is as it was.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApplyError {
+    /// An operation names something that is not there, or a test failed.
+    #[error(transparent)]
+    Operation(#[from] PatchError),
+    /// The `copy` operations add more than an object may hold.
+    #[error(
+        "Unable to complete the copy, the accumulated size increase of copy is {size}, exceeding \
+         the limit {MAX_COPIED}"
+    )]
+    Copied {
+        /// What the operations up to this one add, in bytes of JSON.
+        size: usize,
+    },
+    /// An operation builds a value that nests deeper than a body may.
+    #[error("Unable to apply the operation, the object would nest deeper than {MAX_DEPTH} levels")]
+    Depth,
+}
+
+/// Changes `object`, or leaves it as it is if an operation does not fit.
+pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError> {
     let mut changed = object.clone();
+    let mut copied: usize = 0;
+    let mut deepest = depth(&changed);
     for operation in &patch.0 {
+        if let PatchOperation::Copy(copy) = operation
+            && let Some(value) = changed.pointer(copy.from.as_str())
+        {
+            copied = copied.saturating_add(json_size(value));
+            if copied > MAX_COPIED {
+                return Err(ApplyError::Copied { size: copied });
+            }
+        }
+        deepest = deepest.max(reach(operation, deepest));
+        if deepest > MAX_DEPTH {
+            // The estimate may be too high: what is moved need not be the deepest part.
+            deepest = exact_reach(&changed, operation).max(depth(&changed));
+            if deepest > MAX_DEPTH {
+                return Err(ApplyError::Depth);
+            }
+        }
         match operation {
             PatchOperation::Replace(replace) if lacks(&changed, replace.path.as_str()) => {
                 let add = AddOperation {
@@ -27,6 +76,65 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), PatchError>
     }
     *object = changed;
     Ok(())
+}
+
+/// How deep the values that `operation` writes reach at most, if the object is `deepest`
+/// deep. Costs nothing for values that come from the object.
+fn reach(operation: &PatchOperation, deepest: usize) -> usize {
+    match operation {
+        PatchOperation::Add(add) => levels(add.path.as_str()) + depth(&add.value),
+        PatchOperation::Replace(replace) => levels(replace.path.as_str()) + depth(&replace.value),
+        PatchOperation::Copy(copy) => levels(copy.path.as_str()).saturating_add(deepest),
+        PatchOperation::Move(from) => levels(from.path.as_str()).saturating_add(deepest),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+    }
+}
+
+/// The same, after a look at the values that come from the object.
+fn exact_reach(object: &Value, operation: &PatchOperation) -> usize {
+    let (from, to) = match operation {
+        PatchOperation::Copy(copy) => (copy.from.as_str(), copy.path.as_str()),
+        PatchOperation::Move(from) => (from.from.as_str(), from.path.as_str()),
+        operation => return reach(operation, 0),
+    };
+    let value = object.pointer(from);
+    levels(to).saturating_add(value.map(depth).unwrap_or_default())
+}
+
+/// How many levels below the root `pointer` leads.
+fn levels(pointer: &str) -> usize {
+    pointer.bytes().filter(|byte| *byte == b'/').count()
+}
+
+/// How many values stand inside of each other in `value`; 0 for one that holds no others.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// How many bytes of JSON `value` is.
+fn json_size(value: &Value) -> usize {
+    /// Counts what is written to it.
+    struct Count(usize);
+
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    // A `Value` serializes always, and the writer takes everything.
+    _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 /// Whether `pointer` names a member that its object, which is there, doesn't have.
@@ -47,6 +155,40 @@ mod tests {
         let mut object = json!({ "a": { "b": 1 }, "l": [] });
         let patch = serde_json::from_value(patch).expect("a patch");
         apply(&mut object, &patch).ok().map(|()| object)
+    }
+
+    #[test]
+    fn copies_that_double_the_object_are_refused_and_change_nothing() {
+        let doubling = json!({ "op": "copy", "from": "", "path": "/l/-" });
+        assert_eq!(patched(Value::Array(vec![doubling; 40])), None);
+        let wide = json!([
+            { "op": "add", "path": "/a/b", "value": "x".repeat(1024 * 1024) },
+            { "op": "copy", "from": "/a/b", "path": "/a/c" },
+            { "op": "copy", "from": "/a/b", "path": "/a/d" },
+            { "op": "copy", "from": "/a/b", "path": "/a/e" },
+        ]);
+        assert_eq!(patched(wide), None, "4 MiB, of which 3 are copied");
+        let narrow = json!([{ "op": "copy", "from": "/a/b", "path": "/a/c" }]);
+        assert_eq!(
+            patched(narrow),
+            Some(json!({ "a": { "b": 1, "c": 1 }, "l": [] }))
+        );
+    }
+
+    #[test]
+    fn operations_cannot_nest_deeper_than_a_body() {
+        let nest = |operation: &str| {
+            let value = json!({ "op": operation, "from": "", "path": "/a", "value": { "a": {} } });
+            Value::Array(vec![value; 200])
+        };
+        assert_eq!(patched(nest("copy")), None);
+        let mut path = String::new();
+        let mut adds = Vec::new();
+        for _ in 0..140 {
+            path += "/a";
+            adds.push(json!({ "op": "add", "path": path, "value": {} }));
+        }
+        assert_eq!(patched(Value::Array(adds)), None);
     }
 
     #[test]

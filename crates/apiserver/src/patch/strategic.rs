@@ -1,7 +1,7 @@
 //! Strategic merge patches: merge patches that know which lists are maps in disguise.
 //!
 //! Kubernetes says of each list of its types whether a patch replaces it or merges it,
-//! and by which key. The built-in kinds have no types here, so the keys are told from
+//! and by which key. The built-in kinds have no types here, so the keys follow from
 //! the name of the field, which is enough: a name means the same wherever it occurs, but
 //! for `ports`.
 //!

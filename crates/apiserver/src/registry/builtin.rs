@@ -90,6 +90,7 @@ impl Builtin {
             schema: None,
             stored_schema: None,
             stored_schema_number: 0,
+            field_types: None,
             columns: Columns::builtin(self.group, self.plural),
             is_closing: false,
         }

@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 
 use super::builtin::metadata_fields;
 use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use crate::managed::Types;
 use crate::metadata::{self, Finalizers, NameRule};
-use crate::schema::Schema;
+use crate::schema::{Limits, Schema};
 use crate::selector::SelectableField;
 use crate::table::Columns;
 
+mod parts;
 mod priority;
 mod rules;
 
@@ -99,23 +101,39 @@ impl<'a> Definition<'a> {
     }
 
     /// The resources it makes, one for each version that is served, the preferred one
-    /// first. `number` numbers the schema of the stored version.
-    pub(crate) fn resources(&self, number: u64) -> Vec<Arc<Resource>> {
-        let compile = |version: &Value| {
+    /// first. `number` numbers the schema of the stored version. A schema that a resource in
+    /// `before` has already is not compiled again.
+    pub(crate) fn resources(&self, number: u64, before: &[Arc<Resource>]) -> Vec<Arc<Resource>> {
+        let mut limits = Limits::default();
+        let mut compile = |version: &Value| {
             let schema = version.pointer("/schema/openAPIV3Schema")?;
-            Schema::compile(schema).ok().map(Arc::new)
+            let known = before
+                .iter()
+                .find(|resource| resource.info.open_api_schema.as_ref() == Some(schema))
+                .and_then(|resource| resource.schema.clone());
+            known.or_else(|| {
+                Schema::compile_within(schema, &mut limits)
+                    .ok()
+                    .map(Arc::new)
+            })
         };
         let stored_schema = self
             .versions()
             .iter()
             .find(|version| version["storage"] == true)
-            .and_then(compile);
+            .and_then(&mut compile);
         let mut versions: Vec<_> = self
             .versions()
             .iter()
             .filter(|version| version["served"] == true)
             .collect();
         versions.sort_by_key(|version| Priority::of(version["name"].as_str().unwrap_or_default()));
+        let schemas = versions.iter().filter_map(|version| {
+            let name = version["name"].as_str()?;
+            let schema = version.pointer("/schema/openAPIV3Schema")?;
+            Some((format!("{}/{name}", self.group()), schema))
+        });
+        let field_types = Arc::new(Types::structural(self.text("names/kind"), schemas));
         versions
             .into_iter()
             .map(|version| {
@@ -132,6 +150,7 @@ impl<'a> Definition<'a> {
                     },
                     stored_schema: stored_schema.clone(),
                     stored_schema_number: number,
+                    field_types: Some(field_types.clone()),
                     columns: Columns::from_crd(version.get("additionalPrinterColumns")),
                     is_closing: !metadata::text(self.object, "deletionTimestamp").is_empty(),
                 })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{ResourceInfo, Rules, View};
+use crate::managed::{self, Shape, Versions};
 use crate::schema::Schema;
 use crate::status::About;
 use crate::store::Table;
@@ -27,6 +28,9 @@ pub(crate) struct Resource {
     pub(crate) stored_schema: Option<Arc<Schema>>,
     /// The number of the schema of the stored version; 0 if there is none.
     pub(crate) stored_schema_number: u64,
+    /// The types of its versions, as far as ownership of fields depends on them; built-in
+    /// kinds have theirs in a table.
+    pub(crate) field_types: Option<Arc<managed::Types>>,
     /// What kubectl prints.
     pub(crate) columns: Columns,
     /// Whether new objects are refused, because the definition is being deleted.
@@ -69,11 +73,30 @@ impl Resource {
         format!("\"apiVersion\":{api_version},\"kind\":{kind}")
     }
 
+    /// The members of a stored object in this version, without `apiVersion` and `kind`.
+    pub(crate) fn members(&self, stored: &Value) -> Value {
+        self.view.present(stored)
+    }
+
     /// A stored object, in this version, with `apiVersion` and `kind`.
     pub(crate) fn present(&self, stored: &Value) -> Value {
         let mut object = self.view.present(stored);
         object["apiVersion"] = self.api_version().into();
         object["kind"] = self.info.kind.as_str().into();
         object
+    }
+}
+
+impl Versions for Resource {
+    fn shape(&self, api_version: &str) -> Option<Shape<'_>> {
+        if let Some(types) = &self.field_types {
+            return types.kind(api_version, &self.info.kind);
+        }
+        // The other versions of a built-in kind have other fields, and are not served.
+        let types = managed::builtin();
+        (api_version == self.api_version()).then(|| {
+            let shape = types.kind(api_version, &self.info.kind);
+            shape.unwrap_or_else(|| types.deduced())
+        })
     }
 }

@@ -3,28 +3,33 @@
 //! One walk builds the tree and notes what Kubernetes would refuse; the rules themselves
 //! stand in [`vocabulary`] and [`structural`].
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
-    defaults,
+    Limits, MAX_NODES, defaults,
     format::Format,
     keywords::Keywords,
     node::{Additional, Bound, Expression, List, Node, Pattern, Range, Rules, Type, Types},
+    pattern,
     place::Place,
     structural, vocabulary,
 };
 use crate::status::FieldError;
 
-/// Compiles `schema`.
+/// Compiles `schema`, which may take no more than is left of `limits`.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it, sorted.
-pub(super) fn compile(schema: &Value) -> Result<Node, Vec<FieldError>> {
+pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<FieldError>> {
     let root = Place::root("");
-    let mut compiler = Compiler::default();
+    let mut compiler = Compiler {
+        faults: Vec::new(),
+        patterns: HashMap::new(),
+        limits,
+    };
     let node = compiler.node(schema, &root, Scope::ROOT);
     structural::check_complete(&node, &root, &mut compiler.faults);
     if compiler.faults.is_empty() {
@@ -70,10 +75,11 @@ pub(super) enum Level {
 }
 
 /// The faults so far, and the patterns, each compiled once however often it is used.
-#[derive(Debug, Default)]
-struct Compiler {
+#[derive(Debug)]
+struct Compiler<'a> {
     faults: Vec<FieldError>,
-    patterns: HashMap<String, Result<Pattern, String>>,
+    patterns: HashMap<String, Result<Arc<Pattern>, String>>,
+    limits: &'a mut Limits,
 }
 
 // === impl Scope ===
@@ -140,11 +146,20 @@ impl Scope {
 
 // === impl Compiler ===
 
-impl Compiler {
+impl Compiler<'_> {
     fn node(&mut self, schema: &Value, at: &Place<'_>, scope: Scope) -> Node {
         let Some(words) = Keywords::read(schema, at, &mut self.faults) else {
             return Node::default();
         };
+        if !self.limits.take_node() {
+            // Told once: the rest of the schema is not looked at.
+            if !std::mem::replace(&mut self.limits.is_exceeded, true) {
+                let why =
+                    format!("the schemas of a definition may have {MAX_NODES} nodes in total");
+                self.faults.push(FieldError::forbidden(at.to_string(), why));
+            }
+            return Node::default();
+        }
         let faults = &mut self.faults;
         let types = if words.flag("x-kubernetes-int-or-string", faults) {
             Types::IntOrString
@@ -273,12 +288,18 @@ impl Compiler {
         schemas.iter().enumerate().map(clause).collect()
     }
 
-    fn pattern(&mut self, words: &Keywords<'_>, at: &Place<'_>) -> Option<Pattern> {
+    fn pattern(&mut self, words: &Keywords<'_>, at: &Place<'_>) -> Option<Arc<Pattern>> {
         let text = words.text("pattern", &mut self.faults)?;
+        if text.len() > pattern::MAX_LENGTH {
+            let path = at.child("pattern").to_string();
+            self.faults
+                .push(FieldError::too_long(path, pattern::MAX_LENGTH));
+            return None;
+        }
         let compiled = self
             .patterns
             .entry(text.to_owned())
-            .or_insert_with(|| Pattern::new(text));
+            .or_insert_with(|| Pattern::new(text, &mut self.limits.patterns).map(Arc::new));
         match compiled {
             Ok(pattern) => Some(pattern.clone()),
             Err(error) => {

@@ -1,6 +1,6 @@
 //! A compiled schema: one node per place where a value may stand.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use regex::Regex;
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub(super) struct Rules {
     pub(super) required: Vec<String>,
     pub(super) one_of_values: Vec<Value>,
     pub(super) format: Option<Format>,
-    pub(super) pattern: Option<Pattern>,
+    pub(super) pattern: Option<Arc<Pattern>>,
     pub(super) length: Range,
     pub(super) items: Range,
     pub(super) unique: bool,
@@ -118,7 +118,7 @@ pub(super) struct Bound {
 }
 
 /// A regular expression, with the words it was written in.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: String,
     pub(super) regex: Regex,

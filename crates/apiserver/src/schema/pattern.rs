@@ -17,27 +17,50 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use regex::RegexBuilder;
+use regex::{Error, RegexBuilder};
 
 use super::node::Pattern;
 
-/// A pattern that expands to more than this is refused rather than compiled.
+/// How many bytes a compiled pattern may take, from small to large. They are tried one after
+/// the other, and each try is charged, because it takes time in proportion; a pattern that
+/// needs more than the last is refused.
 ///
-/// Counted repetitions multiply; the names and paths of real CRDs need some 100 KB.
-const SIZE_LIMIT: usize = 64 << 20;
+/// Counted repetitions multiply. The names and paths of published CRDs need up to 100 KB.
+const SIZES: [usize; 3] = [128 << 10, 512 << 10, 4 << 20];
+
+/// How many bytes the lazily built automaton of one pattern may take while it matches.
+const CACHE_SIZE: usize = 256 << 10;
+
+/// The longest pattern that is compiled, in bytes. Rewriting it and showing it in an error
+/// takes time and space in proportion.
+pub(super) const MAX_LENGTH: usize = 16 << 10;
+
+/// The longest count in braces and the longest name of a class, in characters: what follows
+/// a bracket is looked at no further, so that a pattern of brackets takes linear time.
+const MAX_LOOKAHEAD: usize = 24;
 
 // === impl Pattern ===
 
 impl Pattern {
-    /// Compiles `text`.
+    /// Compiles `text`, and takes what that costs from `budget`, in bytes.
     ///
     /// # Errors
     ///
-    /// What is wrong with the pattern, in one line.
-    pub(super) fn new(text: &str) -> Result<Self, String> {
-        let regex = RegexBuilder::new(&rewritten(text))
-            .size_limit(SIZE_LIMIT)
-            .build();
+    /// What is wrong with the pattern, in one line, also if it needs more than is left of
+    /// the budget.
+    pub(super) fn new(text: &str, budget: &mut usize) -> Result<Self, String> {
+        let rewritten = rewritten(text);
+        let mut compile = |size: usize| {
+            *budget = budget.checked_sub(size)?;
+            let regex = RegexBuilder::new(&rewritten)
+                .size_limit(size)
+                .dfa_size_limit(CACHE_SIZE)
+                .build();
+            (!matches!(regex, Err(Error::CompiledTooBig(_)))).then_some(regex)
+        };
+        let Some(regex) = SIZES.into_iter().find_map(&mut compile) else {
+            return Err("expression too large".to_owned());
+        };
         match regex {
             Ok(regex) => Ok(Self {
                 text: text.to_owned(),
@@ -117,6 +140,7 @@ fn class_item(c: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) -> bool
                 out.push('\\');
             }
             out.push(c);
+            braces(c, rest, out);
             !matches!(c, 'p' | 'P' | 'x')
         }
         '[' => {
@@ -163,6 +187,19 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
             } else {
                 out.push('\\');
                 out.push(c);
+                braces(c, rest, out);
+            }
+        }
+    }
+}
+
+/// Writes the braces that belong to an escape sequence, as in `\p{Greek}` and `\x{5A}`.
+fn braces(escaped: char, rest: &mut Peekable<Chars<'_>>, out: &mut String) {
+    if matches!(escaped, 'p' | 'P' | 'x') && rest.peek() == Some(&'{') {
+        for c in rest.by_ref() {
+            out.push(c);
+            if c == '}' {
+                return;
             }
         }
     }
@@ -180,7 +217,8 @@ fn quote(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
 
 /// The rest of `[:alpha:]`, if that is what follows the bracket.
 fn posix_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
-    let name: String = rest.clone().take_while(|c| *c != ']').collect();
+    let ahead = rest.clone().take(MAX_LOOKAHEAD);
+    let name: String = ahead.take_while(|c| *c != ']').collect();
     if !(name.starts_with(':') && name.len() > 2 && name.ends_with(':')) {
         return None;
     }
@@ -192,7 +230,8 @@ fn posix_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
 
 /// Whether `3}`, `3,}` or `3,5}` follows.
 fn is_count(rest: &Peekable<Chars<'_>>) -> bool {
-    let body: String = rest.clone().take_while(|c| *c != '}').collect();
+    let ahead = rest.clone().take(MAX_LOOKAHEAD);
+    let body: String = ahead.take_while(|c| *c != '}').collect();
     let closed = rest.clone().nth(body.chars().count()) == Some('}');
     let (least, most) = body.split_once(',').unwrap_or((&body, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -201,7 +240,9 @@ fn is_count(rest: &Peekable<Chars<'_>>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Pattern;
+    use super::{Pattern, SIZES};
+
+    const BUDGET: usize = 32 << 20;
 
     #[test]
     fn patterns_mean_what_they_mean_in_go() {
@@ -209,6 +250,8 @@ mod tests {
         check(r"^[\d-]+$", "1-2", "a");
         check(r"^\w+\s\S$", "ab c", "é c");
         check(r"^[^\d]$", "a", "1");
+        check(r"^\p{L}+$", "äb", "1");
+        check(r"^[\p{Lu}\x{5A}]\x{5a}$", "ÄZ", "az");
         check(r"^a{2,3}$", "aaa", "a");
         check(r"^{a}$", "{a}", "a");
         check(r"^[a[]+$", "a[", "b");
@@ -224,14 +267,39 @@ mod tests {
 
     #[test]
     fn a_pattern_that_does_not_compile_is_told_in_one_line() {
-        let error = Pattern::new("a(b").expect_err("the group is open");
+        let mut budget = BUDGET;
+        let error = Pattern::new("a(b", &mut budget).expect_err("the group is open");
         assert_eq!(error, "unclosed group");
-        assert!(Pattern::new("(?=a)").is_err());
+        assert!(Pattern::new("(?=a)", &mut budget).is_err());
+        assert_eq!(budget, BUDGET - 2 * SIZES[0], "a try is charged");
+    }
+
+    #[test]
+    fn a_pattern_is_charged_for_its_size_and_refused_when_nothing_is_left() {
+        let mut budget = BUDGET;
+        Pattern::new("^a$", &mut budget).expect("it is small");
+        assert_eq!(budget, BUDGET - SIZES[0]);
+        Pattern::new(r"^.{0,300}$", &mut budget).expect("it is of middle size");
+        assert!(budget < BUDGET - 2 * SIZES[0]);
+        let error = Pattern::new(r"^(\pL{1,100}){1,100}$", &mut budget).expect_err("too large");
+        assert_eq!(error, "expression too large");
+        let error = Pattern::new("^a$", &mut 1000).expect_err("nothing is left");
+        assert_eq!(error, "expression too large");
+    }
+
+    #[test]
+    fn a_pattern_of_brackets_takes_linear_time() {
+        // Each bracket used to be looked behind up to the end: 10^10 steps.
+        for bracket in ["[", "{", "[[:"] {
+            let text = format!("a[{}", bracket.repeat(100_000));
+            assert!(Pattern::new(&text, &mut { BUDGET }).is_err());
+        }
     }
 
     #[track_caller]
     fn check(pattern: &str, good: &str, bad: &str) {
-        let compiled = Pattern::new(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+        let compiled = Pattern::new(pattern, &mut { BUDGET })
+            .unwrap_or_else(|error| panic!("{pattern}: {error}"));
         assert!(compiled.is_match(good), "{pattern} matches {good}");
         assert!(!compiled.is_match(bad), "{pattern} does not match {bad}");
     }

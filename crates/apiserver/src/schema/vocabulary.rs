@@ -76,7 +76,9 @@ fn check_unsupported(words: &Keywords<'_>, at: &Place<'_>, faults: &mut Vec<Fiel
         "dependencies",
         "$ref",
     ] {
-        if words.raw(keyword).is_some() {
+        // An empty object says nothing, and is dropped when a definition is decoded.
+        let said = words.raw(keyword);
+        if said.is_some_and(|said| said.as_object().is_none_or(|said| !said.is_empty())) {
             let why = format!("{keyword} is not supported");
             faults.push(FieldError::forbidden(at.child(keyword).to_string(), why));
         }

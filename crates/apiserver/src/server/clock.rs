@@ -1,5 +1,7 @@
 //! The server's clock: the wall clock at the start, moved by the runtime's time.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -20,8 +22,13 @@ impl Clock {
         }
     }
 
+    /// How long the server has run.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     pub(super) fn now(&self) -> Timestamp {
-        let elapsed = self.start.elapsed();
+        let elapsed = self.elapsed();
         self.wall.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 }

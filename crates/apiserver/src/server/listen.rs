@@ -148,6 +148,11 @@ impl Drop for Listening {
     }
 }
 
+/// How many bytes of answers wait for a client that does not read, for each connection of
+/// HTTP/1.1 and each stream of HTTP/2. It also bounds the head of a request. By default it
+/// would be 400 KiB, and thousands of watches that nobody reads would take gigabytes.
+const CONNECTION_BUFFER: usize = 32 * 1024;
+
 async fn accept(
     listener: TcpListener,
     service: ApiService,
@@ -176,7 +181,9 @@ async fn accept(
 async fn serve(stream: TcpStream, service: ApiService, stop: CancellationToken) {
     // Events are small and should not wait for company.
     _ = stream.set_nodelay(true);
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().max_buf_size(CONNECTION_BUFFER);
+    builder.http2().max_send_buf_size(CONNECTION_BUFFER);
     let service = TowerToHyperService::new(service.until(stop.clone()));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

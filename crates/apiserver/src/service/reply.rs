@@ -16,7 +16,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
 
 use crate::discovery;
+use crate::encode::Encoded;
 use crate::status::Status;
+use crate::wire::Encoding;
 
 /// The header by which one sees that this is not a cluster.
 const NOTICE: (&str, &str) = (
@@ -31,6 +33,10 @@ const JSON: &str = "application/json";
 pub struct ResponseBody {
     frames: UnsyncBoxBody<Bytes, Infallible>,
 }
+
+/// The `Status` that is the body of a response, until its form has been negotiated.
+#[derive(Debug, Clone)]
+struct StatusBody(Value);
 
 // === impl ResponseBody ===
 
@@ -83,6 +89,12 @@ fn response(
     response
 }
 
+/// Objects that are serialized already.
+pub(crate) fn encoded(code: StatusCode, encoded: Encoded) -> Response<ResponseBody> {
+    let Encoded { bytes, media_type } = encoded;
+    response(code, media_type, ResponseBody::whole(bytes))
+}
+
 /// A JSON document that is serialized already.
 pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<ResponseBody> {
     response(code, JSON, ResponseBody::whole(body))
@@ -126,6 +138,26 @@ pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
+        .extensions_mut()
+        .insert(StatusBody(status.to_value()));
+    response
+}
+
+/// The response in the form that the client accepts, if its body is a `Status`; other bodies
+/// have been negotiated before.
+pub(crate) fn negotiated(
+    mut response: Response<ResponseBody>,
+    prefers_protobuf: bool,
+) -> Response<ResponseBody> {
+    let Some(StatusBody(status)) = response.extensions_mut().remove::<StatusBody>() else {
+        return response;
+    };
+    if prefers_protobuf && let Ok(bytes) = windlass_protobuf::encode(&status) {
+        *response.body_mut() = ResponseBody::whole(bytes);
+        let media_type = HeaderValue::from_static(windlass_protobuf::MEDIA_TYPE);
+        response.headers_mut().insert(CONTENT_TYPE, media_type);
+    }
+    response
 }
 
 /// Plain text.
@@ -154,9 +186,16 @@ pub(crate) fn no_such_method() -> Response<ResponseBody> {
     ))
 }
 
-/// The lines of a watch.
-pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<ResponseBody> {
-    response(StatusCode::OK, JSON, ResponseBody::lines(lines))
+/// The lines or frames of a watch.
+pub(crate) fn stream(
+    encoding: Encoding,
+    lines: impl Stream<Item = Bytes> + Send + 'static,
+) -> Response<ResponseBody> {
+    let media_type = match encoding {
+        Encoding::Json => JSON,
+        Encoding::Protobuf { .. } => windlass_protobuf::watch::MEDIA_TYPE,
+    };
+    response(StatusCode::OK, media_type, ResponseBody::lines(lines))
 }
 
 /// Puts warnings for the client's user into the headers.

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Deleted, Page, Part, Written, selector};
+use crate::cluster::{Apply, Deleted, Page, Part, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::Resource;
 use crate::status::Status;
-use crate::store::Key;
+use crate::store::{Key, Stored};
 use crate::wire::{
-    DeleteOptions, ListOptions, Place, Presentation, Query, WriteOptions, read_version,
+    DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
 };
 
 /// A request to a resource that is served.
@@ -76,7 +77,7 @@ pub(super) async fn respond(
         if !operation.resource.info.custom {
             return Ok(reply::no_such_method());
         }
-        if verb == Verb::Create {
+        if matches!(verb, Verb::Create | Verb::DeleteCollection) {
             return Ok(reply::not_found());
         }
         let about = operation.resource.about("");
@@ -86,12 +87,12 @@ pub(super) async fn respond(
         Verb::Get => operation.get().await,
         Verb::List => operation.list().await,
         Verb::Watch => {
-            let presentation = call.accept.presentation(&operation.query, false)?;
+            let format = operation.format(false)?;
             let options = ListOptions::parse(&operation.query)?;
             let Operation {
                 resource, place, ..
             } = operation;
-            watching::respond(service, resource, place.namespace, &options, presentation).await
+            watching::respond(service, resource, place.namespace, &options, format).await
         }
         Verb::Create => operation.create(),
         Verb::Update => operation.update(),
@@ -129,14 +130,14 @@ impl Operation<'_> {
                     .map(|part| &part.verbs)
             }
         };
-        // What is made in a namespace is made in one.
-        let placed =
-            verb != Verb::Create || self.place.namespace.is_some() == self.resource.info.namespaced;
+        // Objects in namespaces are created, and deleted together, in one namespace only.
+        let is_placed = self.place.namespace.is_some() == self.resource.info.namespaced;
+        let placed = !matches!(verb, Verb::Create | Verb::DeleteCollection) || is_placed;
         placed && verbs.is_some_and(|verbs| verbs.iter().any(|allowed| allowed == verb.name()))
     }
 
     async fn get(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         self.wait_for(read_version(self.query.get("resourceVersion"))?)
             .await?;
         let key = self.key();
@@ -144,19 +145,11 @@ impl Operation<'_> {
             .service
             .shared
             .read(|cluster| cluster.get(&self.resource, &key).cloned())?;
-        Ok(reply::json(
-            StatusCode::OK,
-            encode::object(
-                &self.resource,
-                &object,
-                presentation,
-                self.service.shared.now(),
-            ),
-        ))
+        self.object(StatusCode::OK, &object, format)
     }
 
     async fn list(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.call.accept.presentation(&self.query, true)?;
+        let format = self.format(true)?;
         let options = ListOptions::parse(&self.query)?;
         self.wait_for(read_version(&options.resource_version)?)
             .await?;
@@ -165,15 +158,7 @@ impl Operation<'_> {
             .service
             .shared
             .read(|cluster| cluster.list(&self.resource, namespace, &options))?;
-        Ok(reply::json(
-            StatusCode::OK,
-            encode::list(
-                &self.resource,
-                &page,
-                presentation,
-                self.service.shared.now(),
-            ),
-        ))
+        self.page(&page, format)
     }
 
     /// Waits for a version from the future.
@@ -190,68 +175,94 @@ impl Operation<'_> {
     }
 
     fn create(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
-        let options = WriteOptions::parse(&self.query, "CreateOptions")?;
+        let format = self.format(false)?;
+        let options = self.write_options(WriteKind::Create)?;
         let body = self.body()?;
         let namespace = self.place.namespace.as_deref();
         let written = self
             .service
             .shared
-            .write(|cluster, now| cluster.create(&self.resource, namespace, body, options, now))?;
-        Ok(self.written(StatusCode::CREATED, &written, presentation))
+            .write(|cluster, now| cluster.create(&self.resource, namespace, body, &options, now))?;
+        self.written(StatusCode::CREATED, &written, format)
     }
 
     fn update(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
-        let options = WriteOptions::parse(&self.query, "UpdateOptions")?;
+        let format = self.format(false)?;
+        let options = self.write_options(WriteKind::Update)?;
         let body = self.body()?;
-        let written = self.service.shared.write(|cluster, _| {
-            cluster.update(&self.resource, &self.key(), self.part(), body, options)
+        let written = self.service.shared.write(|cluster, now| {
+            cluster.update(
+                &self.resource,
+                &self.key(),
+                self.part(),
+                body,
+                &options,
+                now,
+            )
         })?;
-        Ok(self.written(StatusCode::OK, &written, presentation))
+        self.written(StatusCode::OK, &written, format)
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         let patch = Patch::parse(
             self.content_type(),
             &self.call.body,
             self.resource.info.custom,
         )?;
-        let options = WriteOptions::parse(&self.query, "PatchOptions")?;
-        let written = self.service.shared.write(|cluster, _| {
-            cluster.patch(&self.resource, &self.key(), self.part(), &patch, options)
+        let (key, part) = (self.key(), self.part());
+        if let Patch::Apply(config) = patch {
+            let options = self.write_options(WriteKind::Apply)?;
+            let (code, written) = self.service.shared.write(|cluster, now| {
+                let written = cluster.apply(&self.resource, &key, part, config, &options, now)?;
+                Ok::<_, Status>(match written {
+                    Apply::Created(written) => (StatusCode::CREATED, written),
+                    Apply::Updated(written) => (StatusCode::OK, written),
+                })
+            })?;
+            return self.written(code, &written, format);
+        }
+        let options = self.write_options(WriteKind::Patch)?;
+        let written = self.service.shared.write(|cluster, now| {
+            cluster.patch(&self.resource, &key, part, &patch, &options, now)
         })?;
-        Ok(self.written(StatusCode::OK, &written, presentation))
+        self.written(StatusCode::OK, &written, format)
+    }
+
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+        let header = self.call.parts.headers.get(USER_AGENT);
+        let agent = header.and_then(|value| value.to_str().ok());
+        WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())
     }
 
     fn delete(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.presentation()?;
+        let format = self.format(false)?;
         let options = self.delete_options()?;
         let key = self.key();
         let deleted = self
             .service
             .shared
             .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
+        let waits = matches!(deleted, Deleted::Dying(_));
         match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
                 let about = self.resource.about(&key.name);
                 Ok(reply::refusal(&Status::deleted(&about, object.uid())))
             }
             Deleted::Gone(object) | Deleted::Dying(object) => {
-                let body = encode::object(
-                    &self.resource,
-                    &object,
-                    presentation,
-                    self.service.shared.now(),
-                );
-                Ok(reply::json(StatusCode::OK, body))
+                // What waits for something has this code if the old option was used.
+                let code = if options.is_legacy_delete && waits {
+                    StatusCode::ACCEPTED
+                } else {
+                    StatusCode::OK
+                };
+                self.object(code, &object, format)
             }
         }
     }
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
-        let presentation = self.call.accept.presentation(&self.query, true)?;
+        let format = self.format(true)?;
         let options = self.delete_options()?;
         let list = ListOptions::parse(&self.query)?;
         let selector = selector(&self.resource, &list)?;
@@ -268,36 +279,41 @@ impl Operation<'_> {
                 remaining: None,
             })
         })?;
-        Ok(reply::json(
-            StatusCode::OK,
-            encode::list(
-                &self.resource,
-                &page,
-                presentation,
-                self.service.shared.now(),
-            ),
-        ))
+        self.page(&page, format)
     }
 
     fn written(
         &self,
         code: StatusCode,
         written: &Written,
-        presentation: Presentation,
-    ) -> Response<ResponseBody> {
-        let body = encode::object(
-            &self.resource,
-            &written.object,
-            presentation,
-            self.service.shared.now(),
-        );
-        let mut response = reply::json(code, body);
+        format: Format,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let mut response = self.object(code, &written.object, format)?;
         reply::warn(&mut response, &written.warnings);
-        response
+        Ok(response)
     }
 
-    fn presentation(&self) -> Result<Presentation, Status> {
-        self.call.accept.presentation(&self.query, false)
+    fn object(
+        &self,
+        code: StatusCode,
+        object: &Stored,
+        format: Format,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let now = self.service.shared.now();
+        let encoded = encode::object(&self.resource, object, format, now)?;
+        Ok(reply::encoded(code, encoded))
+    }
+
+    fn page(&self, page: &Page, format: Format) -> Result<Response<ResponseBody>, Status> {
+        let now = self.service.shared.now();
+        let encoded = encode::list(&self.resource, page, format, now)?;
+        Ok(reply::encoded(StatusCode::OK, encoded))
+    }
+
+    /// How the answer is written: one object, or a list of them.
+    fn format(&self, list: bool) -> Result<Format, Status> {
+        let typed = encode::has_protobuf(&self.resource);
+        self.call.accept.format(&self.query, list, typed)
     }
 
     fn key(&self) -> Key {
@@ -322,38 +338,22 @@ impl Operation<'_> {
 
     /// The body of a create or update.
     fn body(&self) -> Result<Value, Status> {
-        let essence = self
-            .content_type()
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim();
-        let body = &self.call.body;
-        let kind = &self.resource.info.kind;
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {error}"
-            ))
-        };
-        match essence {
-            "" | "application/json" | "*/*" => {
-                serde_json::from_slice(body).map_err(|error| unreadable(&error))
-            }
-            "application/yaml" => {
-                serde_yaml_ng::from_slice(body).map_err(|error| unreadable(&error))
-            }
-            _ => Err(Status::unsupported_media_type(&[
-                "application/json",
-                "application/yaml",
-            ])),
-        }
+        body::read(
+            self.content_type(),
+            &self.call.body,
+            &Expected::object_of(&self.resource),
+        )
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Status> {
         if self.call.body.is_empty() {
             return DeleteOptions::parse(&self.query, None);
         }
-        let body = self.body()?;
-        DeleteOptions::parse(&self.query, Some(&body))
+        let options = body::read(
+            self.content_type(),
+            &self.call.body,
+            &Expected::DELETE_OPTIONS,
+        )?;
+        DeleteOptions::parse(&self.query, Some(&options))
     }
 }

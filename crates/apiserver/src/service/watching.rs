@@ -1,6 +1,5 @@
 //! The start of a watch: from where it tells, or why it can't.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +13,9 @@ use crate::cluster::{Cluster, selector};
 use crate::encode::{self, EventEncoder};
 use crate::registry::Resource;
 use crate::status::{FieldError, Status};
-use crate::store::{Expired, Stored};
+use crate::store::{Expired, Snapshot};
 use crate::watch::{self, Subscription};
-use crate::wire::{ListOptions, Presentation, resource_version};
+use crate::wire::{Format, ListOptions, resource_version};
 
 /// How long a watch runs at least, if nobody says otherwise; at most twice that.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -39,7 +38,7 @@ enum Start {
 
 /// What a watch begins with.
 struct Beginning {
-    initial: VecDeque<Arc<Stored>>,
+    initial: Snapshot,
     told: u64,
 }
 
@@ -49,7 +48,7 @@ pub(super) async fn respond(
     resource: Arc<Resource>,
     namespace: Option<String>,
     options: &ListOptions,
-    presentation: Presentation,
+    format: Format,
 ) -> Result<Response<ResponseBody>, Status> {
     let shared = &service.shared;
     let has_watch_list = shared.profile.has_watch_list();
@@ -67,27 +66,23 @@ pub(super) async fn respond(
     if let Start::State { at_least, .. } = start {
         shared.reach(at_least).await;
     }
-    let begin = |cluster: &Cluster| {
-        let namespace = namespace.as_deref();
-        start.begin(cluster, &resource, |key, object| {
-            namespace.is_none_or(|namespace| key == namespace) && selector.matches(object.value())
-        })
-    };
+    let begin = |cluster: &Cluster| start.begin(cluster, &resource);
     let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
     let Beginning { initial, told } = match beginning {
         Ok(beginning) => beginning,
         // From here on errors are events: the client has its 200.
         Err(status) => {
-            let line = encode::error_line(&status);
-            return Ok(reply::stream(stream::iter([line])));
+            let line = encode::error_line(&status, format.encoding);
+            return Ok(reply::stream(format.encoding, stream::iter([line])));
         }
     };
     let subscription = Subscription {
-        encoder: EventEncoder::new(resource.clone(), presentation),
+        encoder: EventEncoder::new(resource.clone(), format),
         resource,
         namespace,
         selector,
         initial,
+        next_initial: 0,
         marks_initial_end: options.bookmarks && matches!(start, Start::State { marked: true, .. }),
         told,
         bookmarks: options.bookmarks,
@@ -100,7 +95,7 @@ pub(super) async fn respond(
         cut,
         service.stop.clone(),
     );
-    Ok(reply::stream(lines))
+    Ok(reply::stream(format.encoding, lines))
 }
 
 fn default_timeout() -> Duration {
@@ -132,33 +127,20 @@ impl Start {
         })
     }
 
-    fn begin(
-        self,
-        cluster: &Cluster,
-        resource: &Resource,
-        meant: impl Fn(&str, &Stored) -> bool,
-    ) -> Result<Beginning, Status> {
+    fn begin(self, cluster: &Cluster, resource: &Resource) -> Result<Beginning, Status> {
         let current = cluster.store.revision();
         match self {
             Self::Now => Ok(Beginning {
-                initial: VecDeque::new(),
+                initial: Snapshot::default(),
                 told: current,
             }),
             Self::State { at_least, .. } if at_least > current => {
                 Err(Status::too_large_resource_version(at_least, current))
             }
-            Self::State { .. } => {
-                let initial = cluster
-                    .store
-                    .objects(&resource.table)
-                    .filter(|(key, object)| meant(&key.namespace, object))
-                    .map(|(_, object)| object.clone())
-                    .collect();
-                Ok(Beginning {
-                    initial,
-                    told: current,
-                })
-            }
+            Self::State { .. } => Ok(Beginning {
+                initial: cluster.store.snapshot(&resource.table),
+                told: current,
+            }),
             Self::After(version) => {
                 cluster.store.remembers(&resource.table, version).map_err(
                     |Expired { oldest }| {
@@ -166,7 +148,7 @@ impl Start {
                     },
                 )?;
                 Ok(Beginning {
-                    initial: VecDeque::new(),
+                    initial: Snapshot::default(),
                     told: version,
                 })
             }

@@ -15,6 +15,8 @@ pub(crate) struct Stored {
     value: Value,
     revision: u64,
     schema: u64,
+    /// What it takes in memory, in bytes, estimated.
+    size: usize,
     body: OnceLock<Bytes>,
     metadata: OnceLock<Bytes>,
 }
@@ -26,10 +28,12 @@ impl Stored {
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), revision.to_string().into());
         }
+        let size = size_of::<Self>().saturating_add(json_size(&value));
         Self {
             value,
             revision,
             schema,
+            size,
             body: OnceLock::new(),
             metadata: OnceLock::new(),
         }
@@ -41,6 +45,7 @@ impl Stored {
             value,
             revision: 0,
             schema: 0,
+            size: 0,
             body: OnceLock::new(),
             metadata: OnceLock::new(),
         }
@@ -64,6 +69,11 @@ impl Stored {
     /// The number of the schema whose form it has.
     pub(crate) fn schema(&self) -> u64 {
         self.schema
+    }
+
+    /// What it takes in memory, in bytes, estimated.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
     /// A field of its metadata.
@@ -101,6 +111,29 @@ impl Stored {
             let metadata = self.value.get("metadata").cloned().unwrap_or_default();
             members(&serde_json::json!({ "metadata": metadata }))
         })
+    }
+}
+
+/// What `value` takes in memory, in bytes, and the JSON that it becomes when it is sent.
+fn json_size(value: &Value) -> usize {
+    /// A member of a map: its key, its value, and its share of the nodes of the tree.
+    const MEMBER: usize = 2 * (size_of::<String>() + size_of::<Value>());
+
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len().saturating_mul(2),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| json_size(item).saturating_add(size_of::<Value>()))
+            .fold(0, usize::saturating_add),
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| {
+                json_size(value)
+                    .saturating_add(key.len().saturating_mul(2))
+                    .saturating_add(MEMBER)
+            })
+            .fold(0, usize::saturating_add),
     }
 }
 

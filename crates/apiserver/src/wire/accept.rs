@@ -11,6 +11,23 @@ pub(crate) struct Accept {
     ranges: Vec<MediaRange>,
 }
 
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Format {
+    pub(crate) presentation: Presentation,
+    pub(crate) encoding: Encoding,
+}
+
+/// In which bytes an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Protobuf {
+        /// Whether JSON is accepted too, for an object that has no protobuf form.
+        or_json: bool,
+    },
+}
+
 /// The form in which objects are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presentation {
@@ -33,7 +50,7 @@ struct MediaRange {
 impl Accept {
     /// Reads the values of the `Accept` headers; no header accepts anything.
     pub(crate) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Self {
-        let ranges = headers
+        let mut ranges: Vec<_> = headers
             .flat_map(|header| header.split(','))
             .filter_map(|range| {
                 let mut parts = range.split(';').map(str::trim);
@@ -48,29 +65,62 @@ impl Accept {
                 })
             })
             .collect();
+        // Stable: of two that are worth the same, the first.
+        ranges.sort_by_key(|range: &MediaRange| std::cmp::Reverse(range.quality()));
         Self { ranges }
     }
 
-    /// The form for the answer to a get, list or watch.
+    /// How the answer to a get, list or watch is written.
+    ///
+    /// `typed` says whether whole objects have a protobuf form: those of built-in kinds have
+    /// one, and custom resources have not. The metadata of all objects has one, tables have
+    /// not.
     ///
     /// # Errors
     ///
     /// 406 if nothing that is accepted can be sent.
-    pub(crate) fn presentation(&self, query: &Query, list: bool) -> Result<Presentation, Status> {
+    pub(crate) fn format(&self, query: &Query, list: bool, typed: bool) -> Result<Format, Status> {
         if self.ranges.is_empty() {
-            return Ok(Presentation::Object);
+            return Ok(Format::JSON);
         }
-        for range in self.ranges.iter().filter(|range| range.is_json()) {
-            let meta = range.get("g") == "meta.k8s.io" && range.get("v") == "v1";
-            match range.get("as") {
-                "" => return Ok(Presentation::Object),
-                "Table" if meta => return Ok(Presentation::Table(include_object(query))),
-                "PartialObjectMetadata" if meta && !list => return Ok(Presentation::Metadata),
-                "PartialObjectMetadataList" if meta && list => return Ok(Presentation::Metadata),
-                _ => {}
+        for (at, range) in self.ranges.iter().enumerate() {
+            let Some(presentation) = range.presentation(query, list) else {
+                continue;
+            };
+            if range.is_json() {
+                return Ok(Format {
+                    presentation,
+                    encoding: Encoding::Json,
+                });
+            }
+            let has_protobuf = match presentation {
+                Presentation::Object => typed,
+                Presentation::Metadata => true,
+                Presentation::Table(_) => false,
+            };
+            if range.is_protobuf() && has_protobuf {
+                let mut others = self.ranges.iter().skip(at + 1);
+                let or_json = others.any(|other| {
+                    other.is_json() && other.presentation(query, list) == Some(presentation)
+                });
+                return Ok(Format {
+                    presentation,
+                    encoding: Encoding::Protobuf { or_json },
+                });
             }
         }
         Err(Status::not_acceptable())
+    }
+
+    /// Whether a `Status` is sent as protobuf.
+    pub(crate) fn prefers_protobuf(&self) -> bool {
+        let mut plain = self
+            .ranges
+            .iter()
+            .filter(|range| range.get("as").is_empty());
+        plain
+            .find(|range| range.is_json() || range.is_protobuf())
+            .is_some_and(MediaRange::is_protobuf)
     }
 
     /// Whether the aggregated discovery document is preferred to the old one.
@@ -85,9 +135,49 @@ impl Accept {
     }
 }
 
+// === impl Format ===
+
+impl Format {
+    /// Whole objects as JSON.
+    pub(crate) const JSON: Self = Self {
+        presentation: Presentation::Object,
+        encoding: Encoding::Json,
+    };
+}
+
 // === impl MediaRange ===
 
 impl MediaRange {
+    /// The form of objects that this range asks for; `None` if there is no such form.
+    fn presentation(&self, query: &Query, list: bool) -> Option<Presentation> {
+        let meta = self.get("g") == "meta.k8s.io" && self.get("v") == "v1";
+        match self.get("as") {
+            "" => Some(Presentation::Object),
+            "Table" if meta => Some(Presentation::Table(include_object(query))),
+            "PartialObjectMetadata" if meta && !list => Some(Presentation::Metadata),
+            "PartialObjectMetadataList" if meta && list => Some(Presentation::Metadata),
+            _ => None,
+        }
+    }
+
+    /// How much the client wants it, in thousandths; 1000 if it does not say.
+    fn quality(&self) -> u16 {
+        let Ok(quality) = self.get("q").parse::<f32>() else {
+            return 1000;
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to what fits"
+        )]
+        let thousandths = (quality.clamp(0.0, 1.0) * 1000.0) as u16;
+        thousandths
+    }
+
+    fn is_protobuf(&self) -> bool {
+        self.essence == windlass_protobuf::MEDIA_TYPE
+    }
+
     fn is_json(&self) -> bool {
         matches!(
             self.essence.as_str(),
@@ -113,43 +203,82 @@ fn include_object(query: &Query) -> IncludeObject {
 
 #[cfg(test)]
 mod tests {
-    use super::{Accept, IncludeObject, Presentation, Query};
+    use super::{Accept, Encoding, Format, IncludeObject, Presentation, Query};
 
     #[test]
     fn the_first_form_that_can_be_sent_is_sent() {
         let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
         let metadata_list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+        let protobuf_metadata =
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,\
                        application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        for (header, list, expected) in [
-            ("application/json", true, Some(Presentation::Object)),
-            ("*/*", true, Some(Presentation::Object)),
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        let both = "application/vnd.kubernetes.protobuf,application/json";
+        let json = |presentation| Some((presentation, Encoding::Json));
+        let bytes = |presentation, or_json| Some((presentation, Encoding::Protobuf { or_json }));
+        let object = Presentation::Object;
+        let partial = Presentation::Metadata;
+        for (header, list, typed, expected) in [
+            ("application/json", true, true, json(object)),
+            ("*/*", true, true, json(object)),
+            (both, true, true, bytes(object, true)),
+            (both, true, false, json(object)),
             (
-                "application/vnd.kubernetes.protobuf,application/json",
+                "application/json;q=0.1,application/vnd.kubernetes.protobuf",
                 true,
-                Some(Presentation::Object),
+                true,
+                bytes(object, true),
             ),
             (
                 kubectl,
                 true,
-                Some(Presentation::Table(IncludeObject::Metadata)),
+                true,
+                json(Presentation::Table(IncludeObject::Metadata)),
             ),
-            (metadata, false, Some(Presentation::Metadata)),
-            (metadata_list, true, Some(Presentation::Metadata)),
-            (metadata, true, None),
-            ("application/vnd.kubernetes.protobuf", true, None),
+            (metadata, false, true, json(partial)),
+            (metadata_list, true, true, json(partial)),
+            (metadata, true, true, None),
+            (protobuf_metadata, false, false, bytes(partial, false)),
+            (protobuf, true, true, bytes(object, false)),
+            (protobuf, true, false, None),
+            (
+                "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+                true,
+                true,
+                None,
+            ),
+            ("image/png", true, true, None),
         ] {
             let accept = Accept::parse([header].into_iter());
-            assert_eq!(
-                accept.presentation(&Query::default(), list).ok(),
-                expected,
-                "{header}"
-            );
+            let format = accept.format(&Query::default(), list, typed).ok();
+            let found = format.map(|it| (it.presentation, it.encoding));
+            assert_eq!(found, expected, "{header}");
         }
         let accept = Accept::parse(std::iter::empty());
         assert_eq!(
-            accept.presentation(&Query::default(), true),
-            Ok(Presentation::Object)
+            accept.format(&Query::default(), true, true),
+            Ok(Format::JSON)
         );
+    }
+
+    #[test]
+    fn a_status_is_sent_in_the_first_plain_form() {
+        for (header, expected) in [
+            ("application/vnd.kubernetes.protobuf,application/json", true),
+            (
+                "application/json,application/vnd.kubernetes.protobuf",
+                false,
+            ),
+            ("*/*", false),
+            ("image/png", false),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+                false,
+            ),
+        ] {
+            let accept = Accept::parse([header].into_iter());
+            assert_eq!(accept.prefers_protobuf(), expected, "{header}");
+        }
     }
 }

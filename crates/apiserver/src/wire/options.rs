@@ -39,13 +39,31 @@ pub(crate) enum VersionMatch {
 }
 
 /// The options of a create, update or patch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
     /// Answer as if, and store nothing.
     pub(crate) dry_run: bool,
     /// What to do about fields that the schema doesn't know.
     pub(crate) unknown_fields: UnknownFields,
+    /// Who writes; empty if the request does not say.
+    pub(crate) manager: String,
+    /// Whether an apply takes fields from their owners.
+    pub(crate) force: bool,
 }
+
+/// Which options a write takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    Create,
+    Update,
+    /// A patch that is no apply.
+    Patch,
+    /// Server-side apply, which needs a field manager and may be forced.
+    Apply,
+}
+
+/// The longest name of a field manager, in bytes.
+const MAX_MANAGER: usize = 128;
 
 /// What to do about fields that a schema doesn't know; they are dropped in any case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,6 +75,8 @@ pub(crate) enum UnknownFields {
     Warn,
     /// Refuse the object.
     Refuse,
+    /// Nothing, and nothing is done about `null` either: an apply has checked the fields.
+    Applied,
 }
 
 /// The options of a deletion.
@@ -68,6 +88,22 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     /// Delete it in that state only.
     pub(crate) resource_version: Option<String>,
+    /// What becomes of its dependents; nothing if that is not said.
+    pub(crate) propagation: Option<Propagation>,
+    /// Whether the request says with the old option that dependents are deleted. The answer
+    /// has another code then, if the object waits for something.
+    pub(crate) is_legacy_delete: bool,
+}
+
+/// What becomes of the dependents of an object that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They are deleted when it is gone.
+    Background,
+    /// They are deleted first, those that ask for it.
+    Foreground,
+    /// They stay, without an owner.
+    Orphan,
 }
 
 // === impl ListOptions ===
@@ -183,18 +219,37 @@ fn not_a_number(parser: &str, text: &str) -> String {
 // === impl WriteOptions ===
 
 impl WriteOptions {
-    /// Reads the options of a create, update or patch.
+    /// Reads the options of a write. Without a field manager, the first part of `user_agent`
+    /// is the manager.
     ///
     /// # Errors
     ///
-    /// 422 for a value that isn't known.
-    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
+    /// 422 for a value that isn't known, and for an apply without a field manager.
+    pub(crate) fn parse(query: &Query, kind: WriteKind, user_agent: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
-        let dry_run = dry_run(query.get("dryRun"), &mut errors);
         let manager = query.get("fieldManager");
-        if manager.len() > 128 {
-            errors.push(FieldError::too_long("fieldManager", 128));
+        let force = query.flag("force");
+        if kind == WriteKind::Apply && manager.is_empty() {
+            let why = "is required for apply patch";
+            errors.push(FieldError::required("fieldManager", why));
         }
+        if kind != WriteKind::Apply && force.is_some() {
+            errors.push(FieldError::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            ));
+        }
+        if manager.len() > MAX_MANAGER {
+            errors.push(FieldError::too_long("fieldManager", MAX_MANAGER));
+        }
+        for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+            let why = format!(
+                "invalid character U+{:04X} (at position {at})",
+                u32::from(c)
+            );
+            errors.push(FieldError::invalid("fieldManager", &manager.into(), why));
+        }
+        let dry_run = dry_run(query.get("dryRun"), &mut errors);
         let validation = query.get("fieldValidation");
         let known = ["", "Ignore", "Strict", "Warn"];
         if !known.contains(&validation) {
@@ -202,12 +257,6 @@ impl WriteOptions {
                 "fieldValidation",
                 &validation.into(),
                 known,
-            ));
-        }
-        if !query.get("force").is_empty() {
-            errors.push(FieldError::forbidden(
-                "force",
-                "may not be specified for non-apply patch",
             ));
         }
         let unknown_fields = match validation {
@@ -219,11 +268,43 @@ impl WriteOptions {
             Ok(Self {
                 dry_run,
                 unknown_fields,
+                manager: if manager.is_empty() {
+                    manager_of_agent(user_agent)
+                } else {
+                    manager.to_owned()
+                },
+                force: force.unwrap_or(false),
             })
         } else {
-            Err(Status::invalid_options(kind, &errors))
+            Err(Status::invalid_options(kind.options(), &errors))
         }
     }
+}
+
+// === impl WriteKind ===
+
+impl WriteKind {
+    /// The kind of its options.
+    const fn options(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
+/// The manager that a `User-Agent` stands for: what is before the first slash.
+fn manager_of_agent(user_agent: &str) -> String {
+    let mut manager = String::new();
+    let name = user_agent.split('/').next().unwrap_or_default();
+    for c in name.chars().filter(|c| !c.is_control()) {
+        if manager.len() + c.len_utf8() > MAX_MANAGER {
+            break;
+        }
+        manager.push(c);
+    }
+    manager
 }
 
 // === impl DeleteOptions ===
@@ -245,11 +326,16 @@ impl DeleteOptions {
             None => query.get(key).to_owned(),
         };
         let policy = text("propagationPolicy");
-        let orphans = match body {
-            Some(body) => body
-                .get("orphanDependents")
-                .is_some_and(|value| !value.is_null()),
-            None => query.flag("orphanDependents").is_some(),
+        let orphan = match body {
+            Some(body) => body.get("orphanDependents").and_then(Value::as_bool),
+            None => query.flag("orphanDependents"),
+        };
+        let orphans = orphan.is_some();
+        let propagation = match (policy.as_str(), orphan) {
+            ("Orphan", _) | (_, Some(true)) => Some(Propagation::Orphan),
+            ("Foreground", _) => Some(Propagation::Foreground),
+            ("Background", _) | (_, Some(false)) => Some(Propagation::Background),
+            _ => None,
         };
         let known = ["Foreground", "Background", "Orphan", "nil"];
         if orphans && !policy.is_empty() {
@@ -284,6 +370,8 @@ impl DeleteOptions {
             dry_run,
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
+            propagation,
+            is_legacy_delete: orphan == Some(false),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -22,7 +22,7 @@ use super::{
     queued::{PendingCall, QueuedEvent},
 };
 use crate::{
-    AddError, BuildError, HandlerError, HandlerId,
+    AddError, BuildError, Fence, FencePermit, HandlerError, HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{By, KindId, ObjectType, Role, Route},
     schedule::{LaneKey, Pending, Priority, Reason},
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     /// What the retry policy says of itself.
     pub(super) max_attempts: Option<u32>,
     pub(super) ran: AtomicBool,
+    /// Permits calls; without one every call is permitted.
+    pub(super) fence: OnceLock<Fence>,
 }
 
 /// An informer, and the kind that it feeds.
@@ -95,7 +97,16 @@ impl Shared {
             random: Mutex::new(random),
             max_attempts: max_attempts.flatten(),
             ran: AtomicBool::new(false),
+            fence: OnceLock::new(),
         })
+    }
+
+    /// Waits until the fence, if there is one, permits a call.
+    pub(super) async fn permit(&self) -> Option<FencePermit> {
+        match self.fence.get() {
+            Some(fence) => Some(fence.permit().await),
+            None => None,
+        }
     }
 
     /// The kind called `name`, made if it is new.

@@ -283,7 +283,11 @@ impl Turn<'_> {
         let began = *now;
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
-        let called = pin!(work::call(handler, call, self.shared.settings.limit));
+        let called = pin!(async {
+            // At the moment of the dispatch: no call begins after the deadline of the lease.
+            let _permit = self.shared.permit().await;
+            work::call(handler, call, self.shared.settings.limit).await
+        });
         let ended = trace::within(&span, called).await;
         trace::called(&span, &ended);
         drop(span);

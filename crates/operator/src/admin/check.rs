@@ -1,4 +1,4 @@
-//! What users know about their health.
+//! Health checks that users add.
 
 use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
@@ -6,21 +6,21 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, join_all},
 };
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::page::Line;
 use crate::operator::message;
 
-/// Says whether something is well.
+/// Checks whether something works.
 ///
 /// # Contract
 ///
-/// *Promised.* It is called for each request, beside all others. If it panics, or takes longer
-/// than the [limit](super::AdminServer::check_timeout), that is its own failure; then it is
-/// dropped.
+/// *Guaranteed.* It is called for each request, concurrently with the other checks, on the runtime
+/// of the operator. If it panics, or takes longer than the
+/// [limit](super::AdminServer::check_timeout), it has failed and is dropped.
 ///
-/// *Asked.* That it is cheap, and does not block its thread.
+/// *Required.* It is cheap, and does not block its thread.
 ///
 /// Every `Fn() -> impl Future<Output = Result<(), E>>` is a check.
 ///
@@ -40,31 +40,31 @@ use crate::operator::message;
 /// }
 /// ```
 pub trait HealthCheck: Send + Sync + 'static {
-    /// What can be wrong.
+    /// Why the check can fail.
     type Error: Display + Send + 'static;
 
-    /// Looks whether it is well.
+    /// Returns whether it works.
     ///
     /// # Errors
     ///
-    /// What is wrong. It stands in the page, for whoever can reach it.
+    /// Why it does not work. The text is in the page, which every client of the port can read.
     fn check(&self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
-/// A check, and what it is called.
+/// A check and its name.
 pub(super) struct Check {
     name: String,
     check: Arc<dyn AnyCheck>,
 }
 
-/// A [`HealthCheck`] of whatever type.
+/// A [`HealthCheck`] with its type erased.
 trait AnyCheck: Send + Sync {
     fn check(self: Arc<Self>) -> BoxFuture<'static, Result<(), String>>;
 }
 
-/// Asks all `checks` side by side, and none for longer than `limit`.
-pub(super) async fn ask(checks: &[Check], limit: Duration) -> Vec<Line> {
-    join_all(checks.iter().map(|check| check.ask(limit))).await
+/// Runs all `checks` concurrently on the runtime `users`, each for `limit` at most.
+pub(super) async fn ask(checks: &[Check], limit: Duration, users: &Handle) -> Vec<Line> {
+    join_all(checks.iter().map(|check| check.ask(limit, users))).await
 }
 
 // === impl Check ===
@@ -75,16 +75,16 @@ impl Check {
         Self { name, check }
     }
 
-    async fn ask(&self, limit: Duration) -> Line {
-        // A task of its own: a panic ends it and nothing else.
-        let check = AbortOnDropHandle::new(tokio::spawn(Arc::clone(&self.check).check()));
+    async fn ask(&self, limit: Duration, users: &Handle) -> Line {
+        // A task of its own: a panic ends nothing else.
+        let check = AbortOnDropHandle::new(users.spawn(Arc::clone(&self.check).check()));
         let verdict = match timeout(limit, check).await {
             Err(_) => Err(format!("not finished yet, after {limit:?}")),
             Ok(Ok(Ok(()))) => Ok("ok".to_owned()),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(error)) => Err(match error.try_into_panic() {
                 Ok(panic) => format!("panicked: {}", message(&*panic)),
-                Err(_) => "not finished yet, the runtime shuts down".to_owned(),
+                Err(_) => "not finished, the runtime shuts down".to_owned(),
             }),
         };
         Line::new(&self.name, verdict)

@@ -1,32 +1,39 @@
-//! What can go wrong with an admin server.
+//! Errors of an admin server.
 
 use std::{io, net::SocketAddr};
 
-/// Why an admin server cannot begin.
+/// Why an admin server cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// The system does not give us the port.
-    #[error("cannot listen on {address}")]
+    /// The port cannot be opened.
+    #[error("cannot listen on {address}; is the port in use, or not allowed?")]
     Bind {
-        /// What was asked for.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 
-    /// The listener that was given is of no use.
-    #[error("cannot use the listener that was given")]
+    /// The given listener cannot be used.
+    #[error("cannot use the given listener")]
     Listener {
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 
-    /// The operator's own collectors do not go together, most often because two controllers
-    /// have one name.
+    /// The thread of the server could not be started.
+    #[error("cannot start the thread of the admin server")]
+    Thread {
+        /// The error of the system.
+        source: io::Error,
+    },
+
+    /// Two of the operator's own collectors conflict, most often because two controllers have one
+    /// name.
     #[error("cannot register the operator's collectors; give each controller its own name")]
     Collectors {
-        /// What the registry says.
+        /// The error of the registry.
         source: prometheus::Error,
     },
 }
@@ -35,17 +42,17 @@ pub enum AdminError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// It would never be asked for.
-    #[error("{path:?} is no path; begin it with a slash, and leave out the query")]
+    /// No request can have this path.
+    #[error("{path:?} is not a path; begin it with a slash, and leave out the query")]
     NoPath {
-        /// What was given.
+        /// The given path.
         path: String,
     },
 
-    /// Somebody else answers there.
-    #[error("{path:?} has a route already")]
+    /// The path has a page already.
+    #[error("{path:?} has a page already; use another path")]
     Taken {
-        /// What was given.
+        /// The given path.
         path: String,
     },
 }
@@ -53,12 +60,13 @@ pub enum RouteError {
 // === impl AdminError ===
 
 impl AdminError {
-    /// One stable word for it.
+    /// A stable word for the variant.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Bind { .. } => "bind",
             Self::Listener { .. } => "listener",
+            Self::Thread { .. } => "thread",
             Self::Collectors { .. } => "collectors",
         }
     }
@@ -67,7 +75,7 @@ impl AdminError {
 // === impl RouteError ===
 
 impl RouteError {
-    /// One stable word for it.
+    /// A stable word for the variant.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

@@ -1,13 +1,15 @@
-//! Pages: which there are, and how they read.
+//! The pages of an admin server, as text.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
 use http_body_util::Full;
-use prometheus::{Encoder as _, Registry, TextEncoder};
+use prometheus::{Encoder as _, TextEncoder};
 
-/// A page that every admin server has.
+use super::serve::Served;
+
+/// A page that every admin server serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Live,
@@ -15,20 +17,20 @@ pub(super) enum Page {
     Metrics,
 }
 
-/// One thing that was looked at, and whether it is well.
+/// One line of a health page: what was checked, and whether it works.
 #[derive(Debug)]
 pub(super) struct Line {
     text: String,
-    is_well: bool,
+    is_ok: bool,
 }
 
-/// An answer as it is sent.
+/// An answer.
 pub(super) type Answer = Response<Full<Bytes>>;
 
 // === impl Page ===
 
 impl Page {
-    /// The page at `path`. There are names for those who come from Kubernetes' own servers.
+    /// The page at `path`. The names with a `z` are those of Kubernetes' own servers.
     pub(super) fn at(path: &str) -> Option<Self> {
         match path {
             "/live" | "/livez" | "/healthz" => Some(Self::Live),
@@ -43,7 +45,7 @@ impl Page {
 
 impl Line {
     pub(super) fn new(name: &str, verdict: Result<String, String>) -> Self {
-        let (mark, is_well) = if verdict.is_ok() {
+        let (mark, is_ok) = if verdict.is_ok() {
             ("+", true)
         } else {
             ("-", false)
@@ -51,17 +53,17 @@ impl Line {
         let (Ok(said) | Err(said)) = verdict;
         let text = format!("[{mark}] {name}: {said}");
         Self {
-            // One thing is one line, whatever stands in an error.
+            // One check is one line, whatever its error contains.
             text: text.replace(['\n', '\r'], " "),
-            is_well,
+            is_ok,
         }
     }
 }
 
-/// A page of health: a word, and what it comes from.
+/// A health page: a word, and a line for each check.
 pub(super) fn health(lines: &[Line]) -> Answer {
-    let is_well = lines.iter().all(|line| line.is_well);
-    let (status, word) = if is_well {
+    let is_ok = lines.iter().all(|line| line.is_ok);
+    let (status, word) = if is_ok {
         (StatusCode::OK, "ok")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "not ok")
@@ -73,12 +75,10 @@ pub(super) fn health(lines: &[Line]) -> Answer {
     text(status, page)
 }
 
-/// What `registry` gathers.
-pub(super) fn metrics(registry: &Registry) -> Answer {
-    let encoder = TextEncoder::new();
-    let mut page = Vec::new();
-    match encoder.encode(&registry.gather(), &mut page) {
-        Ok(()) => answer(StatusCode::OK, encoder.format_type(), page),
+/// The page of metrics, as it was rendered.
+pub(super) fn metrics(rendered: prometheus::Result<Bytes>) -> Answer {
+    match rendered {
+        Ok(page) => answer(StatusCode::OK, TextEncoder::new().format_type(), page),
         Err(error) => text(
             StatusCode::INTERNAL_SERVER_ERROR,
             format!("cannot encode the metrics: {error}\n"),
@@ -86,33 +86,50 @@ pub(super) fn metrics(registry: &Registry) -> Answer {
     }
 }
 
-pub(super) fn not_found<'a>(routes: impl Iterator<Item = &'a str>) -> Answer {
-    let mut page = "there are /live, /ready, /metrics".to_owned();
-    for route in routes {
-        _ = write!(page, ", {route}");
+/// The answer on a port that serves `served`, with the paths that it has.
+pub(super) fn not_found<'a>(served: Served, routes: impl Iterator<Item = &'a String>) -> Answer {
+    let mut page = match served {
+        Served::All => "this port has /live, /ready, /metrics".to_owned(),
+        Served::Rest => "this port has /live, /ready".to_owned(),
+        Served::Metrics => "this port has /metrics".to_owned(),
+    };
+    if served != Served::Metrics {
+        for route in routes {
+            _ = write!(page, ", {route}");
+        }
     }
     page.push('\n');
     text(StatusCode::NOT_FOUND, page)
 }
 
+/// The answer where the code of a page panicked.
+pub(super) fn panicked(path: &str, message: &str) -> Answer {
+    tracing::error!(path, message, "a page panicked");
+    let text = format!("{path} panicked: {message}\n");
+    self::text(StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
 pub(super) fn method_not_allowed() -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "ask with GET\n".to_owned());
+    let mut answer = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "only GET and HEAD are allowed\n".to_owned(),
+    );
     let allow = header::HeaderValue::from_static("GET, HEAD");
     answer.headers_mut().insert(header::ALLOW, allow);
     answer
 }
 
-/// Whether a page can be asked for so.
-pub(super) fn reads(method: &Method) -> bool {
+/// Whether a request of this method reads a page.
+pub(super) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
 pub(super) fn text(status: StatusCode, page: String) -> Answer {
-    answer(status, "text/plain; charset=utf-8", page.into_bytes())
+    answer(status, "text/plain; charset=utf-8", page.into())
 }
 
-fn answer(status: StatusCode, kind: &str, page: Vec<u8>) -> Answer {
-    let mut answer = Response::new(Full::from(page));
+fn answer(status: StatusCode, kind: &str, page: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(page));
     *answer.status_mut() = status;
     if let Ok(kind) = header::HeaderValue::from_str(kind) {
         answer.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -125,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_well_if_each_line_is() {
+    fn a_page_is_ok_if_each_line_is() {
         check(&[], 200, "ok\n");
         check(&[("a", Ok("up"))], 200, "ok\n[+] a: up\n");
         check(

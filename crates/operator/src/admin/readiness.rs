@@ -1,22 +1,22 @@
-//! Whether an operator is ready, line by line.
+//! The readiness of an operator, line by line.
 
 use windlass_controller::InformerHealth;
 use windlass_informer::HealthState;
 
 use super::{Subject, page::Line};
-use crate::{LeaderElection, election::Standing, error::Causes};
+use crate::{LeaderElection, election::ElectionState, error::Causes};
 
-/// What there is to say about the operator itself.
+/// The lines about the operator itself.
 pub(super) fn lines(subject: &Subject) -> Vec<Line> {
     let mut lines = Vec::new();
     if subject.stop.is_cancelled() {
         lines.push(Line::new("operator", Err("is stopping".to_owned())));
     }
     if let Some(election) = &subject.election {
-        let standing = election.standing();
-        lines.push(stands(election, &standing));
-        // Nothing runs before it leads.
-        if standing != Standing::Leads {
+        let state = election.state();
+        lines.push(election_line(election, &state));
+        // Controllers run only while it leads.
+        if state != ElectionState::Leader {
             return lines;
         }
     }
@@ -26,32 +26,33 @@ pub(super) fn lines(subject: &Subject) -> Vec<Line> {
             Ok(health) => lines.extend(health.iter().map(|health| informer(name, health))),
             Err(panic) => lines.push(Line::new(
                 &format!("controller {name}"),
-                Err(format!(
-                    "panicked when it was asked for its health: {panic}"
-                )),
+                Err(format!("its health function panicked: {panic}")),
             )),
         }
     }
     lines
 }
 
-/// Where the operator stands in its election.
-fn stands(election: &LeaderElection, standing: &Standing) -> Line {
+/// The state of the operator in its election.
+fn election_line(election: &LeaderElection, state: &ElectionState) -> Line {
     let lease = election.lease();
-    let verdict = match standing {
-        Standing::Leads => Ok(format!("leading, with the lease {lease}")),
-        Standing::Waits { holder } if holder.is_empty() => {
-            Ok(format!("standing by; nobody holds the lease {lease}"))
+    let verdict = match state {
+        ElectionState::Leader => Ok(format!("leading, with the lease {lease}")),
+        ElectionState::Standby { holder } if holder.is_empty() => {
+            Ok(format!("standing by; the lease {lease} is free"))
         }
-        Standing::Waits { holder } => Ok(format!("standing by; {holder} holds the lease {lease}")),
-        Standing::Unknown => Err(format!("has not looked at the lease {lease} yet")),
-        Standing::Troubled { error } => Err(error.clone()),
-        Standing::Ended => Err(format!("leading no more, with the lease {lease}")),
+        ElectionState::Standby { holder } => {
+            Ok(format!("standing by; {holder} holds the lease {lease}"))
+        }
+        ElectionState::Unknown => Err(format!("the lease {lease} has not been read yet")),
+        ElectionState::Expired => Err(format!("the lease {lease} expired; it was not renewed")),
+        ElectionState::Failing { error } => Err(error.clone()),
+        ElectionState::Ended => Err(format!("lost or released the lease {lease}")),
     };
     Line::new("leader election", verdict)
 }
 
-/// How one informer is.
+/// The health of one informer.
 fn informer(controller: &str, health: &InformerHealth) -> Line {
     let resource = &health.watch.resource;
     let mut text = match &health.watch.state {
@@ -63,9 +64,9 @@ fn informer(controller: &str, health: &InformerHealth) -> Line {
         HealthState::Listing | HealthState::Watching
     );
     if !health.has_synced {
-        text.push_str("; its first list has not been told yet");
+        text.push_str("; its first list is not complete");
     }
     let name = format!("informer {} of {controller}", health.kind);
-    let is_well = is_up && health.has_synced;
-    Line::new(&name, if is_well { Ok(text) } else { Err(text) })
+    let is_ok = is_up && health.has_synced;
+    Line::new(&name, if is_ok { Ok(text) } else { Err(text) })
 }

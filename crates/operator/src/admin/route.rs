@@ -1,6 +1,6 @@
-//! Pages of users.
+//! Pages that users add.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
 use futures::{FutureExt as _, future::BoxFuture};
@@ -10,11 +10,11 @@ use http::{Request, Response};
 ///
 /// # Contract
 ///
-/// *Promised.* It is called for each request, with its whole body, which is at most 1 MiB. If
-/// it panics, that is answered with 500.
+/// *Guaranteed.* It is called for each request, with its whole body, which is at most 1 MiB, on the
+/// runtime of the operator. If it panics, the answer is 500.
 ///
-/// *Not promised.* That it is polled to its end: it is dropped if whoever asked hangs up, or
-/// the operator ends.
+/// *Not guaranteed.* That its future is polled to its end: it is dropped if the client closes the
+/// connection, or the operator ends.
 ///
 /// Every `Fn(Request<Bytes>) -> impl Future<Output = Response<Bytes>>` is a route.
 ///
@@ -38,9 +38,9 @@ pub trait Route: Send + Sync + 'static {
     fn answer(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send;
 }
 
-/// A [`Route`] of whatever type.
+/// A [`Route`] with its type erased.
 pub(super) trait AnyRoute: Send + Sync {
-    fn answer(&self, request: Request<Bytes>) -> BoxFuture<'_, Response<Bytes>>;
+    fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Bytes>>;
 }
 
 // === impl Route ===
@@ -58,7 +58,7 @@ where
 // === impl AnyRoute ===
 
 impl<R: Route> AnyRoute for R {
-    fn answer(&self, request: Request<Bytes>) -> BoxFuture<'_, Response<Bytes>> {
-        Route::answer(self, request).boxed()
+    fn answer(self: Arc<Self>, request: Request<Bytes>) -> BoxFuture<'static, Response<Bytes>> {
+        async move { Route::answer(&*self, request).await }.boxed()
     }
 }

@@ -1,122 +1,195 @@
-//! Requests in, pages out.
+//! Connections and requests in, pages out.
 
 use std::{
-    convert::Infallible, io, net::TcpListener as Listener, panic::AssertUnwindSafe, sync::Arc,
+    collections::HashMap,
+    convert::Infallible,
+    io,
+    net::TcpListener as Listener,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use futures::FutureExt as _;
-use http::{Request, StatusCode};
+use bytes::Bytes;
+use futures::{FutureExt as _, future::join_all};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus::Registry;
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::JoinSet,
-    time::timeout,
+    runtime::Handle,
+    task::{JoinError, JoinSet, yield_now},
+    time::{sleep, timeout},
 };
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    AdminError, Listen, Pages, Subject,
+    AdminError, AdminLimits, Listen, Pages, Subject,
     check::ask,
+    connections::ConnectionTable,
     page::{self, Answer, Page},
     readiness,
+    route::AnyRoute,
+    scrape::MetricsPage,
 };
-use crate::operator::message;
-
-/// More than all who have business here, and few enough to be held whoever comes.
-const MAX_CONNECTIONS: usize = 256;
-
-/// A connection on which nobody asks for so long is closed. Prometheus asks each minute at
-/// least, if nobody says otherwise.
-const SILENCE: Duration = Duration::from_secs(90);
+use crate::{isolated::Isolated, operator::message};
 
 /// The largest body of a request to a route.
 const MAX_BODY: usize = 1024 * 1024;
 
-/// An admin server that runs; dropping it ends it.
+/// The largest head of a request. Also bounds what is read ahead for each connection.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// The least time between two answers on one connection. A client that pipelines requests waits;
+/// probes and scrapes never do.
+const PACE: Duration = Duration::from_millis(250);
+
+/// A running admin server; dropping it ends it.
 pub(crate) struct Serving {
     stop: CancellationToken,
-    task: AbortOnDropHandle<()>,
+    task: Isolated<()>,
 }
 
-/// What all requests share.
+/// The pages that a port serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    All,
+    Metrics,
+    /// All but the metrics.
+    Rest,
+}
+
+/// The state that all requests share.
 struct Shared {
     pages: Pages,
     subject: Subject,
-    registry: Registry,
+    metrics: MetricsPage,
+    limits: AdminLimits,
+    /// The runtime of the operator. Checks and routes of users run there, not on our thread.
+    users: Handle,
 }
 
 // === impl Serving ===
 
 impl Serving {
     pub(super) fn begin(
-        listen: Listen,
+        ports: Vec<(Listen, Served)>,
         pages: Pages,
         subject: Subject,
-        registry: Registry,
+        metrics: MetricsPage,
+        limits: AdminLimits,
     ) -> Result<Self, AdminError> {
-        let listener = open(listen)?;
-        if let Ok(address) = listener.local_addr() {
-            tracing::info!(%address, "the admin server listens");
+        let mut listeners = Vec::new();
+        for (listen, served) in ports {
+            let listener = open(listen)?;
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!(%address, pages = ?served, "the admin server listens");
+            }
+            listeners.push((listener, served));
         }
         let shared = Arc::new(Shared {
             pages,
             subject,
-            registry,
+            metrics,
+            limits,
+            users: Handle::current(),
         });
         let stop = CancellationToken::new();
-        let task = tokio::spawn(accept(listener, shared, stop.clone()));
+        let run = {
+            let stop = stop.clone();
+            async move {
+                let ports = listeners
+                    .into_iter()
+                    .map(|(listener, served)| accept(listener, served, &shared, &stop));
+                join_all(ports).await;
+            }
+        };
+        let task = Isolated::thread("windlass-admin", run);
         Ok(Self {
             stop,
-            task: AbortOnDropHandle::new(task),
+            task: task.map_err(|source| AdminError::Thread { source })?,
         })
     }
 
-    /// Answers what has been asked, and no more.
+    /// Answers the requests in progress, and ends.
     pub(crate) async fn end(self) {
-        /// The controllers have ended; nobody should wait for a slow reader.
-        const PATIENCE: Duration = Duration::from_secs(1);
+        /// The controllers have ended, and the process waits only for a client that reads slowly.
+        const LIMIT: Duration = Duration::from_secs(1);
 
         self.stop.cancel();
-        _ = timeout(PATIENCE, self.task).await;
+        _ = timeout(LIMIT, self.task).await;
     }
 }
 
-fn open(listen: Listen) -> Result<TcpListener, AdminError> {
+fn open(listen: Listen) -> Result<Listener, AdminError> {
+    let non_blocking = |listener: Listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
     match listen {
         Listen::Address(address) => Listener::bind(address)
-            .and_then(in_the_runtime)
+            .and_then(non_blocking)
             .map_err(|source| AdminError::Bind { address, source }),
         Listen::Listener(listener) => {
-            in_the_runtime(listener).map_err(|source| AdminError::Listener { source })
+            non_blocking(listener).map_err(|source: io::Error| AdminError::Listener { source })
         }
     }
 }
 
-fn in_the_runtime(listener: Listener) -> io::Result<TcpListener> {
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+async fn accept(
+    listener: Listener,
+    served: Served,
+    shared: &Arc<Shared>,
+    stop: &CancellationToken,
+) {
     /// After a failure to accept, which is mostly a lack of file handles.
     const PAUSE: Duration = Duration::from_millis(50);
 
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "the admin server cannot use its listener and has ended");
+            return;
+        }
+    };
+    let AdminLimits {
+        connections: total,
+        connections_per_client: per_client,
+        ..
+    } = shared.limits;
+    let mut table = ConnectionTable::new(total, per_client);
     let mut connections = JoinSet::new();
+    let mut handles = HashMap::new();
     loop {
         tokio::select! {
+            biased;
             () = stop.cancelled() => break,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(serve(stream, Arc::clone(&shared), stop.clone()));
+            Some(ended) = connections.join_next_with_id() => {
+                let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                table.close(id);
+                handles.remove(&id);
+            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, client)) => {
+                    let connection = serve(stream, served, Arc::clone(shared), stop.clone());
+                    let handle = connections.spawn(connection);
+                    let replaced = table.open(client.ip(), handle.id());
+                    handles.insert(handle.id(), handle);
+                    if let Some(replaced) = replaced.and_then(|id| handles.remove(&id)) {
+                        tracing::debug!(%client, "too many connections, closing the oldest");
+                        replaced.abort();
+                    }
+                    // It is answered before it can be replaced by those behind it.
+                    yield_now().await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(PAUSE).await;
+                    sleep(PAUSE).await;
                 }
             },
         }
@@ -125,82 +198,151 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTo
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+async fn serve(stream: TcpStream, served: Served, shared: Arc<Shared>, stop: CancellationToken) {
+    let AdminLimits {
+        read_timeout,
+        write_timeout,
+        connection_timeout,
+        ..
+    } = shared.limits;
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(write_timeout));
+    let asked_before = AtomicBool::new(false);
+    let service = service_fn(|request| {
+        let (shared, again) = (&shared, asked_before.swap(true, Ordering::Relaxed));
+        async move {
+            if again {
+                sleep(PACE).await;
+            }
+            Ok::<_, Infallible>(shared.answer(served, request).await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(SILENCE)
-        .serve_connection(TokioIo::new(stream), service);
+        .header_read_timeout(read_timeout)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => finish(connection, write_timeout).await,
+        () = sleep(connection_timeout) => finish(connection, write_timeout).await,
     };
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection broke");
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection of the admin server failed");
+    }
+}
+
+/// Ends a connection once the request in progress is answered, or after `limit`.
+async fn finish<S>(
+    mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<Stream>, S>>,
+    limit: Duration,
+) -> hyper::Result<()>
+where
+    S: hyper::service::HttpService<Incoming, ResBody = Full<Bytes>, Error = Infallible>,
+{
+    connection.as_mut().graceful_shutdown();
+    timeout(limit, connection).await.unwrap_or(Ok(()))
+}
+
+type Stream = std::pin::Pin<Box<TimeoutStream<TcpStream>>>;
+
+// === impl Served ===
+
+impl Served {
+    fn has(self, page: Option<Page>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Metrics => page == Some(Page::Metrics),
+            Self::Rest => page != Some(Page::Metrics),
+        }
     }
 }
 
 // === impl Shared ===
 
 impl Shared {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, served: Served, request: Request<Incoming>) -> Answer {
         let path = request.uri().path().to_owned();
-        let answer = AssertUnwindSafe(self.page(&path, request)).catch_unwind();
-        answer.await.unwrap_or_else(|panic| {
-            let message = message(&*panic);
-            tracing::error!(path, message, "a page panicked");
-            let text = format!("{path} panicked: {message}\n");
-            page::text(StatusCode::INTERNAL_SERVER_ERROR, text)
-        })
+        let answer = AssertUnwindSafe(self.page(served, &path, request)).catch_unwind();
+        (answer.await).unwrap_or_else(|panic| page::panicked(&path, &message(&*panic)))
     }
 
-    async fn page(&self, path: &str, request: Request<Incoming>) -> Answer {
+    async fn page(&self, served: Served, path: &str, request: Request<Incoming>) -> Answer {
         let Pages {
             live,
             ready,
-            limit,
+            check_timeout,
             routes,
         } = &self.pages;
-        if let Some(page) = Page::at(path) {
-            if !page::reads(request.method()) {
+        let page = Page::at(path);
+        if !served.has(page) {
+            return page::not_found(served, routes.keys());
+        }
+        if let Some(page) = page {
+            if !page::is_read(request.method()) {
                 return page::method_not_allowed();
             }
             return match page {
-                Page::Live => page::health(&ask(live, *limit).await),
+                Page::Live => page::health(&ask(live, *check_timeout, &self.users).await),
                 Page::Ready => {
-                    let asked = ask(ready, *limit).await;
-                    // After the checks, which take time: it is as it is when it is sent.
+                    let checks = ask(ready, *check_timeout, &self.users).await;
+                    // After the checks, which take time: the state is the newest.
                     let mut lines = readiness::lines(&self.subject);
-                    lines.extend(asked);
+                    lines.extend(checks);
                     page::health(&lines)
                 }
-                Page::Metrics => page::metrics(&self.registry),
+                Page::Metrics => self.metrics.answer(request.headers()).await,
             };
         }
         let Some(route) = routes.get(path) else {
-            return page::not_found(routes.keys().map(String::as_str));
+            return page::not_found(served, routes.keys());
         };
         let (parts, body) = request.into_parts();
-        match Limited::new(body, MAX_BODY).collect().await {
-            Ok(body) => {
+        let body = Limited::new(body, MAX_BODY).collect();
+        let refused = match timeout(self.limits.read_timeout, body).await {
+            Ok(Ok(body)) => {
                 let request = Request::from_parts(parts, body.to_bytes());
-                route.answer(request).await.map(Full::new)
+                return self.route(path, route, request).await;
             }
-            Err(error) if error.is::<LengthLimitError>() => page::text(
+            Ok(Err(error)) if error.is::<LengthLimitError>() => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!("a body has at most {MAX_BODY} bytes\n"),
             ),
-            Err(_) => page::text(
+            Ok(Err(_)) => (
                 StatusCode::BAD_REQUEST,
-                "the body of the request broke off\n".to_owned(),
+                "the body of the request is incomplete\n".to_owned(),
             ),
+            Err(_) => (
+                StatusCode::REQUEST_TIMEOUT,
+                format!(
+                    "the body did not arrive within {:?}\n",
+                    self.limits.read_timeout
+                ),
+            ),
+        };
+        page::text(refused.0, refused.1)
+    }
+
+    /// Calls a route of the user, on the runtime of the operator.
+    async fn route(
+        &self,
+        path: &str,
+        route: &Arc<dyn AnyRoute>,
+        request: Request<Bytes>,
+    ) -> Answer {
+        let answer = self.users.spawn(Arc::clone(route).answer(request));
+        match AbortOnDropHandle::new(answer)
+            .await
+            .map_err(JoinError::try_into_panic)
+        {
+            Ok(answer) => answer.map(Full::new),
+            Err(Ok(panic)) => page::panicked(path, &message(&*panic)),
+            Err(Err(_)) => {
+                let mut answer = Response::new(Full::default());
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                answer
+            }
         }
     }
 }

@@ -1,13 +1,13 @@
-//! How an election is to be.
+//! The settings of an election.
 
 use std::{fmt, time::Duration};
 
-use kube::Client;
 use rand::Rng as _;
+use windlass_controller::Fence;
 
-use super::{InvalidElection, LeaderElection, Settings, campaign::Timing};
+use super::{InvalidElection, LeaderElection, LeaseClient, Settings, campaign::Timing};
 
-/// What an election is to be like, before it is one.
+/// The settings of a [`LeaderElection`].
 ///
 /// # Example
 ///
@@ -34,28 +34,29 @@ use super::{InvalidElection, LeaderElection, Settings, campaign::Timing};
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct LeaderElectionBuilder {
-    client: Client,
+    client: LeaseClient,
     namespace: String,
     name: String,
     identity: Option<String>,
     timing: Timing,
     seed: Option<u64>,
+    fence: Fence,
 }
 
 // === impl LeaderElectionBuilder ===
 
 impl LeaderElectionBuilder {
-    /// What client-go uses: a crash costs a quarter of a minute.
+    /// client-go's default: after a crash another replica leads within about 15 s.
     pub const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(15);
 
-    /// What client-go uses: it leaves a leader five seconds in which all that it began is
-    /// dropped.
+    /// client-go's default: it leaves 5 s, after the deadline and before another replica leads, for
+    /// what was sent before the deadline to arrive.
     pub const DEFAULT_RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-    /// What client-go uses: a few tries before the deadline, and no load worth mentioning.
+    /// client-go's default: several tries before the deadline, at half a request a second.
     pub const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(2);
 
-    pub(super) fn new(client: Client, namespace: String, name: String) -> Self {
+    pub(super) fn new(client: LeaseClient, namespace: String, name: String) -> Self {
         Self {
             client,
             namespace,
@@ -67,11 +68,12 @@ impl LeaderElectionBuilder {
                 retry: Self::DEFAULT_RETRY_PERIOD,
             },
             seed: None,
+            fence: Fence::new(),
         }
     }
 
-    /// Under which name this replica holds the lease. The default is the name of the host,
-    /// which is that of the pod, an underscore and something random. It is no secret.
+    /// The name under which this replica holds the lease. It is not secret. The default is the
+    /// host name, which is the pod's name, an underscore and a random number.
     pub fn identity(self, identity: impl Into<String>) -> Self {
         Self {
             identity: Some(identity.into()),
@@ -79,26 +81,26 @@ impl LeaderElectionBuilder {
         }
     }
 
-    /// Nobody else leads until the lease has not changed for so long. The default is 15 s.
+    /// Another replica takes the lease once it has not changed for this long. The default is 15 s.
     pub fn lease_duration(mut self, lease: Duration) -> Self {
         self.timing.lease = lease;
         self
     }
 
-    /// A leader that could not renew for so long stops. The default is 10 s.
+    /// A leader that could not renew for this long stops. The default is 10 s.
     pub fn renew_deadline(mut self, renew: Duration) -> Self {
         self.timing.renew = renew;
         self
     }
 
-    /// How long after a renewal the next one follows, and the least time between two looks of a
-    /// candidate; the most is a bit more than twice that. The default is 2 s.
+    /// The time between two renewals, and the least time between two reads of a candidate, which
+    /// waits up to 2.2 times as long. The default is 2 s.
     pub fn retry_period(mut self, retry: Duration) -> Self {
         self.timing.retry = retry;
         self
     }
 
-    /// Makes the jitter and the random part of the identity the same in each run.
+    /// Seeds the jitter and the random part of the identity, for reproducible tests.
     pub fn seed(self, seed: u64) -> Self {
         Self {
             seed: Some(seed),
@@ -106,12 +108,18 @@ impl LeaderElectionBuilder {
         }
     }
 
-    /// Makes the election.
+    /// Measures the deadline of the lease by the clock of `fence`, for tests that freeze or jump
+    /// it. The default is a [new fence](Fence::new).
+    pub fn fence(self, fence: Fence) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// Creates the election.
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if a name is empty, or the times do not go together: the retry
-    /// period must be less than the renew deadline, and that less than the lease duration.
+    /// [`InvalidElection`] if a name is empty, or the times contradict each other: the retry period
+    /// must be less than the renew deadline, and that less than the lease duration.
     pub fn build(self) -> Result<LeaderElection, InvalidElection> {
         let Timing {
             lease,
@@ -130,7 +138,6 @@ impl LeaderElectionBuilder {
         if renew >= lease {
             return Err(InvalidElection::RenewDeadline { renew, lease });
         }
-        // So that no point in time lies beyond what can be counted.
         if lease > Self::MAX_LEASE_DURATION {
             return Err(InvalidElection::LeaseDuration { lease });
         }
@@ -139,21 +146,22 @@ impl LeaderElectionBuilder {
             Some(identity) => identity,
             None => format!("{}_{:016x}", host(), random(self.seed)),
         };
-        Ok(LeaderElection::from_settings(Settings {
+        let settings = Settings {
             client: self.client,
             namespace: self.namespace,
             name: self.name,
             identity,
             timing: self.timing,
             seed: self.seed,
-        }))
+        };
+        Ok(LeaderElection::from_settings(settings, self.fence))
     }
 
-    /// What fits into a lease: 68 years.
+    /// The largest number of seconds that a lease can hold: 68 years.
     const MAX_LEASE_DURATION: Duration = Duration::from_secs(i32::MAX as u64);
 }
 
-/// The name of the host: in a pod, the name of the pod.
+/// The host name: in a pod, the name of the pod.
 fn host() -> String {
     let named = std::env::var("HOSTNAME").ok();
     let named = named.or_else(|| std::fs::read_to_string("/etc/hostname").ok());

@@ -1,6 +1,6 @@
-//! Who leads, as far as one candidate can tell. *(pure)*
+//! State machine of one candidate for a lease. *(pure)*
 //!
-//! A campaign is told the time, and what the API server answered; it says what to ask next.
+//! A campaign takes the time and the answers of the API server, and returns the next request.
 //!
 //! ```text
 //!              free, absent, or unchanged for its lease duration
@@ -11,46 +11,50 @@
 //!                                                                 Lost
 //! ```
 //!
-//! Two clocks are told apart. What is decided is decided by the candidate's own monotonic
-//! clock: the times that stand in a lease are compared with each other for equality, and never
-//! with a clock, so that no clock that is wrong anywhere makes two leaders.
+//! Decisions use only the candidate's own clock, which runs during suspend. The times in a lease
+//! are compared with each other for equality and never with a clock, so a wrong wall clock cannot
+//! make two leaders.
 //!
-//! A leader's time counts from *before* its write was sent, a candidate's from *after* the
-//! answer was read. Whenever the server took the write in between, the leader stops first.
+//! A leader's deadline counts from *before* its write was sent, a candidate's from *after* the
+//! answer was read. Whenever the server applied the write in between, the leader stops first.
 //!
-//! Source: client-go, `tools/leaderelection`, whose records these are. Three things differ. A
-//! candidate that finds its own name in a record that it did not write waits like any other,
-//! so that two of one name are not two leaders. A leader whose write meets a conflict looks
-//! whether the record is still the one that it wrote: a label from somebody does not end it.
-//! And a candidate wakes when a lease runs out, rather than at its next round.
+//! Source: client-go, `tools/leaderelection`, whose records these are. Four things differ. A
+//! candidate that finds its own name in a record that it did not write waits like any other, so
+//! two replicas with one name are not two leaders. A record counts as ours only in the lease with
+//! the uid that we wrote: a lease that was deleted and created again is another one. A leader
+//! whose write meets a conflict reads the record; if it is still the one that it wrote, the leader
+//! goes on (another client changed a label). And a candidate wakes when a lease expires, rather
+//! than at its next round.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A point in time, counted from when the campaign began.
+/// Time since the campaign began.
 pub(super) type Moment = Duration;
 
-/// How much longer than the retry period a candidate may wait, so that not all come at once.
+/// How much longer than the retry period a candidate may wait, so that candidates spread out.
 ///
 /// Source: client-go, `JitterFactor`.
 const JITTER: f64 = 1.2;
 
-/// How long everything takes.
+/// Durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// Nobody else leads until the lease has not changed for so long.
+    /// Another candidate takes the lease once it has not changed for this long.
     pub(super) lease: Duration,
-    /// The leader stops if it could not renew for so long.
+    /// The leader stops if it could not renew for this long.
     pub(super) renew: Duration,
-    /// Between two renewals, and at least between two looks of a candidate.
+    /// Between two renewals, and the least time between two reads of a candidate.
     pub(super) retry: Duration,
 }
 
-/// What a lease says.
+/// The content of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Nobody if it is empty.
+    /// Of the lease; none in a record that is to be written.
+    pub(super) uid: Option<String>,
+    /// Empty if the lease is free.
     pub(super) holder: String,
     pub(super) seconds: i32,
     pub(super) acquired: Option<Timestamp>,
@@ -58,22 +62,24 @@ pub(super) struct Record {
     pub(super) transitions: i32,
 }
 
-/// One candidate's part in an election.
+/// The state of one candidate.
 #[derive(Debug)]
 pub(super) struct Campaign {
     identity: String,
     timing: Timing,
-    place: Place,
+    role: Role,
     due: Moment,
     plan: Plan,
-    /// Under which `renewTime` we wrote last, whether or not the answer was heard.
+    /// The `renewTime` of our last write, whether or not its answer arrived.
     attempted: Option<Timestamp>,
-    /// The last one that is known to have been written.
+    /// The `renewTime` of our last write that is known to have been applied.
     confirmed: Option<Timestamp>,
+    /// The uid of the lease that we wrote, once it is known.
+    lease_uid: Option<String>,
     term: Term,
 }
 
-/// What stays the same while one candidate leads.
+/// The part of the record that stays the same while one candidate leads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Term {
     acquired: Option<Timestamp>,
@@ -81,14 +87,14 @@ struct Term {
 }
 
 #[derive(Debug)]
-enum Place {
+enum Role {
     Candidate {
-        seen: Option<Seen>,
+        seen: Option<ObservedRecord>,
     },
     Leader {
-        /// From then on, somebody else may believe to lead soon.
+        /// The deadline: from then on another candidate may take the lease soon.
         until: Moment,
-        /// Whether a write met a conflict since the last one that went well.
+        /// Whether a write met a conflict since the last successful one.
         contested: bool,
     },
     Lost(Loss),
@@ -96,7 +102,7 @@ enum Place {
 
 /// A record, and since when it has not changed.
 #[derive(Debug)]
-struct Seen {
+struct ObservedRecord {
     record: Record,
     since: Moment,
 }
@@ -108,38 +114,41 @@ enum Plan {
     Replace,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing before then.
+    /// Do nothing before then.
     Wait(Moment),
-    /// Ask the API server, and say what [it answered](Campaign::heard).
-    Ask(Ask),
-    /// Nothing any more.
+    /// Send a request, and pass its [answer](Campaign::on_answer) on.
+    Send(LeaseRequest),
+    /// The lease is lost; there is no next step.
     Lost(Loss),
 }
 
-/// What to ask the API server.
+/// A request to the API server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum LeaseRequest {
     Read,
     Create(Record),
     /// In place of the lease that was read or written last, if it has not changed.
     Replace(Record),
 }
 
-/// What the API server answered.
+/// An answer of the API server.
 #[derive(Debug)]
 pub(super) enum Answer {
     Found(Record),
     Absent,
-    Written,
+    /// Into the lease with this uid.
+    Written {
+        uid: Option<String>,
+    },
     Conflict,
-    /// It said no, or nothing; whether it has written is not known.
+    /// An error, or no answer in time; whether a write was applied is not known.
     Failed,
 }
 
-/// Why a leader leads no more.
+/// Why a leader lost its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     NotRenewed,
@@ -151,7 +160,7 @@ pub(super) enum Loss {
 // === impl Record ===
 
 impl Record {
-    /// How long it holds from when it was last changed. What makes no sense is ours to say.
+    /// How long it is valid after its last change. An invalid duration is replaced by ours.
     fn holds(&self, timing: Timing) -> Duration {
         match u64::try_from(self.seconds) {
             Ok(0) | Err(_) => timing.lease,
@@ -167,50 +176,55 @@ impl Campaign {
         Self {
             identity,
             timing,
-            place: Place::Candidate { seen: None },
+            role: Role::Candidate { seen: None },
             due: Moment::ZERO,
             plan: Plan::Read,
             attempted: None,
             confirmed: None,
+            lease_uid: None,
             term: Term::default(),
         }
     }
 
-    /// What to do at `now`, when `wall` is what the clock on the wall shows.
+    /// The next step at `now`; `wall` is the wall clock's time, which is only written.
     pub(super) fn next(&mut self, now: Moment, wall: Timestamp) -> Next {
         let mut wake = self.due;
-        if let Place::Leader { until, .. } = self.place {
+        if let Role::Leader { until, .. } = self.role {
             if now >= until {
-                self.place = Place::Lost(Loss::NotRenewed);
+                self.role = Role::Lost(Loss::NotRenewed);
             }
             wake = wake.min(until);
         }
-        if let Place::Lost(loss) = &self.place {
+        if let Role::Lost(loss) = &self.role {
             return Next::Lost(loss.clone());
         }
         if now < wake {
             return Next::Wait(wake);
         }
-        Next::Ask(match self.plan {
-            Plan::Read => Ask::Read,
-            Plan::Create => Ask::Create(self.claim(wall)),
-            Plan::Replace => Ask::Replace(self.claim(wall)),
+        Next::Send(match self.plan {
+            Plan::Read => LeaseRequest::Read,
+            Plan::Create => LeaseRequest::Create(self.claim(wall)),
+            Plan::Replace => LeaseRequest::Replace(self.claim(wall)),
         })
     }
 
-    /// Takes the answer to what was asked at `sent`. `jitter` is from 0 to 1.
-    pub(super) fn heard(&mut self, sent: Moment, now: Moment, answer: Answer, jitter: f64) {
+    /// Processes the answer, received at `now`, to the request sent at `sent`. `jitter` is from 0
+    /// to 1.
+    pub(super) fn on_answer(&mut self, sent: Moment, now: Moment, answer: Answer, jitter: f64) {
         let retry = self.timing.retry;
         let rest = now + retry.mul_f64(1.0 + JITTER * jitter);
         let ours = matches!(&answer, Answer::Found(record) if self.is_ours(record));
-        match (&mut self.place, answer) {
-            (_, Answer::Written) => self.lead(sent, now),
+        match (&mut self.role, answer) {
+            (_, Answer::Written { uid }) => {
+                self.lease_uid = uid.or_else(|| self.lease_uid.take());
+                self.lead(sent, now);
+            }
 
-            (Place::Candidate { .. }, Answer::Absent) if self.plan == Plan::Read => {
-                self.place = Place::Candidate { seen: None };
+            (Role::Candidate { .. }, Answer::Absent) if self.plan == Plan::Read => {
+                self.role = Role::Candidate { seen: None };
                 self.plan(now, Plan::Create);
             }
-            (Place::Candidate { seen }, Answer::Found(record)) => {
+            (Role::Candidate { seen }, Answer::Found(record)) => {
                 let since = match seen {
                     Some(seen) if seen.record == record => seen.since,
                     _ => now,
@@ -218,63 +232,76 @@ impl Campaign {
                 let expires = since + record.holds(self.timing);
                 let free = ours || record.holder.is_empty() || now >= expires;
                 if ours {
-                    // A write whose answer was not heard.
+                    // A write whose answer was lost.
                     self.confirmed = record.renewed;
+                    self.lease_uid.clone_from(&record.uid);
                     self.term = Term {
                         acquired: record.acquired,
                         transitions: record.transitions,
                     };
                 }
-                *seen = Some(Seen { record, since });
+                *seen = Some(ObservedRecord { record, since });
                 if free {
                     self.plan(now, Plan::Replace);
                 } else {
                     self.plan(rest.min(expires), Plan::Read);
                 }
             }
-            (Place::Candidate { .. }, Answer::Absent | Answer::Conflict | Answer::Failed) => {
+            (Role::Candidate { .. }, Answer::Absent | Answer::Conflict | Answer::Failed) => {
                 self.plan(rest, Plan::Read);
             }
 
-            (Place::Leader { .. }, Answer::Found(record)) if ours => {
+            (Role::Leader { .. }, Answer::Found(record)) if ours => {
                 self.confirmed = record.renewed;
                 self.plan(now, Plan::Replace);
             }
-            (Place::Leader { .. }, Answer::Found(record)) => {
-                self.place = Place::Lost(match record.holder {
+            (Role::Leader { .. }, Answer::Found(record)) => {
+                self.role = Role::Lost(match record.holder {
                     holder if holder.is_empty() => Loss::Emptied,
+                    // Our record, but in another lease: it was deleted and created again.
+                    holder if holder == self.identity && self.wrote(record.renewed) => {
+                        Loss::Deleted
+                    }
                     holder => Loss::Taken(holder),
                 });
             }
-            (Place::Leader { .. }, Answer::Absent) => self.place = Place::Lost(Loss::Deleted),
-            (Place::Leader { contested, .. }, Answer::Conflict) => {
-                // At once, for it may be over; but not again and again.
+            (Role::Leader { .. }, Answer::Absent) => self.role = Role::Lost(Loss::Deleted),
+            (Role::Leader { contested, .. }, Answer::Conflict) => {
+                // The first time at once; then with a pause.
                 let again = std::mem::replace(contested, true);
                 self.plan(if again { now + retry } else { now }, Plan::Read);
             }
-            (Place::Leader { .. }, Answer::Failed) => {
-                // A write may have been taken all the same; we look, before there are two of
-                // which we do not know.
+            (Role::Leader { .. }, Answer::Failed) => {
+                // The write may have been applied. Reading comes first, so that at most one write
+                // is in doubt.
                 self.plan((sent + retry).max(now), Plan::Read);
             }
 
-            (Place::Lost(_), _) => {}
+            (Role::Lost(_), _) => {}
         }
     }
 
-    /// How long to wait for the answer to what is asked at `now`: there is to be time for
-    /// another try.
-    pub(super) fn patience(&self, now: Moment) -> Duration {
-        let patience = self.timing.renew / 2;
-        match self.place {
-            Place::Leader { until, .. } => patience.min(until.saturating_sub(now)),
-            _ => patience,
+    /// How long to wait for the answer to a request sent at `now`. It leaves time for a second
+    /// try before the deadline.
+    pub(super) fn request_timeout(&self, now: Moment) -> Duration {
+        let limit = self.timing.renew / 2;
+        match self.role {
+            Role::Leader { until, .. } => limit.min(until.saturating_sub(now)),
+            _ => limit,
         }
     }
 
-    /// Whether it leads, as far as it knows without looking at the time.
+    /// Whether it is the leader. Does not check the time.
     pub(super) fn leads(&self) -> bool {
-        matches!(self.place, Place::Leader { .. })
+        matches!(self.role, Role::Leader { .. })
+    }
+
+    /// The deadline of a leader: it must act as one only before this time.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        match self.role {
+            Role::Leader { until, .. } => Some(until),
+            _ => None,
+        }
     }
 
     /// Whether the lease may have our name in it.
@@ -282,31 +309,32 @@ impl Campaign {
         self.attempted.is_some()
     }
 
-    /// Who holds the lease, when this candidate last looked.
+    /// The holder of the lease, as this candidate last read or wrote it.
     pub(super) fn holder(&self) -> Option<&str> {
-        match &self.place {
-            Place::Candidate { seen } => seen.as_ref().map(|seen| &*seen.record.holder),
-            Place::Leader { .. } => Some(&self.identity),
-            Place::Lost(_) => None,
+        match &self.role {
+            Role::Candidate { seen } => seen.as_ref().map(|seen| &*seen.record.holder),
+            Role::Leader { .. } => Some(&self.identity),
+            Role::Lost(_) => None,
         }
     }
 
-    /// How often the lease has changed hands, if that is known.
+    /// How often the lease has changed its holder, if that is known.
     pub(super) fn transitions(&self) -> Option<i32> {
-        match &self.place {
-            Place::Candidate { seen } => seen.as_ref().map(|seen| seen.record.transitions),
-            Place::Leader { .. } => Some(self.term.transitions),
-            Place::Lost(_) => None,
+        match &self.role {
+            Role::Candidate { seen } => seen.as_ref().map(|seen| seen.record.transitions),
+            Role::Leader { .. } => Some(self.term.transitions),
+            Role::Lost(_) => None,
         }
     }
 
-    /// What to write in place of `record`, so that the next one need not wait; none if it is
-    /// not ours.
+    /// The record that frees the lease, so that the next candidate need not wait; none if
+    /// `record` is not ours.
     pub(super) fn release(&self, record: &Record, wall: Timestamp) -> Option<Record> {
         let wall = micros(wall);
         self.is_ours(record).then(|| Record {
+            uid: None,
             holder: String::new(),
-            // It is free at once. A second is for those who ask for more than none.
+            // An empty holder frees it at once. The API server refuses a duration of 0.
             seconds: 1,
             acquired: Some(wall),
             renewed: Some(wall),
@@ -314,23 +342,25 @@ impl Campaign {
         })
     }
 
-    /// What we write, as candidate or leader.
+    /// The record to write, as candidate or leader.
     fn claim(&mut self, wall: Timestamp) -> Record {
-        // No two writes of ours look alike, whatever the clock does.
+        // No two writes of ours are equal, whatever the wall clock does.
         let wall = match self.attempted {
             Some(last) if micros(wall) <= last => {
                 Timestamp::from_microsecond(last.as_microsecond() + 1).unwrap_or(last)
             }
             _ => micros(wall),
         };
-        match &self.place {
-            Place::Candidate { seen: Some(seen) } if !self.is_ours(&seen.record) => {
+        match &self.role {
+            Role::Candidate { seen: Some(seen) } if !self.is_ours(&seen.record) => {
+                self.lease_uid.clone_from(&seen.record.uid);
                 self.term = Term {
                     acquired: Some(wall),
                     transitions: seen.record.transitions.saturating_add(1),
                 };
             }
-            Place::Candidate { seen: None } => {
+            Role::Candidate { seen: None } => {
+                self.lease_uid = None;
                 self.term = Term {
                     acquired: Some(wall),
                     transitions: 0,
@@ -340,6 +370,7 @@ impl Campaign {
         }
         self.attempted = Some(wall);
         Record {
+            uid: None,
             holder: self.identity.clone(),
             seconds: seconds(self.timing.lease),
             acquired: self.term.acquired,
@@ -348,17 +379,21 @@ impl Campaign {
         }
     }
 
-    /// Whether we wrote `record`; the same name is not enough.
+    /// Whether we wrote `record` into the lease that it was read from. The same holder is not
+    /// enough, nor is the same record in a lease that was created again.
     fn is_ours(&self, record: &Record) -> bool {
-        let renewed = record.renewed;
-        record.holder == self.identity
-            && renewed.is_some()
-            && (renewed == self.attempted || renewed == self.confirmed)
+        let is_same_lease = self.lease_uid.is_none() || record.uid == self.lease_uid;
+        record.holder == self.identity && self.wrote(record.renewed) && is_same_lease
+    }
+
+    /// Whether a write of ours had this `renewTime`.
+    fn wrote(&self, renewed: Option<Timestamp>) -> bool {
+        renewed.is_some() && (renewed == self.attempted || renewed == self.confirmed)
     }
 
     fn lead(&mut self, sent: Moment, now: Moment) {
         self.confirmed = self.attempted;
-        self.place = Place::Leader {
+        self.role = Role::Leader {
             until: sent + self.timing.renew,
             contested: false,
         };
@@ -371,12 +406,12 @@ impl Campaign {
     }
 }
 
-/// As a lease has it.
+/// With the precision of a lease: microseconds.
 fn micros(wall: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall)
 }
 
-/// As a lease has it: whole seconds, and rather too many.
+/// With the precision of a lease: whole seconds, rounded up.
 fn seconds(lease: Duration) -> i32 {
     let rest = u64::from(lease.subsec_nanos() > 0);
     let whole = lease.as_secs().saturating_add(rest);

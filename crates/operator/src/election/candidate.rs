@@ -1,38 +1,33 @@
-//! A campaign with a clock and an API server.
+//! A campaign with a clock, an API server and a fence.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use kube::Client;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LeaderElection, LeadershipLost, LeaseError, Standing,
-    campaign::{Answer, Ask, Campaign, Loss, Moment, Next},
-    lease::Leases,
+    ElectionState, LeaderElection, LeadershipLost, LeaseError,
+    campaign::{Answer, Campaign, LeaseRequest, Loss, Moment, Next},
+    lease::LeaseApi,
 };
 use crate::error::Causes;
 
 /// One replica in its election.
-pub(crate) struct Candidate {
+pub(super) struct Candidate {
     election: LeaderElection,
     campaign: Campaign,
-    leases: Leases,
-    began: Instant,
+    leases: LeaseApi,
+    /// By the clock of the fence.
+    began: Duration,
     rng: StdRng,
-    /// What the last request met, if it met anything.
-    trouble: Option<Arc<LeaseError>>,
+    /// The error of the last request, if it failed.
+    last_error: Option<Arc<LeaseError>>,
 }
 
-/// A leader that has been one.
-pub(crate) struct Kept {
-    pub(crate) candidate: Candidate,
-    /// Why it leads no more, unless it was told to let go.
-    pub(crate) lost: Option<LeadershipLost>,
-}
-
-/// What a step came to.
+/// The outcome of one step.
 enum Step {
     Done,
     Stopped,
@@ -42,83 +37,102 @@ enum Step {
 // === impl Candidate ===
 
 impl Candidate {
-    pub(super) fn new(election: LeaderElection) -> Self {
+    pub(super) fn new(election: LeaderElection, client: Client) -> Self {
         let settings = &election.settings;
         Self {
             campaign: Campaign::new(settings.identity.clone(), settings.timing),
-            leases: Leases::new(settings),
-            began: Instant::now(),
+            leases: LeaseApi::new(client, settings),
+            began: election.fence.now(),
             rng: rng(settings.seed),
-            trouble: None,
+            last_error: None,
             election,
         }
     }
 
-    /// Waits until it leads. Returns false if it is stopped before; then it may hold the lease
-    /// all the same, to be [released](Self::release).
-    pub(crate) async fn elected(&mut self, stop: &CancellationToken) -> bool {
+    /// Waits until it leads. Returns false if it is stopped before; it may hold the lease all the
+    /// same, and must be [released](Self::release).
+    pub(super) async fn elected(&mut self, stop: &CancellationToken) -> bool {
         while !self.campaign.leads() {
             if matches!(self.step(stop).await, Step::Stopped) {
                 return false;
             }
         }
-        // The answer may have come after the stop.
+        // The answer may have arrived after the stop.
         !stop.is_cancelled()
     }
 
-    /// Renews until it is told to let go, or leads no more.
-    pub(crate) async fn keep(mut self, let_go: CancellationToken) -> Kept {
+    /// Renews until `resign` is cancelled, or the lease is lost: then it returns why.
+    pub(super) async fn renew(&mut self, resign: &CancellationToken) -> Option<LeadershipLost> {
         loop {
-            let lost = match self.step(&let_go).await {
-                Step::Done => continue,
-                Step::Stopped => None,
-                Step::Lost(loss) => Some(self.lost(loss)),
-            };
-            return Kept {
-                candidate: self,
-                lost,
-            };
+            match self.step(resign).await {
+                Step::Done => {}
+                Step::Stopped => return None,
+                Step::Lost(loss) => return Some(self.lost(loss)),
+            }
         }
     }
 
-    /// Empties the lease, if it may be ours, so that the next one need not wait. What keeps it
-    /// from doing so is logged: the lease then runs out by itself.
-    pub(crate) async fn release(mut self) {
-        /// One for what was on its way when we let go, and one for somebody's label.
-        const TRIES: usize = 3;
-
+    /// Closes the fence, waits until no call and no fenced write is in progress, and empties the
+    /// lease if it may be ours, so that the next candidate need not wait. Ends at `deadline`;
+    /// if the lease is not released by then, it expires.
+    pub(super) async fn release(mut self, deadline: Instant) {
+        self.election.fence.close();
         if !self.campaign.may_hold() {
             return;
         }
+        self.set_state(ElectionState::Ended);
         let lease = self.election.lease();
-        let limit = self.election.renew_deadline() / 2;
-        self.stand(Standing::Ended);
-        for _ in 0..TRIES {
-            let (answer, error) = self.leases.ask(Ask::Read, limit).await;
-            if let Some(error) = error {
-                self.trouble(error);
-                continue;
-            }
-            let Answer::Found(record) = answer else {
-                return;
-            };
-            let Some(record) = self.campaign.release(&record, Timestamp::now()) else {
-                return;
-            };
-            let (answer, error) = self.leases.ask(Ask::Replace(record), limit).await;
-            if let Some(error) = error {
-                self.trouble(error);
-            }
-            if matches!(answer, Answer::Written) {
-                tracing::info!(%lease, "released the lease");
-                return;
-            }
+        let fence = self.election.fence.clone();
+        if timeout_at(deadline, fence.idle()).await.is_err() {
+            let calls = fence.running();
+            tracing::warn!(%lease, calls, "lease not released: calls still run; it expires");
+            return;
         }
-        tracing::warn!(%lease, "could not release the lease; it runs out by itself");
+        let released = timeout_at(deadline, self.empty_lease(deadline)).await;
+        if !released.unwrap_or(false) {
+            tracing::warn!(%lease, "could not release the lease; it expires");
+        }
     }
 
-    /// Waits, or asks once. Only the waiting is broken off by `stop`: of a request that was
-    /// sent one wants to know what came of it.
+    /// Returns whether the lease is not ours any more.
+    async fn empty_lease(&mut self, deadline: Instant) -> bool {
+        /// For a write that was on its way when the leader resigned, and for other clients that
+        /// change the lease between our read and our write.
+        const TRIES: u32 = 5;
+        /// Between two tries, so that they are no burst.
+        const PAUSE: Duration = Duration::from_millis(100);
+
+        for _ in 0..TRIES {
+            let limit = deadline.saturating_duration_since(Instant::now());
+            let (answer, error) = self.leases.send(LeaseRequest::Read, limit).await;
+            let Answer::Found(record) = answer else {
+                if let Some(error) = error {
+                    self.failed(error);
+                    sleep(PAUSE).await;
+                    continue;
+                }
+                return true;
+            };
+            let Some(record) = self.campaign.release(&record, Timestamp::now()) else {
+                return true;
+            };
+            let limit = deadline.saturating_duration_since(Instant::now());
+            let request = LeaseRequest::Replace(record);
+            let (answer, error) = self.leases.send(request, limit).await;
+            if let Some(error) = error {
+                self.failed(error);
+            }
+            if matches!(answer, Answer::Written { .. }) {
+                tracing::info!(lease = %self.election.lease(), "released the lease");
+                return true;
+            }
+            sleep(PAUSE).await;
+        }
+        false
+    }
+
+    /// Waits, or sends one request. `stop` interrupts waiting and reading. A write is awaited: it
+    /// must be known whether the lease is ours.
     async fn step(&mut self, stop: &CancellationToken) -> Step {
         if stop.is_cancelled() {
             return Step::Stopped;
@@ -126,84 +140,104 @@ impl Candidate {
         match self.campaign.next(self.now(), Timestamp::now()) {
             Next::Lost(loss) => Step::Lost(loss),
             Next::Wait(until) => {
-                let sleep = tokio::time::sleep_until(self.began + until);
-                match stop.run_until_cancelled(sleep).await {
+                /// The clock of the fence is not the one of the timer.
+                const LEAST: Duration = Duration::from_millis(1);
+                let wait = until.saturating_sub(self.now()).max(LEAST);
+                match stop.run_until_cancelled(sleep(wait)).await {
                     Some(()) => Step::Done,
                     None => Step::Stopped,
                 }
             }
-            Next::Ask(ask) => {
+            Next::Send(request) => {
                 let leads = self.campaign.leads();
-                if leads && ask == Ask::Read {
-                    self.election.metrics.looked_again();
+                let is_read = request == LeaseRequest::Read;
+                if leads && is_read {
+                    self.election.metrics.slow_path();
                 }
                 let sent = self.now();
-                let limit = self.campaign.patience(sent);
-                let (answer, error) = self.leases.ask(ask, limit).await;
-                self.campaign
-                    .heard(sent, self.now(), answer, self.rng.random());
-                self.tell(leads, error);
+                let limit = self.campaign.request_timeout(sent);
+                let answer = self.leases.send(request, limit);
+                let answered = if is_read {
+                    stop.run_until_cancelled(answer).await
+                } else {
+                    Some(answer.await)
+                };
+                let Some((answer, error)) = answered else {
+                    return Step::Stopped;
+                };
+                let jitter = self.rng.random();
+                self.campaign.on_answer(sent, self.now(), answer, jitter);
+                self.report(leads, error);
                 Step::Done
             }
         }
     }
 
-    /// Tells the log, the metrics and the admin server where we stand.
-    fn tell(&mut self, led: bool, error: Option<LeaseError>) {
+    /// Moves the fence, and reports the state to the log, the metrics and the admin server.
+    fn report(&mut self, led: bool, error: Option<LeaseError>) {
+        match self.campaign.deadline() {
+            Some(deadline) => self
+                .election
+                .fence
+                .open_until(self.began.saturating_add(deadline)),
+            None => self.election.fence.close(),
+        }
         let lease = self.election.lease();
         if let Some(transitions) = self.campaign.transitions() {
             self.election.metrics.transitions(transitions);
         }
-        let troubled = error.is_some();
+        let has_failed = error.is_some();
         match error {
-            Some(error) => self.trouble(error),
-            None => self.trouble = None,
+            Some(error) => self.failed(error),
+            None => self.last_error = None,
         }
         if self.campaign.leads() {
             if !led {
                 tracing::info!(%lease, identity = self.election.identity(), "leading");
             }
-            self.stand(Standing::Leads);
+            self.set_state(ElectionState::Leader);
         } else if led {
-            self.stand(Standing::Ended);
-        } else if let Some(error) = self.trouble.as_ref().filter(|_| troubled) {
+            self.set_state(ElectionState::Ended);
+        } else if let Some(error) = self.last_error.as_ref().filter(|_| has_failed) {
             let error = Causes(&**error).to_string();
-            self.stand(Standing::Troubled { error });
+            self.set_state(ElectionState::Failing { error });
         } else if let Some(holder) = self.campaign.holder() {
             let holder = holder.to_owned();
-            let standing = Standing::Waits { holder };
-            if self.election.standing() != standing {
+            let state = ElectionState::Standby { holder };
+            if *self.election.state.borrow() != state {
                 tracing::info!(%lease, holder = self.campaign.holder(), "standing by");
             }
-            self.stand(standing);
+            self.set_state(state);
         }
     }
 
-    /// The first of a kind is worth a warning, those after it are not.
-    fn trouble(&mut self, error: LeaseError) {
+    /// The first error of a kind in a row is a warning, those after it are not.
+    fn failed(&mut self, error: LeaseError) {
         self.election.metrics.failed(error.reason());
-        let known = self.trouble.as_ref().map(|last| last.reason());
-        if known == Some(error.reason()) {
-            tracing::debug!(error = %Causes(&error), "still in trouble with the lease");
+        let last = self.last_error.as_ref().map(|last| last.reason());
+        if last == Some(error.reason()) {
+            tracing::debug!(error = %Causes(&error), "request for the lease failed again");
         } else {
             tracing::warn!("{}", Causes(&error));
         }
-        self.trouble = Some(Arc::new(error));
+        self.last_error = Some(Arc::new(error));
     }
 
-    fn stand(&self, standing: Standing) {
-        self.election.metrics.leads(standing == Standing::Leads);
-        self.election.standing.send_replace(standing);
+    fn set_state(&self, state: ElectionState) {
+        let leads = state == ElectionState::Leader;
+        self.election.metrics.leads(leads);
+        self.election.state.send_replace(state);
     }
 
     fn lost(&self, loss: Loss) -> LeadershipLost {
         let lease = self.election.lease();
-        self.stand(Standing::Ended);
+        self.election.fence.close();
+        self.set_state(ElectionState::Ended);
         match loss {
             Loss::NotRenewed => LeadershipLost::NotRenewed {
                 lease,
-                deadline: self.election.renew_deadline(),
-                source: self.trouble.clone(),
+                deadline: self.election.settings.timing.renew,
+                source: self.last_error.clone(),
             },
             Loss::Taken(holder) => LeadershipLost::Taken { lease, holder },
             Loss::Emptied => LeadershipLost::Emptied { lease },
@@ -212,16 +246,16 @@ impl Candidate {
     }
 
     fn now(&self) -> Moment {
-        self.began.elapsed()
+        self.election.fence.now().saturating_sub(self.began)
     }
 }
 
 impl Drop for Candidate {
-    /// Whoever drops it with all that it leads is no leader, though the lease says so for some
-    /// time.
+    /// Without renewals this replica does not lead, though the lease says so until it expires.
     fn drop(&mut self) {
-        if self.election.is_leader() {
-            self.stand(Standing::Ended);
+        self.election.fence.close();
+        if *self.election.state.borrow() == ElectionState::Leader {
+            self.set_state(ElectionState::Ended);
         }
     }
 }

@@ -1,24 +1,24 @@
-//! What can go wrong with an election.
+//! Errors of an election.
 
 use std::{sync::Arc, time::Duration};
 
-/// Why an election cannot be as it was asked for.
+/// Why the settings of an election were refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidElection {
-    /// A lease has a namespace and a name.
+    /// The namespace or the name of the lease is empty.
     #[error("the lease has no name or no namespace; give it both")]
     Unnamed,
 
-    /// A lease without a holder is free.
-    #[error("the identity is empty, which is how a lease says that nobody holds it")]
+    /// The identity is empty.
+    #[error("the identity is empty, which in a lease means that it is free; give a name")]
     Anonymous,
 
-    /// It would ask without a pause.
-    #[error("the retry period is zero; a candidate would ask without a pause")]
+    /// The retry period is zero.
+    #[error("the retry period is zero; a candidate would send requests without a pause")]
     RetryPeriod,
 
-    /// A leader would have no time to renew.
+    /// The renew deadline leaves no time for a second try.
     #[error("the retry period of {retry:?} is not less than the renew deadline of {renew:?}")]
     Tries {
         /// The retry period.
@@ -27,10 +27,10 @@ pub enum InvalidElection {
         renew: Duration,
     },
 
-    /// There would be two leaders.
+    /// Two replicas would lead at once.
     #[error(
         "the renew deadline of {renew:?} is not less than the lease duration of {lease:?}; \
-         others would lead while a leader still tries to renew"
+         another replica would lead while the leader still tries to renew"
     )]
     RenewDeadline {
         /// The renew deadline.
@@ -39,7 +39,7 @@ pub enum InvalidElection {
         lease: Duration,
     },
 
-    /// It does not fit into a lease.
+    /// The lease duration does not fit into a lease, which counts seconds in 32 bits.
     #[error("the lease duration of {lease:?} does not fit into a lease")]
     LeaseDuration {
         /// The lease duration.
@@ -47,39 +47,39 @@ pub enum InvalidElection {
     },
 }
 
-/// Why a leader leads no more.
+/// Why a leader lost its lease.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeadershipLost {
-    /// It could not renew in time.
+    /// It could not renew the lease in time.
     #[error("the lease {lease} was not renewed for {deadline:?}")]
     NotRenewed {
         /// The lease, as `namespace/name`.
         lease: String,
-        /// How long it may take.
+        /// The renew deadline.
         deadline: Duration,
-        /// What the last try met, if it met anything.
+        /// The error of the last request, if it failed.
         source: Option<Arc<LeaseError>>,
     },
 
-    /// Somebody else stands in the lease.
+    /// Another replica holds the lease.
     #[error("the lease {lease} was taken by {holder:?}")]
     Taken {
         /// The lease, as `namespace/name`.
         lease: String,
-        /// Who stands in it now.
+        /// The new holder.
         holder: String,
     },
 
-    /// Somebody removed us from the lease.
-    #[error("the lease {lease} was emptied by somebody else")]
+    /// Another client removed the holder from the lease.
+    #[error("the lease {lease} was emptied by another client")]
     Emptied {
         /// The lease, as `namespace/name`.
         lease: String,
     },
 
-    /// Somebody deleted the lease.
-    #[error("the lease {lease} was deleted")]
+    /// The lease was deleted, or deleted and created again.
+    #[error("the lease {lease} was deleted; another replica may have led since")]
     Deleted {
         /// The lease, as `namespace/name`.
         lease: String,
@@ -88,67 +88,67 @@ pub enum LeadershipLost {
 
 /// Why a lease could not be read or written.
 ///
-/// None of these ends a candidate: it tries again, because what helps is outside of it.
+/// None of these ends a candidate: it tries again until the cause is removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
-    /// We may not (`403`).
+    /// The API server forbids it (`403`).
     #[error(
         "cannot {verb} the lease {lease}: forbidden ({message}); a Role in its namespace must \
          grant `get`, `create` and `update` on `leases` of the group `coordination.k8s.io`"
     )]
     Forbidden {
-        /// What was tried, as RBAC calls it.
+        /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// What the API server says.
+        /// The first line of the API server's message, shortened.
         message: String,
     },
 
-    /// Its namespace is not there (`404`).
+    /// Its namespace does not exist (`404`).
     #[error("cannot {verb} the lease {lease}: its namespace does not exist ({message})")]
     NoNamespace {
-        /// What was tried, as RBAC calls it.
+        /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// What the API server says.
+        /// The first line of the API server's message, shortened.
         message: String,
     },
 
-    /// The API server says no for another reason.
+    /// The API server refuses it for another reason.
     #[error("cannot {verb} the lease {lease}: the API server answers {code} ({message})")]
     Refused {
-        /// What was tried, as RBAC calls it.
+        /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
         /// The status code.
         code: u16,
-        /// What the API server says.
+        /// The first line of the API server's message, shortened.
         message: String,
     },
 
     /// No answer came in time.
     #[error("cannot {verb} the lease {lease}: no answer within {limit:?}")]
     Silent {
-        /// What was tried, as RBAC calls it.
+        /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// How long it was waited for.
+        /// The time limit.
         limit: Duration,
     },
 
-    /// The API server could not be reached, or did not make sense.
-    #[error("cannot {verb} the lease {lease}: the API server was not reached, or hung up")]
+    /// The API server could not be reached, or its answer could not be read.
+    #[error("cannot {verb} the lease {lease}: the connection to the API server failed")]
     Connection {
-        /// What was tried, as RBAC calls it.
+        /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// What the connection says.
+        /// The cause.
         source: Box<kube::Error>,
     },
 }
@@ -156,7 +156,7 @@ pub enum LeaseError {
 // === impl InvalidElection ===
 
 impl InvalidElection {
-    /// One stable word for it.
+    /// A stable word for the variant.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -173,7 +173,7 @@ impl InvalidElection {
 // === impl LeadershipLost ===
 
 impl LeadershipLost {
-    /// One stable word for it.
+    /// A stable word for the variant.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -188,7 +188,7 @@ impl LeadershipLost {
 // === impl LeaseError ===
 
 impl LeaseError {
-    /// One stable word for it: the `reason` label of `leader_election_failures_total`.
+    /// A stable word for the variant: the `reason` label of `leader_election_failures_total`.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

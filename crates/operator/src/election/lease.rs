@@ -1,4 +1,4 @@
-//! The lease on the API server: records in, records out.
+//! Reads and writes of the lease on the API server.
 
 use std::{future::Future, time::Duration};
 
@@ -7,56 +7,57 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{ObjectMeta, PostParams},
 };
 use tokio::time::timeout;
 
 use super::{
     LeaseError, Settings,
-    campaign::{Answer, Ask, Record},
+    campaign::{Answer, LeaseRequest, Record},
 };
 
-/// One lease, as it was when it was last read or written.
-pub(super) struct Leases {
+/// One lease, with the state in which it was last read or written.
+pub(super) struct LeaseApi {
     api: Api<Lease>,
     name: String,
     /// The lease, as `namespace/name`.
-    place: String,
+    full_name: String,
     last: Option<Lease>,
 }
 
-/// What came of a request, where it came to nothing.
+/// Why a request did not succeed.
 enum Refusal {
     Absent,
     Conflict,
     Failed(LeaseError),
 }
 
-// === impl Leases ===
+// === impl LeaseApi ===
 
-impl Leases {
-    pub(super) fn new(settings: &Settings) -> Self {
+impl LeaseApi {
+    pub(super) fn new(client: Client, settings: &Settings) -> Self {
         let Settings {
-            client,
-            namespace,
-            name,
-            ..
+            namespace, name, ..
         } = settings;
         Self {
-            api: Api::namespaced(client.clone(), namespace),
+            api: Api::namespaced(client, namespace),
             name: name.clone(),
-            place: format!("{namespace}/{name}"),
+            full_name: format!("{namespace}/{name}"),
             last: None,
         }
     }
 
-    /// Asks, and says what was answered within `limit`; and why, if it is a failure.
-    pub(super) async fn ask(&mut self, ask: Ask, limit: Duration) -> (Answer, Option<LeaseError>) {
+    /// Sends `request`, and returns the answer within `limit`; with the error if it failed.
+    pub(super) async fn send(
+        &mut self,
+        request: LeaseRequest,
+        limit: Duration,
+    ) -> (Answer, Option<LeaseError>) {
         let params = PostParams::default();
-        let answered = match ask {
-            Ask::Read => self.limited("get", limit, self.api.get(&self.name)).await,
-            Ask::Create(record) => {
+        let answered = match request {
+            LeaseRequest::Read => self.limited("get", limit, self.api.get(&self.name)).await,
+            LeaseRequest::Create(record) => {
                 let mut lease = Lease {
                     metadata: ObjectMeta {
                         name: Some(self.name.clone()),
@@ -69,9 +70,9 @@ impl Leases {
                 let created = self.limited("create", limit, created).await;
                 return self.written(created, None);
             }
-            Ask::Replace(record) => {
-                // All of it, with its resourceVersion and its uid: it is written if it is
-                // still the one that was read, and whatever else stands in it stays.
+            LeaseRequest::Replace(record) => {
+                // The whole object, with the resourceVersion and uid that were read: the write
+                // fails if the lease has changed, and labels stay.
                 let mut lease = self.last.clone().unwrap_or_default();
                 write(&mut lease, record);
                 let replaced = self.api.replace(&self.name, &params, &lease);
@@ -85,26 +86,28 @@ impl Leases {
                 self.last = Some(lease);
                 (Answer::Found(record), None)
             }
-            Err(refusal) => refusal.told(),
+            Err(refusal) => refusal.into_answer(),
         }
     }
 
-    /// What came of a write of the lease with this uid.
+    /// The answer to a write of the lease with this uid.
     fn written(
         &mut self,
         answered: Result<Lease, Refusal>,
         uid: Option<&str>,
     ) -> (Answer, Option<LeaseError>) {
         match answered {
-            // It was deleted, and our write made it anew: somebody may have led in between.
+            // The lease was deleted and our write created it: another replica may have led in
+            // between.
             Ok(lease) if uid.is_some() && lease.metadata.uid.as_deref() != uid => {
                 (Answer::Absent, None)
             }
             Ok(lease) => {
+                let uid = lease.metadata.uid.clone();
                 self.last = Some(lease);
-                (Answer::Written, None)
+                (Answer::Written { uid }, None)
             }
-            Err(refusal) => refusal.told(),
+            Err(refusal) => refusal.into_answer(),
         }
     }
 
@@ -114,7 +117,7 @@ impl Leases {
         limit: Duration,
         request: impl Future<Output = kube::Result<Lease>>,
     ) -> Result<Lease, Refusal> {
-        let lease = self.place.clone();
+        let lease = self.full_name.clone();
         let Ok(answered) = timeout(limit, request).await else {
             return Err(Refusal::Failed(LeaseError::Silent { verb, lease, limit }));
         };
@@ -122,7 +125,7 @@ impl Leases {
             kube::Error::Api(status) if status.code == 409 => Refusal::Conflict,
             kube::Error::Api(status) if status.code == 404 && verb != "create" => Refusal::Absent,
             kube::Error::Api(status) => {
-                let (code, message) = (status.code, status.message);
+                let (code, message) = (status.code, shorten(&status.message));
                 Refusal::Failed(match code {
                     403 => LeaseError::Forbidden {
                         verb,
@@ -154,7 +157,7 @@ impl Leases {
 // === impl Refusal ===
 
 impl Refusal {
-    fn told(self) -> (Answer, Option<LeaseError>) {
+    fn into_answer(self) -> (Answer, Option<LeaseError>) {
         match self {
             Self::Absent => (Answer::Absent, None),
             Self::Conflict => (Answer::Conflict, None),
@@ -163,10 +166,11 @@ impl Refusal {
     }
 }
 
-/// What `lease` says.
+/// The record in `lease`.
 fn read(lease: &Lease) -> Record {
     let spec = lease.spec.clone().unwrap_or_default();
     Record {
+        uid: lease.metadata.uid.clone(),
         holder: spec.holder_identity.unwrap_or_default(),
         seconds: spec.lease_duration_seconds.unwrap_or_default(),
         acquired: spec.acquire_time.map(|time| time.0),
@@ -175,7 +179,7 @@ fn read(lease: &Lease) -> Record {
     }
 }
 
-/// Has `lease` say `record`.
+/// Puts `record` into `lease`.
 fn write(lease: &mut Lease, record: Record) {
     let spec = lease.spec.get_or_insert_default();
     *spec = LeaseSpec {
@@ -186,4 +190,28 @@ fn write(lease: &mut Lease, record: Record) {
         lease_transitions: Some(record.transitions),
         ..std::mem::take(spec)
     };
+}
+
+/// The first line of a server's message, of bounded length: a proxy may answer with a page.
+fn shorten(message: &str) -> String {
+    /// Enough for the sentence in which RBAC explains a refusal.
+    const LIMIT: usize = 256;
+    let line = message.lines().next().unwrap_or_default();
+    let mut short: String = line.chars().take(LIMIT).collect();
+    if short.len() < message.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shorten;
+
+    #[test]
+    fn a_message_of_the_server_is_one_line_of_bounded_length() {
+        assert_eq!(shorten("not allowed"), "not allowed");
+        assert_eq!(shorten("<html>\n<body>"), "<html>…");
+        assert_eq!(shorten(&"ä".repeat(5000)).chars().count(), 257);
+    }
 }

@@ -1,11 +1,11 @@
-//! How an operator is to be.
+//! The settings of an operator.
 
 use std::time::Duration;
 
 use super::Operator;
 use crate::{AdminServer, LeaderElection};
 
-/// What an operator is to be like, before it is one.
+/// The settings of an [`Operator`].
 ///
 /// # Example
 ///
@@ -15,6 +15,8 @@ use crate::{AdminServer, LeaderElection};
 /// use windlass_operator::{AdminServer, Operator};
 ///
 /// let operator = Operator::builder()
+///     // All addresses: in a pod, a kubelet and Prometheus connect from outside of it. A
+///     // NetworkPolicy should let only them in.
 ///     .admin_server(AdminServer::new(([0, 0, 0, 0], 8080)))
 ///     .drain_timeout(Duration::from_secs(50))
 ///     .build();
@@ -31,8 +33,8 @@ pub struct OperatorBuilder {
 // === impl OperatorBuilder ===
 
 impl OperatorBuilder {
-    /// A pod has 30 seconds from the signal to its end; five of them are kept for what comes
-    /// after: what did not end is dropped, and the lease is released.
+    /// A pod has 30 s by default from the signal to its end. 5 s are left for what follows the
+    /// drain: up to 1 s to abort what did not end, and up to 1 s to release the lease.
     pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
     pub(super) fn new() -> Self {
@@ -43,8 +45,7 @@ impl OperatorBuilder {
         }
     }
 
-    /// Has the controllers run only while this replica leads. The default is that they run in
-    /// each replica.
+    /// Runs the controllers only while this replica leads. By default they run in each replica.
     pub fn leader_election(self, election: LeaderElection) -> Self {
         Self {
             election: Some(election),
@@ -52,8 +53,8 @@ impl OperatorBuilder {
         }
     }
 
-    /// Has the operator tell over HTTP how it is, for as long as it runs. The default is that
-    /// it does not.
+    /// Serves health, metrics and pages over HTTP while the operator runs. By default nothing is
+    /// served.
     pub fn admin_server(self, server: AdminServer) -> Self {
         Self {
             admin: Some(server),
@@ -61,13 +62,16 @@ impl OperatorBuilder {
         }
     }
 
-    /// How long the controllers may take to end once they are told to; then they are dropped.
-    /// The default is 25 s. It should be less than the pod's `terminationGracePeriodSeconds`.
+    /// How long a stop may take: the end of the controllers, and then the release of the lease.
+    /// Controllers that have not ended by then are aborted. The default is 25 s.
+    ///
+    /// If the controllers take all of it, the abort and the release take up to 2 s more; together
+    /// that should be less than the pod's `terminationGracePeriodSeconds`.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }
 
-    /// Makes the operator, without controllers.
+    /// Creates the operator, without controllers.
     #[must_use]
     pub fn build(self) -> Operator {
         Operator::from_builder(self)

@@ -1,10 +1,10 @@
-//! The controllers of an operator, until it runs and after.
+//! The controllers that were added to an operator.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Run;
 
-/// The controllers, and whether there can be more.
+/// The controllers, and whether more can be added.
 #[derive(Default)]
 pub(super) struct Registry {
     state: Mutex<State>,
@@ -16,7 +16,7 @@ struct State {
     closed: bool,
 }
 
-/// It was closed.
+/// The registry was closed.
 pub(super) struct Closed;
 
 // === impl Registry ===

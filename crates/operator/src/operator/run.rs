@@ -1,4 +1,4 @@
-//! A controller, whatever its type, and how it ends.
+//! A controller with its type erased, and how it ends.
 
 use std::{
     any::Any,
@@ -10,11 +10,11 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Controller, InformerHealth};
+use windlass_controller::{Controller, Fence, InformerHealth};
 
-use crate::OperatorError;
+use crate::{OperatorError, error::Causes};
 
-/// A [`Controller`] of whatever type.
+/// A [`Controller`] with its type erased.
 pub(crate) trait Run: Send + Sync {
     fn name(&self) -> &str;
 
@@ -23,7 +23,9 @@ pub(crate) trait Run: Send + Sync {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>>;
 
-    /// How its informers are, or how it panicked when it was asked.
+    fn set_fence(&self, fence: &Fence);
+
+    /// The health of its informers, or the message of a panic.
     fn health(&self) -> Result<Vec<InformerHealth>, String>;
 
     fn collectors(&self) -> Vec<Box<dyn Collector>>;
@@ -32,7 +34,7 @@ pub(crate) trait Run: Send + Sync {
 /// How a controller ended.
 pub(super) type Ended = Result<(), OperatorError>;
 
-/// Runs one controller; whatever it does comes back as a value.
+/// Runs one controller. A panic is returned as an error.
 pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> Ended {
     let name = controller.name().to_owned();
     tracing::info!(controller = %name, "starting");
@@ -43,7 +45,7 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
             Ok(())
         }
         Ok(Err(source)) => {
-            tracing::error!(controller = %name, error = %source, "cannot go on");
+            tracing::error!(controller = %name, error = %Causes(&*source), "controller failed");
             Err(OperatorError::Controller {
                 controller: name,
                 source,
@@ -51,7 +53,7 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
         }
         Err(panic) => {
             let message = message(&*panic);
-            tracing::error!(controller = %name, message, "panicked");
+            tracing::error!(controller = %name, message, "controller panicked");
             Err(OperatorError::Panicked {
                 controller: name,
                 message,
@@ -80,6 +82,10 @@ impl<C: Controller> Run for C {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>> {
         async move { Controller::run(&*self, stop).await.map_err(Into::into) }.boxed()
+    }
+
+    fn set_fence(&self, fence: &Fence) {
+        Controller::set_fence(self, fence);
     }
 
     fn health(&self) -> Result<Vec<InformerHealth>, String> {

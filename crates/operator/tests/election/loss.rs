@@ -9,19 +9,19 @@ use windlass_apiserver::ApiServer;
 use windlass_operator::{LeadershipLost, Operator, OperatorError};
 
 use crate::{
-    replica::{Floor, Replica, secs, until},
+    replica::{Replica, RunCount, secs, until},
     server::{NAME, builder, cut, election, lease, leases, set},
 };
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_hears_nothing_drops_all_before_another_leads() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
+async fn a_leader_without_answers_aborts_its_controllers_before_another_replica_leads() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
     let (client, is_cut) = cut(&server);
     let first = builder(client, "first").build().expect("good settings");
-    let first = Replica::start(first, floor.lingers(None));
+    let first = Replica::start(first, count.lingers(None));
     first.leads().await;
-    let second = Replica::start(election(&server, "second"), floor.lingers(secs(0)));
+    let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
     sleep(secs(60)).await;
 
     is_cut.store(true, Ordering::SeqCst);
@@ -36,31 +36,31 @@ async fn a_leader_that_hears_nothing_drops_all_before_another_leads() {
                 },
         }) => {
             assert_eq!((&*lease, deadline), ("default/web", secs(10)));
-            assert_eq!(source.expect("it met something").reason(), "silent");
+            assert_eq!(source.expect("the last request failed").reason(), "silent");
         }
         other => panic!("{other:?}"),
     }
     assert!(cut.elapsed() <= secs(10), "{:?}", cut.elapsed());
-    assert_eq!(floor.now(), 0, "all was dropped");
+    assert_eq!(count.now(), 0, "all was aborted");
     assert!(!second.election.is_leader());
     second.leads().await;
-    until("it works", || floor.now() == 1).await;
-    assert_eq!(floor.most(), 1);
+    until("it works", || count.now() == 1).await;
+    assert_eq!(count.most(), 1);
     second.stop().await.expect("it ends well");
 }
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_taken_emptied_or_deleted_stops_everything() {
+async fn a_lease_that_is_taken_emptied_or_deleted_ends_the_operator() {
     for (what, reason) in [
         ("taken", "taken"),
         ("emptied", "emptied"),
         ("deleted", "deleted"),
     ] {
-        let (server, floor) = (ApiServer::new(), Floor::default());
-        let replica = Replica::start(election(&server, "us"), floor.lingers(None));
+        let (server, count) = (ApiServer::new(), RunCount::default());
+        let replica = Replica::start(election(&server, "us"), count.lingers(None));
         replica.leads().await;
-        until("it works", || floor.now() == 1).await;
+        until("it works", || count.now() == 1).await;
         let leases = leases(&server);
         match what {
             "taken" => set(&leases, "them").await,
@@ -80,27 +80,27 @@ async fn a_lease_that_is_taken_emptied_or_deleted_stops_everything() {
         }
         // At the next renewal.
         assert!(began.elapsed() <= secs(2), "{what}: {:?}", began.elapsed());
-        assert_eq!(floor.now(), 0, "{what}: all was dropped");
+        assert_eq!(count.now(), 0, "{what}: all was dropped");
     }
 }
 
-/// Whoever waits for `run_until` finds everything gone, and does not have to wait for it.
+/// When `run_until` returns, the controllers have been dropped.
 #[tokio::test(start_paused = true)]
-async fn what_was_lost_is_gone_when_the_operator_has_ended() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
+async fn no_controller_runs_when_an_operator_that_lost_its_lease_has_ended() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
     let election = election(&server, "us");
     let operator = Operator::builder()
         .leader_election(election.clone())
         .build();
-    let added = operator.add_controller(floor.lingers(None));
+    let added = operator.add_controller(count.lingers(None));
     added.expect("it does not run");
     let steal = async {
-        until("it works", || floor.now() == 1).await;
+        until("it works", || count.now() == 1).await;
         set(&leases(&server), "them").await;
     };
     let run = async {
         let ended = operator.run_until(CancellationToken::new()).await;
-        (ended, floor.now(), election.is_leader())
+        (ended, count.now(), election.is_leader())
     };
     let ((ended, running, is_leader), ()) = tokio::join!(run, steal);
     assert!(
@@ -111,9 +111,9 @@ async fn what_was_lost_is_gone_when_the_operator_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_from_somebody_ends_nothing() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
-    let replica = Replica::start(election(&server, "us"), floor.lingers(secs(0)));
+async fn a_label_on_the_lease_does_not_end_the_leadership() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let replica = Replica::start(election(&server, "us"), count.lingers(secs(0)));
     replica.leads().await;
     let patch = serde_json::json!({ "metadata": { "labels": { "a": "b" } } });
     let patched = leases(&server)
@@ -121,7 +121,7 @@ async fn a_label_from_somebody_ends_nothing() {
         .await;
     patched.expect("it is there");
     sleep(secs(60)).await;
-    assert_eq!(floor.now(), 1);
+    assert_eq!(count.now(), 1);
     assert_eq!(
         replica.counted("leader_election_slowpath_total{name=\"web\"}"),
         Some("1".to_owned())

@@ -1,10 +1,10 @@
 //! Replicas of one operator and their lease, on paused time.
 
-// What there is.
+// A replica, and a server with a lease.
 mod replica;
 mod server;
 
-// Who takes the lease, who waits for it, and who loses it.
+// How replicas take the lease, wait for it, hand it over and lose it.
 mod settings;
 
 mod standby;
@@ -12,3 +12,6 @@ mod standby;
 mod handover;
 
 mod loss;
+
+// The deadline of a leader.
+mod fence;

@@ -1,4 +1,4 @@
-//! A replica of an operator, and what it works on.
+//! A replica of an operator, with a controller that counts.
 
 use std::{
     convert::Infallible,
@@ -16,19 +16,19 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_controller::Controller;
 use windlass_operator::{LeaderElection, Operator, OperatorError};
 
-/// Counts how many controllers run at once, and remembers the most.
+/// Counts the controllers that run at once, and keeps the highest count.
 #[derive(Clone, Default)]
-pub(crate) struct Floor {
+pub(crate) struct RunCount {
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
 
-/// Somebody is on the floor for as long as this lives.
-struct OnFloor(Floor);
+/// A controller that runs, until this is dropped.
+struct Counted(RunCount);
 
-/// A controller that takes so long to end.
+/// A controller that takes `time` to end after the stop, or never ends.
 pub(crate) struct Lingers {
-    floor: Floor,
+    count: RunCount,
     time: Option<Duration>,
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct Replica {
     run: AbortOnDropHandle<Result<(), OperatorError>>,
 }
 
-// === impl Floor ===
+// === impl RunCount ===
 
-impl Floor {
-    fn enter(&self) -> OnFloor {
+impl RunCount {
+    fn enter(&self) -> Counted {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        OnFloor(self.clone())
+        Counted(self.clone())
     }
 
-    /// A controller on this floor, that takes so long to end or never does.
+    /// A controller that is counted, and takes `time` to end or never does.
     pub(crate) fn lingers(&self, time: impl Into<Option<Duration>>) -> Lingers {
         Lingers {
-            floor: self.clone(),
+            count: self.clone(),
             time: time.into(),
         }
     }
@@ -66,7 +66,7 @@ impl Floor {
     }
 }
 
-impl Drop for OnFloor {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.now.fetch_sub(1, Ordering::SeqCst);
     }
@@ -80,7 +80,7 @@ impl Controller for Lingers {
     }
 
     async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
-        let _here = self.floor.enter();
+        let _here = self.count.enter();
         stop.cancelled().await;
         match self.time {
             Some(time) => sleep(time).await,
@@ -104,6 +104,11 @@ impl Replica {
         operator
             .add_controller(controller)
             .expect("it does not run");
+        Self::run(election, operator)
+    }
+
+    /// Runs `operator`, which has this election.
+    pub(crate) fn run(election: LeaderElection, operator: Operator) -> Self {
         let stop = CancellationToken::new();
         let run = tokio::spawn({
             let (operator, stop) = (operator.clone(), stop.clone());
@@ -146,11 +151,14 @@ impl Replica {
     }
 }
 
-/// Waits until it is so.
+/// Waits until `is` returns true.
 pub(crate) async fn until(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
-        assert!(began.elapsed() < secs(3600), "waited in vain until {what}");
+        assert!(
+            began.elapsed() < secs(3600),
+            "timed out waiting until {what}"
+        );
         sleep(Duration::from_millis(10)).await;
     }
 }

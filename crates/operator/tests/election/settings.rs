@@ -1,9 +1,10 @@
-//! Who a candidate is, and how long it waits.
+//! The identity of a candidate, and its timing.
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use windlass_apiserver::ApiServer;
-use windlass_operator::{InvalidElection, LeaderElection};
+use windlass_operator::{InvalidElection, LeaderElection, Operator, OperatorError};
 
 use crate::{
     replica::secs,
@@ -11,14 +12,16 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn contradictory_settings_are_refused() {
     let client = ApiServer::new().client();
     let timing = |lease, renew, retry| {
         let builder = builder(client.clone(), "us").lease_duration(lease);
         builder.renew_deadline(renew).retry_period(retry).build()
     };
     let refused = |election: Result<LeaderElection, InvalidElection>| {
-        election.expect_err("it makes no sense").reason()
+        election
+            .expect_err("the settings contradict each other")
+            .reason()
     };
     assert_eq!(
         refused(timing(secs(10), secs(10), secs(2))),
@@ -39,7 +42,7 @@ async fn what_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn two_replicas_differ_in_their_names_if_nobody_gives_them_one() {
+async fn two_replicas_differ_in_their_names_without_an_identity_of_their_own() {
     let client = ApiServer::new().client();
     let election = || LeaderElection::new(client.clone(), "default", NAME).expect("names");
     assert_ne!(election().identity(), election().identity());
@@ -48,4 +51,19 @@ async fn two_replicas_differ_in_their_names_if_nobody_gives_them_one() {
         builder.seed(7).build().expect("good settings")
     };
     assert_eq!(seeded().identity(), seeded().identity());
+}
+
+#[tokio::test]
+async fn a_configuration_from_which_no_client_can_be_made_ends_the_operator() {
+    let mut config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+    config.proxy_url = Some("ftp://proxy".parse().expect("a URL"));
+    let election = LeaderElection::new(config, "default", NAME).expect("names");
+    let operator = Operator::builder().leader_election(election).build();
+    let ended = operator.run_until(CancellationToken::new()).await;
+    match ended {
+        Err(OperatorError::LeaseClient { source }) => {
+            assert!(source.to_string().contains("ftp"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -27,20 +27,20 @@ use windlass_informer::{Informer, ListWatch};
 use windlass_operator::LeaderElection;
 
 use crate::{
-    replica::{Floor, Replica, secs, until},
+    replica::{Replica, RunCount, secs, until},
     server::{NAME, election, lease, leases},
 };
 
-/// Somebody else runs the informer, so that its store is warm when the replica leads.
+/// The informer runs on its own, so that its store is warm when the replica leads.
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
+    let (server, count) = (ApiServer::new(), RunCount::default());
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let mut object = ConfigMap::default();
     object.metadata.name = Some("a".to_owned());
     let created = configs.create(&PostParams::default(), &object).await;
     created.expect("new");
-    let first = Replica::start(election(&server, "first"), floor.lingers(secs(0)));
+    let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
 
     let informer = Informer::new(ListWatch::new(configs));
@@ -51,12 +51,12 @@ async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
     });
     let controller = InformerController::new();
     controller.add_informer("configs", &informer).expect("new");
-    let (tell, mut told) = mpsc::channel(8);
+    let (send, mut received) = mpsc::channel(8);
     let reconciler = move |request: Request<ConfigMap>| {
-        let tell = tell.clone();
+        let send = send.clone();
         async move {
             let name = request.key().name().to_owned();
-            tell.send(name).await.expect("the test listens");
+            send.send(name).await.expect("the test listens");
             Ok::<_, Infallible>(Outcome::done())
         }
     };
@@ -65,22 +65,22 @@ async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
     let second = Replica::of(election(&server, "second"), controller);
     informer.synced().await.expect("runs");
     sleep(secs(60)).await;
-    assert!(told.try_recv().is_err(), "it stands by");
+    assert!(received.try_recv().is_err(), "it stands by");
     assert_eq!(informer.store().len(), 1);
     first.stop().await.expect("it ends well");
     second.leads().await;
-    assert_eq!(told.recv().await.as_deref(), Some("a"));
+    assert_eq!(received.recv().await.as_deref(), Some("a"));
     second.stop().await.expect("it ends well");
     stop.cancel();
     warm.await.expect("no panic").expect("it ends well");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_stopped_while_standing_by_leaves_the_lease_alone() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
-    let first = Replica::start(election(&server, "first"), floor.lingers(secs(0)));
+async fn a_standby_that_is_stopped_does_not_touch_the_lease() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
-    let second = Replica::start(election(&server, "second"), floor.lingers(secs(0)));
+    let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
     sleep(secs(60)).await;
     second.stop().await.expect("it ends well");
     sleep(secs(60)).await;
@@ -89,40 +89,40 @@ async fn who_is_stopped_while_standing_by_leaves_the_lease_alone() {
     assert_eq!(spec.holder_identity.as_deref(), Some("first"));
 }
 
-/// Two of one name, as two pods with one setting would be.
+/// Two replicas with one identity, as two pods with one setting have.
 #[tokio::test(start_paused = true)]
-async fn two_of_one_name_are_two() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
-    let first = Replica::start(election(&server, "twin"), floor.lingers(secs(0)));
+async fn two_replicas_with_one_identity_are_two_candidates() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let first = Replica::start(election(&server, "twin"), count.lingers(secs(0)));
     first.leads().await;
-    let second = Replica::start(election(&server, "twin"), floor.lingers(secs(0)));
+    let second = Replica::start(election(&server, "twin"), count.lingers(secs(0)));
     sleep(secs(600)).await;
     assert!(first.election.is_leader() && !second.election.is_leader());
-    assert_eq!(floor.most(), 1);
+    assert_eq!(count.most(), 1);
 }
 
-/// A lease that somebody has filled with nonsense is waited for like any other.
+/// A lease with invalid content is waited for like any other.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_makes_no_sense_is_taken_in_the_end() {
-    let (server, floor) = (ApiServer::new(), Floor::default());
+async fn a_lease_with_invalid_content_is_taken_after_the_lease_duration() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
     let mut odd = Lease::default();
     odd.metadata.name = Some(NAME.to_owned());
     odd.spec = Some(LeaseSpec {
-        holder_identity: Some("nobody knows".to_owned()),
+        holder_identity: Some("unknown".to_owned()),
         renew_time: Some(MicroTime("3000-01-01T00:00:00Z".parse().expect("a time"))),
         ..LeaseSpec::default()
     });
     let created = leases(&server).create(&PostParams::default(), &odd).await;
     created.expect("a lease");
     let began = Instant::now();
-    let replica = Replica::start(election(&server, "us"), floor.lingers(secs(0)));
+    let replica = Replica::start(election(&server, "us"), count.lingers(secs(0)));
     replica.leads().await;
     assert!(began.elapsed() >= secs(15), "{:?}", began.elapsed());
     replica.stop().await.expect("it ends well");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_a_candidate_from_the_lease_is_counted_and_waited_out() {
+async fn a_candidate_counts_why_it_cannot_read_the_lease_and_tries_again() {
     let allowed = Arc::new(AtomicBool::new(false));
     let server = ApiServer::builder()
         .authorize({
@@ -133,18 +133,18 @@ async fn what_keeps_a_candidate_from_the_lease_is_counted_and_waited_out() {
             }
         })
         .start();
-    let floor = Floor::default();
-    let replica = Replica::start(election(&server, "us"), floor.lingers(secs(0)));
+    let count = RunCount::default();
+    let replica = Replica::start(election(&server, "us"), count.lingers(secs(0)));
     let forbidden = "leader_election_failures_total{name=\"web\",reason=\"forbidden\"}";
     until("it is counted", || replica.counted(forbidden).is_some()).await;
-    assert_eq!(floor.now(), 0);
+    assert_eq!(count.now(), 0);
     allowed.store(true, Ordering::SeqCst);
     replica.leads().await;
     replica.stop().await.expect("it ends well");
 
     let elsewhere = LeaderElection::builder(server.client(), "no-such-place", NAME);
     let elsewhere = elsewhere.build().expect("good settings");
-    let replica = Replica::start(elsewhere, floor.lingers(secs(0)));
+    let replica = Replica::start(elsewhere, count.lingers(secs(0)));
     let nowhere = "leader_election_failures_total{name=\"web\",reason=\"no_namespace\"}";
     until("it is counted", || replica.counted(nowhere).is_some()).await;
     replica.stop().await.expect("it ends well");

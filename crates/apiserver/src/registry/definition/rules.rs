@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Definition;
 use crate::metadata::{self, NameRule};
-use crate::schema::Schema;
+use crate::schema::{Limits, Schema};
 use crate::status::FieldError;
 
 // === impl Definition ===
@@ -60,15 +60,35 @@ impl<'a> Definition<'a> {
         let strategy = object
             .pointer("/spec/conversion/strategy")
             .and_then(Value::as_str);
-        if strategy.is_some_and(|strategy| strategy != "None") {
-            errors.push(FieldError::not_supported(
+        match strategy {
+            None | Some("None") => {}
+            Some("Webhook") => definition.validate_webhook(&mut errors),
+            Some(other) => errors.push(FieldError::not_supported(
                 "spec.conversion.strategy",
-                &strategy.into(),
-                ["None"],
-            ));
+                &other.into(),
+                ["None", "Webhook"],
+            )),
         }
         definition.validate_versions(&mut errors);
+        definition.validate_parts(&mut errors);
         errors
+    }
+
+    /// A webhook is kept and never called: objects are shown in each version as with `None`.
+    fn validate_webhook(&self, errors: &mut Vec<FieldError>) {
+        let webhook = self.object.pointer("/spec/conversion/webhook");
+        let part = |field: &str| webhook.and_then(|webhook| webhook.get(field));
+        if part("clientConfig").is_none() {
+            errors.push(FieldError::required(
+                "spec.conversion.webhookClientConfig",
+                "required when strategy is set to Webhook",
+            ));
+        }
+        let versions = part("conversionReviewVersions").and_then(Value::as_array);
+        if versions.is_none_or(Vec::is_empty) {
+            let path = "spec.conversion.conversionReviewVersions";
+            errors.push(FieldError::required(path, ""));
+        }
     }
 
     fn validate_versions(&self, errors: &mut Vec<FieldError>) {
@@ -93,6 +113,7 @@ impl<'a> Definition<'a> {
             .first()
             .is_some_and(|first| versions.iter().all(|v| schema(v) == schema(first)));
         let mut names = Vec::new();
+        let mut limits = Limits::default();
         for (at, version) in versions.iter().enumerate() {
             let path = format!("spec.versions[{at}]");
             let name = version["name"].as_str().unwrap_or_default();
@@ -122,7 +143,7 @@ impl<'a> Definition<'a> {
                     if is_shared && at > 0 {
                         continue;
                     }
-                    if let Err(found) = Schema::compile(schema) {
+                    if let Err(found) = Schema::compile_within(schema, &mut limits) {
                         errors.extend(found.into_iter().map(|error| {
                             let rest = match error.path.as_str() {
                                 "" => String::new(),

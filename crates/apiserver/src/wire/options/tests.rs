@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{DeleteOptions, ListOptions, Query, WriteOptions, resource_version};
+use super::{DeleteOptions, ListOptions, Query, WriteKind, WriteOptions, resource_version};
 
 #[test]
 fn list_options_that_contradict_each_other_are_refused() {
@@ -38,7 +38,8 @@ fn list_options_that_contradict_each_other_are_refused() {
 
 #[test]
 fn options_of_writes_are_read_and_checked() {
-    let write = |query: &str| WriteOptions::parse(&Query::parse(query), "CreateOptions");
+    let write =
+        |query: &str| WriteOptions::parse(&Query::parse(query), WriteKind::Create, "kube/1.0");
     assert_eq!(write("dryRun=All").map(|options| options.dry_run), Ok(true));
     assert_eq!(
         write("dryRun=Some").map_err(|status| status.code()),
@@ -59,6 +60,37 @@ fn options_of_writes_are_read_and_checked() {
     assert_eq!((options.uid.as_deref(), options.dry_run), (Some("1"), true));
     let body = json!({ "propagationPolicy": "Background", "orphanDependents": true });
     assert!(DeleteOptions::parse(&query, Some(&body)).is_err());
+}
+
+#[test]
+fn a_write_has_a_manager_and_an_apply_must_name_it() {
+    let parse = |kind, query: &str| WriteOptions::parse(&Query::parse(query), kind, "kubectl/v1.3");
+    let manager = |options: WriteOptions| options.manager;
+    assert_eq!(
+        parse(WriteKind::Update, "").map(manager),
+        Ok("kubectl".to_owned())
+    );
+    assert_eq!(
+        parse(WriteKind::Patch, "fieldManager=me").map(manager),
+        Ok("me".to_owned())
+    );
+    let missing = parse(WriteKind::Apply, "").expect_err("no manager");
+    assert_eq!(
+        missing.message(),
+        "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
+         apply patch"
+    );
+    let forced = parse(WriteKind::Apply, "fieldManager=me&force=true");
+    assert_eq!(forced.map(|options| options.force), Ok(true));
+    for query in ["force=true", "fieldManager=a%07b"] {
+        assert_eq!(
+            parse(WriteKind::Patch, query).map_err(|status| status.code()),
+            Err(422),
+            "{query}"
+        );
+    }
+    let long = format!("fieldManager={}", "x".repeat(129));
+    assert!(parse(WriteKind::Apply, &long).is_err());
 }
 
 #[test]

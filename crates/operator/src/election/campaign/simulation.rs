@@ -1,8 +1,8 @@
-//! Many candidates, one lease, and a network that delays, loses and reorders.
+//! Several candidates, one lease, and a network that delays, loses and reorders.
 //!
-//! The clocks on the walls differ by hours, requests arrive after their senders have given them
-//! up, answers get lost, and candidates crash and come back, some of them under one name. Two
-//! things must hold: no two lead at once, and once the faults are over somebody leads.
+//! Wall clocks differ by hours, requests arrive after their senders have given them up, answers get
+//! lost, and candidates crash and restart, some of them under one name. Two invariants must hold: no
+//! two lead at once, and once the faults are over one leads.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -13,7 +13,7 @@ use super::*;
 /// Few seeds find little, and many take time: these take less than a second.
 const SEEDS: u64 = 200;
 
-/// How long there are faults, and how long there are none afterwards.
+/// The time with faults, and the time without faults after it.
 const TROUBLE: Moment = Duration::from_secs(600);
 const QUIET: Moment = Duration::from_secs(60);
 
@@ -30,9 +30,9 @@ struct Simulation {
     versions: u64,
     candidates: Vec<Candidate>,
     events: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// What happens at an event, by its number.
+    /// The events, by their number.
     happens: Vec<Option<What>>,
-    /// How often somebody began to lead.
+    /// How often a candidate began to lead.
     terms: usize,
 }
 
@@ -41,11 +41,11 @@ struct Candidate {
     /// The version that it read or wrote last.
     version: u64,
     began: Moment,
-    /// What its clock on the wall is wrong by, in seconds.
+    /// The error of its wall clock, in seconds.
     wrong: i64,
-    /// Which life of it this is: answers of a former one are not heard.
+    /// The number of its process: answers to a former one are dropped.
     life: u64,
-    /// Which request it waits for.
+    /// The request that it waits for.
     request: u64,
 }
 
@@ -60,7 +60,7 @@ enum What {
         life: u64,
         request: u64,
         sent: Moment,
-        ask: Ask,
+        ask: LeaseRequest,
         version: u64,
         /// After how long the answer comes, if it comes.
         back: Option<Duration>,
@@ -79,7 +79,7 @@ enum What {
 }
 
 #[test]
-fn no_two_lead_at_once_and_somebody_leads_in_the_end() {
+fn no_two_candidates_lead_at_once_and_one_leads_after_the_faults() {
     let mut terms = 0;
     for seed in 0..SEEDS {
         let mut simulation = Simulation::new(seed);
@@ -129,7 +129,7 @@ impl Simulation {
             let leaders = self.leaders();
             assert!(leaders.len() <= 1, "seed {seed}, at {time:?}: {leaders:?}");
         }
-        assert_eq!(self.leaders().len(), 1, "seed {seed}: nobody leads");
+        assert_eq!(self.leaders().len(), 1, "seed {seed}: no candidate leads");
     }
 
     fn happen(&mut self, what: What) {
@@ -171,12 +171,12 @@ impl Simulation {
                     return;
                 }
                 candidate.request += 1;
-                if matches!(answer, Answer::Found(_) | Answer::Written) {
+                if matches!(answer, Answer::Found(_) | Answer::Written { uid: None }) {
                     candidate.version = version;
                 }
                 let led = candidate.campaign.leads();
                 let now = self.now.saturating_sub(candidate.began);
-                candidate.campaign.heard(sent, now, answer, jitter);
+                candidate.campaign.on_answer(sent, now, answer, jitter);
                 if candidate.campaign.leads() && !led {
                     self.terms += 1;
                 }
@@ -202,11 +202,11 @@ impl Simulation {
         match candidate.campaign.next(now, wall) {
             Next::Wait(until) => self.later(until.saturating_sub(now), What::Wakes { who, life }),
             Next::Lost(_) => self.restart(who),
-            Next::Ask(ask) => {
+            Next::Send(ask) => {
                 let (sent, version) = (now, candidate.version);
-                let patience = candidate.campaign.patience(now);
+                let limit = candidate.campaign.request_timeout(now);
                 let faulty = self.now < TROUBLE;
-                // Mostly well, sometimes slow, and sometimes far beyond anybody's patience.
+                // Mostly fast, sometimes slow, and sometimes far beyond the time limit.
                 let slow = if faulty {
                     self.rng.random_range(0..4)
                 } else {
@@ -215,7 +215,7 @@ impl Simulation {
                 let most = [0.05, 0.05, 4.0, 40.0][slow];
                 let (there, back) = (self.up_to(most), self.up_to(most));
                 let lost = faulty && self.rng.random_bool(0.1);
-                if there + back >= patience || lost {
+                if there + back >= limit || lost {
                     let answered = What::Answered {
                         who,
                         life,
@@ -224,12 +224,12 @@ impl Simulation {
                         answer: Answer::Failed,
                         version,
                     };
-                    self.later(patience, answered);
+                    self.later(limit, answered);
                 }
                 if lost && self.rng.random_bool(0.5) {
                     return;
                 }
-                let back = (there + back < patience && !lost).then_some(back);
+                let back = (there + back < limit && !lost).then_some(back);
                 let arrives = What::Arrives {
                     who,
                     life,
@@ -244,23 +244,25 @@ impl Simulation {
         }
     }
 
-    /// What the server says, and the version of the lease after it.
-    fn serve(&mut self, ask: Ask, known: u64) -> (Answer, u64) {
+    /// The answer of the server, and the version of the lease after it.
+    fn serve(&mut self, ask: LeaseRequest, known: u64) -> (Answer, u64) {
         let record = match (ask, &self.lease) {
-            (Ask::Read, Some((record, version))) => {
+            (LeaseRequest::Read, Some((record, version))) => {
                 return (Answer::Found(record.clone()), *version);
             }
-            (Ask::Read, None) => return (Answer::Absent, 0),
-            (Ask::Create(record), None) => record,
-            (Ask::Replace(record), Some((_, version))) if *version == known => record,
-            (Ask::Create(_) | Ask::Replace(_), _) => return (Answer::Conflict, 0),
+            (LeaseRequest::Read, None) => return (Answer::Absent, 0),
+            (LeaseRequest::Create(record), None) => record,
+            (LeaseRequest::Replace(record), Some((_, version))) if *version == known => record,
+            (LeaseRequest::Create(_) | LeaseRequest::Replace(_), _) => {
+                return (Answer::Conflict, 0);
+            }
         };
         self.versions += 1;
         self.lease = Some((record, self.versions));
-        (Answer::Written, self.versions)
+        (Answer::Written { uid: None }, self.versions)
     }
 
-    /// Its process ends, whatever it was doing, and another one begins.
+    /// Its process ends at any point, and another one starts.
     fn restart(&mut self, who: usize) {
         let life = self.candidates[who].life + 1;
         let wait = self.up_to(5.0);
@@ -282,13 +284,13 @@ impl Simulation {
         }
     }
 
-    /// Who believes to lead just now.
+    /// The candidates that are leaders by their own clock.
     fn leaders(&self) -> Vec<usize> {
         let leads = |who: &usize| {
             let Candidate {
                 campaign, began, ..
             } = &self.candidates[*who];
-            matches!(campaign.place, Place::Leader { until, .. } if self.now < *began + until)
+            matches!(campaign.role, Role::Leader { until, .. } if self.now < *began + until)
         };
         (0..self.candidates.len()).filter(leads).collect()
     }

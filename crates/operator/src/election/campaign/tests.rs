@@ -1,9 +1,8 @@
-//! Campaigns as scripts: what a candidate named `us` asks, and when, for what it is answered.
+//! Campaigns as scripts: the requests of a candidate named `us`, and when, for given answers.
 //!
 //! A script is a list of steps. `12` lets time pass until then. Everything else is an answer to
-//! what the campaign asks: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
-//! that NAME has renewed for the Nth time (`-@N` is nobody, and `us@last` what the campaign
-//! wrote last). `slow N ANSWER` is an answer that takes N seconds.
+//! the next request: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
+//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that takes N seconds.
 //!
 //! The timing is 15, 10 and 2 seconds, and there is no jitter.
 
@@ -44,7 +43,7 @@ fn a_lease_is_taken_when_it_has_not_changed_for_its_duration() {
     );
 }
 
-/// What the record says of time is not looked at: it changed when we saw it change.
+/// The times in the record are not used: it changed when we saw it change.
 #[test]
 fn a_renewal_that_is_seen_late_counts_from_then() {
     check(
@@ -62,7 +61,7 @@ fn an_answer_counts_from_when_it_came() {
 }
 
 #[test]
-fn a_duration_that_makes_no_sense_is_ours() {
+fn an_invalid_duration_is_replaced_by_ours() {
     for seconds in [0, -5, i32::MIN] {
         let record = Record {
             seconds,
@@ -73,7 +72,7 @@ fn a_duration_that_makes_no_sense_is_ours() {
 }
 
 #[test]
-fn a_time_that_makes_no_sense_is_not_looked_at() {
+fn invalid_times_are_ignored() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let far = Record {
         renewed: Some(Timestamp::MAX),
@@ -82,11 +81,14 @@ fn a_time_that_makes_no_sense_is_not_looked_at() {
         ..record("them", 1)
     };
     for at in [0, 15] {
-        assert_eq!(campaign.next(secs(at), wall(at)), Next::Ask(Ask::Read));
-        campaign.heard(secs(at), secs(at), Answer::Found(far.clone()), 0.0);
+        assert_eq!(
+            campaign.next(secs(at), wall(at)),
+            Next::Send(LeaseRequest::Read)
+        );
+        campaign.on_answer(secs(at), secs(at), Answer::Found(far.clone()), 0.0);
     }
     match campaign.next(secs(15), wall(15)) {
-        Next::Ask(Ask::Replace(record)) => assert_eq!(record.transitions, i32::MAX),
+        Next::Send(LeaseRequest::Replace(record)) => assert_eq!(record.transitions, i32::MAX),
         other => panic!("{other:?}"),
     }
 }
@@ -111,7 +113,7 @@ fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
     );
 }
 
-/// The server may have taken the write as it was sent: others count from then.
+/// The server may have applied the write when it was sent: other candidates count from then.
 #[test]
 fn the_deadline_counts_from_before_the_request() {
     check(
@@ -132,10 +134,10 @@ fn the_deadline_counts_from_before_the_request() {
 #[test]
 fn a_leader_waits_for_no_answer_beyond_its_deadline() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
-    assert_eq!(campaign.patience(secs(0)), secs(5));
+    assert_eq!(campaign.request_timeout(secs(0)), secs(5));
     campaign.lead(secs(0), secs(0));
-    assert_eq!(campaign.patience(secs(2)), secs(5));
-    assert_eq!(campaign.patience(secs(8)), secs(2));
+    assert_eq!(campaign.request_timeout(secs(2)), secs(5));
+    assert_eq!(campaign.request_timeout(secs(8)), secs(2));
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn a_stolen_lease_is_lost() {
 }
 
 #[test]
-fn a_lease_that_somebody_took_with_our_name_is_lost() {
+fn a_lease_that_was_taken_under_our_name_is_lost() {
     check(
         "absent, written, 2, conflict, us@1",
         "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"us\")",
@@ -174,7 +176,7 @@ fn a_deleted_lease_is_lost() {
     );
 }
 
-/// Somebody wrote a label: the record is as we wrote it.
+/// Another client wrote a label: the record is the one that we wrote.
 #[test]
 fn a_conflict_about_something_else_is_written_again() {
     check(
@@ -191,9 +193,9 @@ fn conflicts_without_end_are_no_loop() {
     );
 }
 
-/// The write went well, and its answer was lost.
+/// The write succeeded, and its answer was lost.
 #[test]
-fn a_leader_knows_what_it_wrote_without_being_told() {
+fn a_leader_recognizes_a_write_whose_answer_was_lost() {
     check(
         "absent, written, 2, failed, 4, us#2, written",
         "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, wait 6",
@@ -201,7 +203,7 @@ fn a_leader_knows_what_it_wrote_without_being_told() {
 }
 
 #[test]
-fn a_candidate_knows_what_it_wrote_without_being_told() {
+fn a_candidate_recognizes_a_write_whose_answer_was_lost() {
     check(
         "absent, failed, us#1, written",
         "0 read, 0 create 0, 2 read, 2 replace 0, wait 4",
@@ -212,7 +214,7 @@ fn a_candidate_knows_what_it_wrote_without_being_told() {
     );
 }
 
-/// An earlier life of ours, or a twin: both are waited for.
+/// A former process of this replica, or another one with its name: both are waited for.
 #[test]
 fn a_candidate_does_not_trust_its_name() {
     check("us@1, 2", "0 read, 2 read");
@@ -227,10 +229,10 @@ fn a_candidate_that_is_not_answered_asks_again() {
 }
 
 #[test]
-fn candidates_do_not_come_all_at_once() {
+fn candidates_spread_their_requests() {
     let due = |jitter| {
         let mut campaign = Campaign::new("us".to_owned(), TIMING);
-        campaign.heard(secs(0), secs(0), Answer::Failed, jitter);
+        campaign.on_answer(secs(0), secs(0), Answer::Failed, jitter);
         campaign.due
     };
     assert_eq!(due(0.0), secs(2));
@@ -239,7 +241,7 @@ fn candidates_do_not_come_all_at_once() {
 }
 
 #[test]
-fn no_two_writes_look_alike_though_the_clock_stands_still_or_jumps_back() {
+fn no_two_writes_are_equal_though_the_clock_stands_still_or_jumps_back() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let mut times = Vec::new();
     for at in [5, 5, 1, 9] {
@@ -249,7 +251,7 @@ fn no_two_writes_look_alike_though_the_clock_stands_still_or_jumps_back() {
 }
 
 #[test]
-fn what_is_ours_is_released_and_nothing_else() {
+fn only_our_own_lease_is_released() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let ours = campaign.claim(wall(5));
     let released = campaign.release(&ours, wall(6)).expect("ours");
@@ -258,11 +260,104 @@ fn what_is_ours_is_released_and_nothing_else() {
     assert_eq!(campaign.release(&record("us", 4), wall(6)), None);
 }
 
+/// Deleted, and created again with the record that we wrote: from a backup, for example.
 #[test]
-fn a_lease_says_whole_seconds_and_rather_too_many() {
+fn a_leader_does_not_take_a_lease_with_another_uid_for_its_own() {
+    let (mut campaign, ours) = leader_of("first");
+    campaign.on_answer(secs(2), secs(2), Answer::Conflict, 0.0);
+    let again = Record {
+        uid: Some("second".to_owned()),
+        ..ours
+    };
+    campaign.on_answer(secs(2), secs(2), Answer::Found(again), 0.0);
+    assert_eq!(campaign.next(secs(2), wall(2)), Next::Lost(Loss::Deleted));
+}
+
+#[test]
+fn a_lease_with_another_uid_is_not_released() {
+    let (campaign, ours) = leader_of("first");
+    let found = |uid: &str| Record {
+        uid: Some(uid.to_owned()),
+        ..ours.clone()
+    };
+    assert_eq!(campaign.release(&found("second"), wall(6)), None);
+    assert!(campaign.release(&found("first"), wall(6)).is_some());
+}
+
+#[test]
+fn a_candidate_counts_from_when_it_saw_another_uid() {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    for (at, uid) in [(0, "first"), (14, "second"), (15, "second")] {
+        let found = Record {
+            uid: Some(uid.to_owned()),
+            ..record("them", 1)
+        };
+        campaign.on_answer(secs(at), secs(at), Answer::Found(found), 0.0);
+    }
+    assert_eq!(campaign.next(secs(15), wall(15)), Next::Wait(secs(17)));
+}
+
+/// Random answers, each of them at once: whatever the server does, the rate is bounded.
+#[test]
+fn no_answers_make_a_candidate_or_a_leader_ask_without_a_pause() {
+    /// Read, write, read again after a conflict, write again.
+    const AT_ONCE: usize = 4;
+    use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+    for seed in 0..2000 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut campaign = Campaign::new("us".to_owned(), TIMING);
+        let (mut now, mut at_once) = (secs(0), 0);
+        let mut ours = record("us", 1);
+        for _ in 0..200 {
+            match campaign.next(now, wall(now.as_secs())) {
+                Next::Wait(until) => (now, at_once) = (until, 0),
+                Next::Lost(_) => break,
+                Next::Send(request) => {
+                    at_once += 1;
+                    assert!(at_once <= AT_ONCE, "seed {seed}, at {now:?}: {campaign:?}");
+                    let any = rng.random_range(0..4);
+                    let answer = match request {
+                        LeaseRequest::Read => match any {
+                            0 => Answer::Found(ours.clone()),
+                            1 => Answer::Found(record("-", rng.random_range(0..3))),
+                            2 => Answer::Absent,
+                            _ => Answer::Failed,
+                        },
+                        LeaseRequest::Create(record) | LeaseRequest::Replace(record) => {
+                            ours = record;
+                            match any {
+                                0 => Answer::Written { uid: None },
+                                1 => Answer::Conflict,
+                                2 => Answer::Absent,
+                                _ => Answer::Failed,
+                            }
+                        }
+                    };
+                    campaign.on_answer(now, now, answer, 0.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_seconds_of_a_lease_are_rounded_up() {
     assert_eq!(seconds(secs(15)), 15);
     assert_eq!(seconds(Duration::from_millis(1200)), 2);
     assert_eq!(seconds(Duration::MAX), i32::MAX);
+}
+
+/// A leader of the lease with this uid, and the record that it wrote.
+fn leader_of(uid: &str) -> (Campaign, Record) {
+    let mut campaign = Campaign::new("us".to_owned(), TIMING);
+    campaign.on_answer(secs(0), secs(0), Answer::Absent, 0.0);
+    let Next::Send(LeaseRequest::Create(ours)) = campaign.next(secs(0), wall(0)) else {
+        panic!("a free lease is created");
+    };
+    let uid = Some(uid.to_owned());
+    let written = Answer::Written { uid: uid.clone() };
+    campaign.on_answer(secs(0), secs(0), written, 0.0);
+    (campaign, Record { uid, ..ours })
 }
 
 const TIMING: Timing = Timing {
@@ -280,9 +375,10 @@ fn wall(seconds: u64) -> Timestamp {
     Timestamp::from_second(1_000_000 + seconds).expect("a time")
 }
 
-/// What `holder` has written for the `number`th time; it has changed hands as often.
+/// The `number`th record of `holder`, after as many changes of the holder.
 fn record(holder: &str, number: i32) -> Record {
     Record {
+        uid: None,
         holder: holder.trim_matches('-').to_owned(),
         seconds: 15,
         acquired: Some(wall(0)),
@@ -291,8 +387,8 @@ fn record(holder: &str, number: i32) -> Record {
     }
 }
 
-/// Runs `script`; `asked` is what the campaign asked, each with its time and the transitions
-/// that it wrote, and then what it waits for, if it does.
+/// Runs `script`; `asked` lists the requests of the campaign, each with its time and the transitions
+/// that it wrote, and at the end what it waits for.
 #[track_caller]
 fn check(script: &str, asked: &str) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
@@ -304,21 +400,21 @@ fn check(script: &str, asked: &str) {
             now = now.max(secs(until));
             continue;
         }
-        // What comes next may be due later.
+        // The next request may be due later.
         let ask = loop {
             match campaign.next(now, wall(now.as_secs())) {
                 Next::Wait(until) => now = until,
-                Next::Ask(ask) => break ask,
+                Next::Send(ask) => break ask,
                 Next::Lost(loss) => panic!("lost before {step}: {loss:?}"),
             }
         };
         let at = now.as_secs();
         said.push(match &ask {
-            Ask::Read => format!("{at} read"),
-            Ask::Create(record) => format!("{at} create {}", record.transitions),
-            Ask::Replace(record) => format!("{at} replace {}", record.transitions),
+            LeaseRequest::Read => format!("{at} read"),
+            LeaseRequest::Create(record) => format!("{at} create {}", record.transitions),
+            LeaseRequest::Replace(record) => format!("{at} replace {}", record.transitions),
         });
-        if let Ask::Create(record) | Ask::Replace(record) = ask {
+        if let LeaseRequest::Create(record) | LeaseRequest::Replace(record) = ask {
             ours.push(record);
         }
         let sent = now;
@@ -330,7 +426,7 @@ fn check(script: &str, asked: &str) {
         }
         let answer = match answer {
             "absent" => Answer::Absent,
-            "written" => Answer::Written,
+            "written" => Answer::Written { uid: None },
             "conflict" => Answer::Conflict,
             "failed" => Answer::Failed,
             other if other.starts_with("us#") => {
@@ -342,17 +438,17 @@ fn check(script: &str, asked: &str) {
                 Answer::Found(record(holder, number.parse().expect("a number")))
             }
         };
-        campaign.heard(sent, now, answer, 0.0);
+        campaign.on_answer(sent, now, answer, 0.0);
     }
     match campaign.next(now, wall(now.as_secs())) {
         Next::Wait(until) => said.push(format!("wait {}", until.as_secs())),
         Next::Lost(loss) => said.push(format!("lost {loss:?}")),
-        Next::Ask(ask) => {
-            // A step of time at the end of a script is there to show what is asked then.
+        Next::Send(ask) => {
+            // A time at the end of a script shows the request at that time.
             let last = script.rsplit(", ").next().unwrap_or_default();
             if last.parse::<u64>().is_ok() {
                 said.push(match ask {
-                    Ask::Read => format!("{} read", now.as_secs()),
+                    LeaseRequest::Read => format!("{} read", now.as_secs()),
                     other => format!("{} {other:?}", now.as_secs()),
                 });
             }

@@ -1,0 +1,109 @@
+//! Server-side apply: an object becomes what its managers want, and is created if it is not
+//! there.
+
+use serde_json::{Map, Value};
+
+use super::decode;
+use super::update::{check_name, sent_version};
+use super::{Cluster, Part, Written, ownership};
+use crate::managed;
+use crate::metadata;
+use crate::registry::Resource;
+use crate::status::Status;
+use crate::store::Key;
+use crate::wire::{UnknownFields, WriteOptions};
+
+/// What an apply did.
+#[derive(Debug)]
+pub(crate) enum Apply {
+    /// The object is new.
+    Created(Written),
+    /// The object was there before.
+    Updated(Written),
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Applies `config` to the object at `key`.
+    ///
+    /// # Errors
+    ///
+    /// 400, 404, 409, 422, and 500 for a configuration that is not of its type, as in
+    /// Kubernetes.
+    pub(crate) fn apply(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        mut config: Value,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Apply, Status> {
+        let live = self.store.get(&resource.table, key).cloned();
+        if live.is_none() && part != Part::Main {
+            return Err(Status::not_found(&resource.about(&key.name)));
+        }
+        let api_version = resource.api_version();
+        check_type(resource, &api_version, &config)?;
+        if let Some(members) = config.as_object_mut() {
+            members.remove("apiVersion");
+            members.remove("kind");
+        }
+        let words = managed::object_words(&config, &api_version, &resource.info.kind);
+        let before = live.as_ref().map_or_else(
+            || Value::Object(Map::new()),
+            |live| resource.members(live.value()),
+        );
+        let write = ownership::write(resource, &api_version, part, options, now);
+        let merged = managed::apply(&before, &config, resource, &write, options.force)
+            .map_err(|error| error.status(&words))?;
+        let entries = merged.pointer("/metadata/managedFields").cloned();
+        let mut body = merged;
+        body["apiVersion"] = api_version.as_str().into();
+        body["kind"] = resource.info.kind.as_str().into();
+        let namespace = resource.info.namespaced.then_some(&*key.namespace);
+        let mut decoded = decode::decode(resource, namespace, body, UnknownFields::Applied)?;
+        check_name(key, &decoded.object)?;
+        let metadata = metadata::of(&mut decoded.object);
+        metadata.remove("managedFields");
+        metadata.extend(entries.map(|entries| ("managedFields".to_owned(), entries)));
+        let Some(old) = live else {
+            let uid = metadata::text(&decoded.object, "uid");
+            if !uid.is_empty() {
+                let detail = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object \
+                     was found"
+                );
+                return Err(Status::conflict(&resource.about(&key.name), &detail));
+            }
+            let (object, warnings) = (decoded.object, decoded.warnings);
+            let added = self.add(resource, namespace, object, warnings, options, now)?;
+            return Ok(Apply::Created(added));
+        };
+        let version = sent_version(&decoded.object)?;
+        if version.is_some_and(|version| version != 0 && version != old.revision()) {
+            return Err(Status::modified(&resource.about(&key.name)));
+        }
+        let written = self.replace(resource, key, part, &old, decoded, options)?;
+        Ok(Apply::Updated(written))
+    }
+}
+
+/// A configuration says what it is, in the version of the URL.
+fn check_type(resource: &Resource, api_version: &str, config: &Value) -> Result<(), Status> {
+    let text = |field: &str| {
+        config
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let (sent, kind) = (text("apiVersion"), text("kind"));
+    if sent == api_version && kind == resource.info.kind {
+        return Ok(());
+    }
+    let (group, version) = sent.split_once('/').unwrap_or(("", sent));
+    Err(Status::bad_request(format!(
+        "invalid object type: {group}/{version}, Kind={kind}"
+    )))
+}

@@ -1,0 +1,295 @@
+//! Garbage collection: deletes objects whose owners are gone, and lets owners wait for their
+//! dependents.
+//!
+//! It runs within the request that gives it something to do, so that a test never waits for
+//! it. What becomes of an object is what kube-controller-manager would do with it:
+//!
+//! | an object | becomes |
+//! |--|--|
+//! | none of whose owners is there | deleted |
+//! | with one owner that is there and others that are not | without the others |
+//! | that is being deleted with `orphanDependents` | removed, once no object names it as an owner |
+//! | that is being deleted in the foreground | removed, once those that block it are gone |
+//!
+//! An owner is there if the object of that kind and name has the uid of the reference. What
+//! cannot be decided leaves the object alone: an owner of a kind that is not served, and a
+//! namespaced owner of an object without a namespace.
+//!
+//! Source: kube-controller-manager `pkg/controller/garbagecollector`, Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Cluster, DEFINITIONS, NAMESPACES, Part, ownership};
+use crate::metadata;
+use crate::registry::Resource;
+use crate::store::Key;
+use crate::store::{FOREGROUND, Garbage, Location, ORPHAN, Stored, has_finalizer, references};
+use crate::wire::{DeleteOptions, Propagation, WriteOptions};
+
+/// Who garbage collection is, as owner of fields.
+const MANAGER: &str = "kube-controller-manager";
+
+/// What an owner is like, as far as its dependents are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// It is there.
+    Solid,
+    /// It is not there.
+    Absent,
+    /// It waits for its dependents to be gone.
+    Waiting,
+    /// Nothing can be said.
+    Unknown,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Does what there is to do, and what follows from it. Whether there was anything.
+    pub(super) fn collect_garbage(&mut self, now: &str) -> bool {
+        let mut any = false;
+        while let Some(garbage) = self.store.next_garbage() {
+            any = true;
+            match garbage {
+                Garbage::Written(location) => self.attend(&location, now),
+                Garbage::OwnerGone(uid) => {
+                    for dependent in self.store.dependents(&uid) {
+                        self.attend(&dependent, now);
+                    }
+                }
+                Garbage::DependentGone(owners) => {
+                    for owner in owners {
+                        if let Some(owner) = self.store.waiting_owner(&owner) {
+                            self.attend(&owner, now);
+                        }
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    /// Decides about one object.
+    fn attend(&mut self, location: &Location, now: &str) {
+        let Some(object) = self.store.get(&location.0, &location.1).cloned() else {
+            return;
+        };
+        if object.is_terminating() {
+            if has_finalizer(&object, ORPHAN) {
+                self.orphan_dependents(location, &object, now);
+            } else if has_finalizer(&object, FOREGROUND) {
+                self.delete_dependents(location, &object, now);
+            }
+            return;
+        }
+        let owners: Vec<(String, Owner)> = references(object.value())
+            .map(|reference| {
+                let uid = text(reference, "uid").to_owned();
+                (uid, self.owner(reference, &location.1))
+            })
+            .collect();
+        let is = |wanted| owners.iter().any(|(_, owner)| *owner == wanted);
+        if owners.is_empty() || is(Owner::Unknown) {
+            return;
+        }
+        if is(Owner::Solid) {
+            let gone = owners.iter().filter(|(_, owner)| *owner != Owner::Solid);
+            let gone: Vec<_> = gone.map(|(uid, _)| uid.as_str()).collect();
+            if !gone.is_empty() {
+                self.drop_references(location, &object, &gone, now);
+            }
+            return;
+        }
+        let has_dependents = !self.store.dependents(object.uid()).is_empty();
+        let propagation = if is(Owner::Waiting) && has_dependents {
+            Some(Propagation::Foreground)
+        } else {
+            // As its own finalizers say, and in the background without any.
+            None
+        };
+        let options = DeleteOptions {
+            propagation,
+            ..DeleteOptions::default()
+        };
+        let (table, key) = location;
+        match &**table {
+            NAMESPACES => _ = self.end_namespace(key, &object, now),
+            DEFINITIONS => _ = self.end_definition(key, &object, now),
+            _ => _ = self.end(table, key, &object, &options, now),
+        }
+    }
+
+    /// What the owner is like that an object at `key` refers to.
+    fn owner(&self, reference: &Value, key: &Key) -> Owner {
+        let api_version = text(reference, "apiVersion");
+        let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
+        let kind = text(reference, "kind");
+        let resource = self
+            .registry
+            .iter()
+            .find(|resource| resource.info.group == group && resource.info.kind == kind);
+        let Some(resource) = resource else {
+            return Owner::Unknown;
+        };
+        if resource.info.namespaced && key.namespace.is_empty() {
+            return Owner::Unknown;
+        }
+        let namespace = if resource.info.namespaced {
+            &*key.namespace
+        } else {
+            ""
+        };
+        let owner = Key::new(namespace, text(reference, "name"));
+        match self.store.get(&resource.table, &owner) {
+            Some(owner) if owner.uid() != text(reference, "uid") => Owner::Absent,
+            Some(owner) if owner.is_terminating() && has_finalizer(owner, FOREGROUND) => {
+                Owner::Waiting
+            }
+            Some(_) => Owner::Solid,
+            None => Owner::Absent,
+        }
+    }
+
+    /// Takes the references to `object` from its dependents, and lets it go.
+    fn orphan_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
+        for dependent in self.store.dependents(object.uid()) {
+            if let Some(found) = self.store.get(&dependent.0, &dependent.1).cloned() {
+                self.drop_references(&dependent, &found, &[object.uid()], now);
+            }
+        }
+        self.drop_finalizer(location, object, ORPHAN, now);
+    }
+
+    /// Deletes the dependents that block the deletion of `object`, and lets it go when there
+    /// are none. The others are deleted when it is gone.
+    fn delete_dependents(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
+        let uid = object.uid();
+        let blocking: Vec<Location> = self
+            .store
+            .dependents(uid)
+            .into_iter()
+            .filter(|(table, key)| {
+                let found = self.store.get(table, key);
+                found.is_some_and(|found| blocks(found.value(), uid))
+            })
+            .collect();
+        if blocking.is_empty() {
+            self.drop_finalizer(location, object, FOREGROUND, now);
+            return;
+        }
+        for dependent in blocking {
+            let found = self.store.get(&dependent.0, &dependent.1).cloned();
+            let Some(found) = found.filter(|found| !found.is_terminating()) else {
+                continue;
+            };
+            // Two objects that own each other would wait for each other for ever.
+            let is_circle = self
+                .store
+                .dependents(found.uid())
+                .iter()
+                .any(|(table, key)| {
+                    let further = self.store.get(table, key);
+                    further.is_some_and(|it| it.is_terminating() && has_finalizer(it, FOREGROUND))
+                });
+            if is_circle {
+                self.unblock(&dependent, &found, now);
+            }
+            self.attend(&dependent, now);
+        }
+    }
+
+    fn drop_references(
+        &mut self,
+        location: &Location,
+        object: &Arc<Stored>,
+        uids: &[&str],
+        now: &str,
+    ) {
+        self.change(location, object, now, |metadata| {
+            let list = metadata.get_mut("ownerReferences");
+            if let Some(list) = list.and_then(Value::as_array_mut) {
+                list.retain(|reference| !uids.contains(&text(reference, "uid")));
+            }
+        });
+    }
+
+    /// Makes the references of an object to its owners such that they do not wait for it.
+    fn unblock(&mut self, location: &Location, object: &Arc<Stored>, now: &str) {
+        self.change(location, object, now, |metadata| {
+            let list = metadata.get_mut("ownerReferences");
+            for reference in list.and_then(Value::as_array_mut).into_iter().flatten() {
+                if reference.get("blockOwnerDeletion") == Some(&Value::Bool(true)) {
+                    reference["blockOwnerDeletion"] = false.into();
+                }
+            }
+        });
+    }
+
+    fn drop_finalizer(
+        &mut self,
+        location: &Location,
+        object: &Arc<Stored>,
+        finalizer: &str,
+        now: &str,
+    ) {
+        self.change(location, object, now, |metadata| {
+            let list = metadata.get_mut("finalizers");
+            if let Some(list) = list.and_then(Value::as_array_mut) {
+                list.retain(|it| it != finalizer);
+            }
+        });
+    }
+
+    /// Changes the metadata of an object as a client would, by a patch.
+    fn change(
+        &mut self,
+        (table, key): &Location,
+        object: &Arc<Stored>,
+        now: &str,
+        change: impl FnOnce(&mut serde_json::Map<String, Value>),
+    ) {
+        let mut value = object.value().clone();
+        let metadata = metadata::of(&mut value);
+        change(metadata);
+        metadata.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
+        if object.is_terminating() && metadata::is_unfinalized(&value) && &**table != NAMESPACES {
+            self.store.remove(table, key);
+            if &**table == DEFINITIONS {
+                self.retire_definition(key);
+            }
+            return;
+        }
+        if let Some(resource) = self.resource_of(table).cloned() {
+            let options = WriteOptions {
+                manager: MANAGER.to_owned(),
+                ..WriteOptions::default()
+            };
+            let part = Part::Main;
+            ownership::track(&resource, part, object.value(), &mut value, &options, now);
+        }
+        self.store.put(table, key, value, object.schema());
+    }
+
+    /// The resource whose objects are stored in `table`, in the version in which they are.
+    fn resource_of(&self, table: &str) -> Option<&Arc<Resource>> {
+        let mut all = self.registry.iter();
+        all.find(|resource| &*resource.table == table && resource.info.storage)
+    }
+}
+
+/// Whether an object asks that its owner wait for it.
+fn blocks(object: &Value, uid: &str) -> bool {
+    references(object).any(|reference| {
+        text(reference, "uid") == uid
+            && reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+    })
+}
+
+fn text<'a>(reference: &'a Value, field: &str) -> &'a str {
+    reference
+        .get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}

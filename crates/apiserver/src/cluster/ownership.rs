@@ -1,0 +1,83 @@
+//! Who owns the fields of an object, before and after a request.
+
+use serde_json::{Map, Value};
+
+use super::Part;
+use crate::managed::{self, Write};
+use crate::metadata;
+use crate::registry::{Resource, View};
+use crate::wire::WriteOptions;
+
+/// The write that a request makes to a part of an object. `api_version` is that of the
+/// resource.
+pub(super) fn write<'a>(
+    resource: &'a Resource,
+    api_version: &'a str,
+    part: Part,
+    options: &'a WriteOptions,
+    now: &'a str,
+) -> Write<'a> {
+    Write {
+        manager: &options.manager,
+        api_version,
+        kind: &resource.info.kind,
+        subresource: match part {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Finalize => "finalize",
+        },
+        now,
+        ignored: match part {
+            Part::Status => &[&["metadata"], &["spec"]],
+            Part::Main if !resource.has_subresource("status") => &[],
+            Part::Main | Part::Finalize => &[&["status"]],
+        },
+    }
+}
+
+/// Writes into `object` who owns its fields after a request that made it of `live`, which is
+/// `null` for a new object. Both are as they are stored.
+pub(super) fn track(
+    resource: &Resource,
+    part: Part,
+    live: &Value,
+    object: &mut Value,
+    options: &WriteOptions,
+    now: &str,
+) {
+    // The metadata of a custom resource loses empty lists before anybody looks at them, so
+    // that only a list with one empty entry drops all entries there.
+    let list = object.pointer("/metadata/managedFields");
+    if resource.info.custom && list == Some(&Value::Array(Vec::new())) {
+        metadata::of(object).remove("managedFields");
+    }
+    let api_version = resource.api_version();
+    let write = write(resource, &api_version, part, options, now);
+    let empty = Value::Object(Map::new());
+    let live = if live.is_null() { &empty } else { live };
+    if resource.view == View::Same {
+        managed::track(live, object, resource, &write);
+        return;
+    }
+    // Fields are owned by the names that they have in the version of the request.
+    let mut shown = resource.members(object);
+    managed::track(&resource.members(live), &mut shown, resource, &write);
+    resource.view.store(&mut shown);
+    *object = shown;
+}
+
+/// Leaves the times of entries as they were, if a request changed nothing else.
+pub(super) fn keep_times(object: &mut Value, before: &Value) {
+    let entries = |object: &Value| object.pointer("/metadata/managedFields").cloned();
+    let (Some(old), Some(new)) = (entries(before), entries(object)) else {
+        return;
+    };
+    if old == new || !managed::same_but_for_times(&old, &new) {
+        return;
+    }
+    let field = "managedFields".to_owned();
+    metadata::of(object).insert(field.clone(), old);
+    if object != before {
+        metadata::of(object).insert(field, new);
+    }
+}

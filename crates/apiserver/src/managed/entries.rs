@@ -1,0 +1,178 @@
+//! `metadata.managedFields`: one entry for each manager, operation and subresource.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::fields_v1;
+use super::set::Set;
+
+/// How an entry came to be. The order is that of the entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    /// By server-side apply.
+    Apply,
+    /// By any other write.
+    Update,
+}
+
+/// What tells entries apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ManagerId {
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    /// The version in which an updater wrote; empty for an applier, which has one entry
+    /// whatever the version.
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+}
+
+/// What a manager owns.
+#[derive(Debug, Clone)]
+pub(super) struct Ownership {
+    pub(super) set: Set,
+    /// The version in which the paths are meant.
+    pub(super) api_version: String,
+    /// When the manager last changed something, as the entry says it.
+    pub(super) time: Option<String>,
+}
+
+/// All entries of an object.
+pub(super) type Managers = BTreeMap<ManagerId, Ownership>;
+
+// === impl ManagerId ===
+
+impl ManagerId {
+    pub(super) fn new(
+        manager: &str,
+        operation: Operation,
+        api_version: &str,
+        subresource: &str,
+    ) -> Self {
+        Self {
+            manager: if manager.is_empty() {
+                "unknown".to_owned()
+            } else {
+                manager.to_owned()
+            },
+            operation,
+            api_version: match operation {
+                Operation::Apply => String::new(),
+                Operation::Update => api_version.to_owned(),
+            },
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    /// The manager as messages about conflicts name it.
+    pub(super) fn shown(&self) -> String {
+        let subresource = match self.subresource.as_str() {
+            "" => String::new(),
+            name => format!(" with subresource {name:?}"),
+        };
+        let version = match self.operation {
+            Operation::Apply => String::new(),
+            Operation::Update => format!(" using {}", self.api_version),
+        };
+        format!("{:?}{subresource}{version}", self.manager)
+    }
+}
+
+/// Reads the entries of an object.
+///
+/// # Errors
+///
+/// What is wrong with one.
+pub(super) fn decode(list: Option<&Value>) -> Result<Managers, String> {
+    let mut managers = Managers::new();
+    let entries = list.and_then(Value::as_array).into_iter().flatten();
+    for (at, entry) in entries.enumerate() {
+        let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+        };
+        let api_version = text("apiVersion");
+        if api_version.is_empty() {
+            return Err("apiVersion must not be empty".to_owned());
+        }
+        match text("fieldsType") {
+            "FieldsV1" => {}
+            "" => return Err(format!("missing fieldsType in managed fields entry {at}")),
+            other => {
+                return Err(format!(
+                    "invalid fieldsType {other:?} in managed fields entry {at}"
+                ));
+            }
+        }
+        let empty = Value::Object(Map::new());
+        let fields = entry.get("fieldsV1").filter(|fields| !fields.is_null());
+        let id = ManagerId {
+            // An empty name stays empty when it is read.
+            manager: text("manager").to_owned(),
+            ..ManagerId::new("", operation, api_version, text("subresource"))
+        };
+        let ownership = Ownership {
+            set: fields_v1::decode(fields.unwrap_or(&empty))?,
+            api_version: api_version.to_owned(),
+            time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
+        };
+        managers.insert(id, ownership);
+    }
+    Ok(managers)
+}
+
+/// The entries as a list, in the order of the real server; nothing if there are none.
+pub(super) fn encode(managers: &Managers) -> Option<Value> {
+    let mut sorted: Vec<_> = managers.iter().collect();
+    sorted.sort_by_key(|(id, ownership)| {
+        let time = ownership.time.clone().unwrap_or_default();
+        (id.operation, time, *id)
+    });
+    let entries = sorted.into_iter().map(|(id, ownership)| {
+        let mut entry = json!({
+            "operation": match id.operation {
+                Operation::Apply => "Apply",
+                Operation::Update => "Update",
+            },
+            "apiVersion": ownership.api_version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields_v1::encode(&ownership.set),
+        });
+        for (field, text) in [
+            ("manager", Some(&id.manager)),
+            ("subresource", Some(&id.subresource)),
+            ("time", ownership.time.as_ref()),
+        ] {
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                entry[field] = text.as_str().into();
+            }
+        }
+        entry
+    });
+    let entries: Vec<_> = entries.collect();
+    (!entries.is_empty()).then(|| entries.into())
+}
+
+/// Whether a list of entries asks for all of them to be dropped: it is empty, or has one
+/// entry that says nothing.
+pub(super) fn is_reset(list: Option<&Value>) -> bool {
+    match list.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([entry]) => entry.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
+
+/// Whether two lists of entries differ in nothing but their times.
+pub(crate) fn same_but_for_times(before: &Value, after: &Value) -> bool {
+    let timeless = |list: &Value| {
+        let mut list = list.clone();
+        for entry in list.as_array_mut().into_iter().flatten() {
+            entry.as_object_mut().map(|entry| entry.remove("time"));
+        }
+        list
+    };
+    before == after || timeless(before) == timeless(after)
+}

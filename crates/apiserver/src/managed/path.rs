@@ -1,0 +1,182 @@
+//! One step of a path to a field.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// One step from a value to a part of it.
+///
+/// The order is that of the server's own sets: fields, then items by key, by value and by
+/// index. Keys and values are JSON texts, so that steps can be compared and ordered.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// The member of an object.
+    Field(String),
+    /// The item of a list whose members have these values, sorted by name.
+    Key(Vec<(String, String)>),
+    /// The item of a set.
+    Item(String),
+    /// The item at a place. Written by no server, and read from what clients send.
+    Index(i64),
+}
+
+// === impl Step ===
+
+impl Step {
+    pub(super) fn field(name: &str) -> Self {
+        Self::Field(name.to_owned())
+    }
+
+    /// Reads a step as it stands in `fieldsV1`; nothing if it is of no known form.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(super) fn decode(text: &str) -> Result<Option<Self>, String> {
+        let (form, rest) = text
+            .split_at_checked(2)
+            .ok_or_else(|| format!("key must be 2 characters long: {text}"))?;
+        let parse = || serde_json::from_str::<Value>(rest).map_err(|error| error.to_string());
+        Ok(match form {
+            "f:" => Some(Self::field(rest)),
+            "v:" => Some(Self::Item(canonical(&parse()?))),
+            "k:" => {
+                let Value::Object(members) = parse()? else {
+                    return Err(format!("a key must be an object: {rest}"));
+                };
+                let members = members.iter();
+                Some(Self::key(
+                    members.map(|(name, value)| (name.clone(), value)),
+                ))
+            }
+            "i:" => Some(Self::Index(
+                rest.parse().map_err(|_| format!("no index: {rest}"))?,
+            )),
+            form if form.ends_with(':') => None,
+            _ => return Err(format!("missing colon: {text}")),
+        })
+    }
+
+    /// The step to the item with these members.
+    pub(super) fn key<'a>(members: impl Iterator<Item = (String, &'a Value)>) -> Self {
+        let mut members: Vec<_> = members
+            .map(|(name, value)| (name, canonical(value)))
+            .collect();
+        members.sort();
+        Self::Key(members)
+    }
+
+    /// The step to the item of a set.
+    pub(super) fn item(value: &Value) -> Self {
+        Self::Item(canonical(value))
+    }
+
+    /// The step as it stands in `fieldsV1`.
+    pub(super) fn encode(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Item(value) => format!("v:{}", escape_html(value)),
+            Self::Index(index) => format!("i:{index}"),
+            Self::Key(members) => {
+                let members = members.iter().map(|(name, value)| {
+                    let name = Value::from(name.as_str()).to_string();
+                    format!("{name}:{value}")
+                });
+                let members: Vec<_> = members.collect();
+                escape_html(&format!("k:{{{}}}", members.join(",")))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    /// The step as messages about conflicts write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Item(value) => write!(f, "[={value}]"),
+            Self::Index(index) => write!(f, "[{index}]"),
+            Self::Key(members) => {
+                let members = members
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"));
+                write!(f, "[{}]", members.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+/// The text of a value, the same for numbers that are equal.
+fn canonical(value: &Value) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is checked that nothing is lost"
+    )]
+    match value.as_f64() {
+        Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => {
+            (float as i64).to_string()
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// JSON with the characters escaped that Go's encoder escapes.
+pub(super) fn escape_html(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A path as messages write it, such as `.spec.containers[name="a"].image`.
+pub(super) fn written(path: &[Step]) -> String {
+    path.iter().map(ToString::to_string).collect()
+}
+
+/// The members of an object; nothing of what is none.
+pub(super) fn members(value: Option<&Value>) -> Option<&Map<String, Value>> {
+    value.and_then(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Step;
+
+    #[test]
+    fn a_step_reads_as_it_was_written() {
+        for (text, shown) in [
+            ("f:spec", ".spec"),
+            (r#"k:{"name":"a","port":80}"#, r#"[name="a",port=80]"#),
+            (r#"v:"a/b""#, r#"[="a/b"]"#),
+            ("i:3", "[3]"),
+        ] {
+            let step = Step::decode(text)
+                .expect("it is a step")
+                .expect("of a known form");
+            assert_eq!(step.encode(), text);
+            assert_eq!(step.to_string(), shown);
+        }
+        assert_eq!(Step::decode("x:y"), Ok(None));
+        for text in ["", "f", "spec", "k:1", "v:", "i:x"] {
+            assert!(Step::decode(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_sorted_and_equal_numbers_are_one() {
+        let one = Step::decode(r#"k:{"b":1.0,"a":"x"}"#);
+        assert_eq!(one, Step::decode(r#"k:{"a":"x","b":1}"#));
+        let angle = Step::decode(r#"v:"<a>""#)
+            .expect("it is a step")
+            .expect("known");
+        assert_eq!(angle.encode(), r#"v:"\u003ca\u003e""#);
+    }
+}

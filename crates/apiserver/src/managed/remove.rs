@@ -1,0 +1,60 @@
+//! A value without some of its fields and items.
+
+use serde_json::Value;
+
+use super::path::Step;
+use super::set::Set;
+use super::types::{ListKind, Shape};
+use super::walk::{Choice, Form, item_step};
+
+/// `value` without the fields and items of `set`; nothing if nothing is left of an object
+/// or a list that had something.
+pub(super) fn without(value: &Value, set: &Set, shape: Shape<'_>) -> Option<Value> {
+    match Choice::of(shape, Some(value)).form(shape) {
+        Form::List(list) => {
+            let items = value.as_array().filter(|items| !items.is_empty())?;
+            if matches!(list.kind, ListKind::Atomic) {
+                return None;
+            }
+            let rest = items.iter().filter_map(|item| {
+                let Ok(step) = item_step(list, item) else {
+                    return Some(item.clone());
+                };
+                if set.members.contains(&step) {
+                    return None;
+                }
+                match set.below(&step) {
+                    Some(below) => {
+                        Some(without(item, below, shape.at(list.items)).unwrap_or_default())
+                    }
+                    None => Some(item.clone()),
+                }
+            });
+            let rest: Vec<_> = rest.collect();
+            (!rest.is_empty()).then(|| rest.into())
+        }
+        Form::Map(map) => {
+            let fields = value.as_object().filter(|fields| !fields.is_empty())?;
+            if map.is_atomic {
+                return None;
+            }
+            let rest = fields.iter().filter_map(|(name, value)| {
+                let step = Step::field(name);
+                if set.members.contains(&step) {
+                    return None;
+                }
+                let value = match set.below(&step) {
+                    Some(below) => {
+                        // What is left of it is nothing: a `null`, which decoding drops.
+                        without(value, below, shape.step(&step)).unwrap_or_default()
+                    }
+                    None => value.clone(),
+                };
+                Some((name.clone(), value))
+            });
+            let rest: serde_json::Map<_, _> = rest.collect();
+            (!rest.is_empty()).then(|| rest.into())
+        }
+        Form::Scalar(_) | Form::Nothing => Some(value.clone()),
+    }
+}

@@ -1,0 +1,171 @@
+//! Sets of paths, as trees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::path::Step;
+use super::types::Shape;
+
+/// A set of paths.
+///
+/// A path is a member on its own: that `.spec.a` is in the set does not put `.spec` there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Set {
+    /// The paths of one step.
+    pub(super) members: BTreeSet<Step>,
+    /// The rest of longer paths, by their first step.
+    pub(super) children: BTreeMap<Step, Set>,
+}
+
+// === impl Set ===
+
+impl Set {
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.children.values().all(Self::is_empty)
+    }
+
+    /// Adds a path; the empty one, which is the whole object, is not added.
+    pub(super) fn insert(&mut self, path: &[Step]) {
+        match path {
+            [] => {}
+            [last] => _ = self.members.insert(last.clone()),
+            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    /// Adds a path of fields.
+    pub(super) fn insert_fields(&mut self, path: &[&str]) {
+        let path: Vec<_> = path.iter().map(|name| Step::field(name)).collect();
+        self.insert(&path);
+    }
+
+    pub(super) fn contains(&self, path: &[Step]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.members.contains(last),
+            [first, rest @ ..] => self
+                .children
+                .get(first)
+                .is_some_and(|child| child.contains(rest)),
+        }
+    }
+
+    /// The rest of the paths that begin with `step`.
+    pub(super) fn below(&self, step: &Step) -> Option<&Self> {
+        self.children.get(step).filter(|child| !child.is_empty())
+    }
+
+    /// The paths of either.
+    pub(super) fn union(&self, other: &Self) -> Self {
+        let mut union = self.clone();
+        union.extend(other);
+        union
+    }
+
+    fn extend(&mut self, other: &Self) {
+        self.members.extend(other.members.iter().cloned());
+        for (step, child) in &other.children {
+            self.children.entry(step.clone()).or_default().extend(child);
+        }
+    }
+
+    /// The paths of both.
+    pub(super) fn intersection(&self, other: &Self) -> Self {
+        let children = self.children.iter().filter_map(|(step, child)| {
+            let both = child.intersection(other.children.get(step)?);
+            (!both.is_empty()).then(|| (step.clone(), both))
+        });
+        Self {
+            members: self.members.intersection(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
+    /// The paths that are not in `other`. What lies below a path of `other` stays.
+    pub(super) fn difference(&self, other: &Self) -> Self {
+        let children = self.children.iter().filter_map(|(step, child)| {
+            let rest = match other.children.get(step) {
+                Some(other) => child.difference(other),
+                None => child.clone(),
+            };
+            (!rest.is_empty()).then(|| (step.clone(), rest))
+        });
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
+    /// The paths that neither are in `other` nor lie below one that is.
+    pub(super) fn without_below(&self, other: &Self) -> Self {
+        let children = self.children.iter().filter_map(|(step, child)| {
+            if other.members.contains(step) {
+                return None;
+            }
+            let rest = match other.children.get(step) {
+                Some(other) => child.without_below(other),
+                None => child.clone(),
+            };
+            (!rest.is_empty()).then(|| (step.clone(), rest))
+        });
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
+    }
+
+    /// The paths, and the fields that the type names on the way to them: a set with
+    /// `.spec.a` is taken to have `.spec` too.
+    pub(super) fn with_named_fields(&self, shape: Shape<'_>) -> Self {
+        let mut members = self.members.clone();
+        let mut children = BTreeMap::new();
+        for (step, child) in &self.children {
+            if let Step::Field(name) = step
+                && shape.names(name)
+            {
+                members.insert(step.clone());
+            }
+            let child = child.with_named_fields(shape.step(step));
+            children.insert(step.clone(), child);
+        }
+        Self { members, children }
+    }
+
+    /// The same ownership after the type has changed: what was granular and is atomic now is
+    /// owned as a whole.
+    pub(super) fn reconciled(&self, shape: Shape<'_>) -> Self {
+        let mut reconciled = Self {
+            members: self.members.clone(),
+            children: BTreeMap::new(),
+        };
+        for (step, child) in &self.children {
+            let below = shape.step(step);
+            if below.is_atomic() {
+                reconciled.members.insert(step.clone());
+            } else {
+                let child = child.reconciled(below);
+                reconciled.children.insert(step.clone(), child);
+            }
+        }
+        reconciled
+    }
+
+    /// Every path, the shorter ones first.
+    pub(super) fn paths(&self) -> Vec<Vec<Step>> {
+        let mut paths = Vec::new();
+        self.collect(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    fn collect(&self, prefix: &mut Vec<Step>, paths: &mut Vec<Vec<Step>>) {
+        for step in &self.members {
+            let mut path = prefix.clone();
+            path.push(step.clone());
+            paths.push(path);
+        }
+        for (step, child) in &self.children {
+            prefix.push(step.clone());
+            child.collect(prefix, paths);
+            prefix.pop();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A write that is no apply: its manager owns what it changed.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::compare::Comparison;
+use super::entries::{self, ManagerId, Managers, Operation, Ownership};
+use super::set::Set;
+use super::{Versions, Write};
+
+/// How many updaters have an entry of their own. The oldest share one beyond that.
+const MAX_UPDATERS: usize = 10;
+
+/// Who the oldest updaters become together.
+const OLDEST: &str = "ancient-changes";
+
+/// Fields without an owner: the server writes them, or they identify the object.
+const UNOWNED: &[&[&str]] = &[
+    &["apiVersion"],
+    &["kind"],
+    &["metadata"],
+    &["metadata", "name"],
+    &["metadata", "namespace"],
+    &["metadata", "creationTimestamp"],
+    &["metadata", "selfLink"],
+    &["metadata", "uid"],
+    &["metadata", "clusterName"],
+    &["metadata", "generation"],
+    &["metadata", "managedFields"],
+    &["metadata", "resourceVersion"],
+];
+
+/// Writes into `object`, which a write made of `live`, who owns its fields now.
+///
+/// The entries that the object came with count if they can be read, so that a client can
+/// change them; an empty list drops them all. Of an object without entries nothing is
+/// tracked, unless it is new: `live` is then an empty object.
+pub(crate) fn track(live: &Value, object: &mut Value, versions: &dyn Versions, write: &Write<'_>) {
+    let is_new = uid(live).is_empty();
+    let sent = take_entries(object);
+    let managers = if write.subresource.is_empty() {
+        entries_of_update(live, sent.as_ref())
+    } else {
+        // A write to a part of an object does not change who owns the rest.
+        entries::decode(live.pointer("/metadata/managedFields")).unwrap_or_default()
+    };
+    if managers.is_empty() && !is_new {
+        return;
+    }
+    let Some(shape) = versions.shape(write.api_version) else {
+        return;
+    };
+    // Most objects have nothing to fill in, and are not copied for it.
+    let filled = |object: &Value| shape.with_structs(object);
+    let (live, new) = if shape.has_structs() {
+        (Cow::Owned(filled(live)), Cow::Owned(filled(object)))
+    } else {
+        (Cow::Borrowed(live), Cow::Borrowed(&*object))
+    };
+    if let Some(mut managers) = updated(&live, &new, managers, versions, write) {
+        cap(&mut managers);
+        put_entries(object, &managers);
+    }
+}
+
+/// The entries from which an update starts.
+fn entries_of_update(live: &Value, sent: Option<&Value>) -> Managers {
+    if entries::is_reset(sent) {
+        return Managers::new();
+    }
+    match entries::decode(sent) {
+        Ok(managers) if !managers.is_empty() => managers,
+        _ => entries::decode(live.pointer("/metadata/managedFields")).unwrap_or_default(),
+    }
+}
+
+/// The entries after a write that made `object` of `live`; nothing if the version of the
+/// write has no type, which no version that is served lacks.
+pub(super) fn updated(
+    live: &Value,
+    object: &Value,
+    managers: Managers,
+    versions: &dyn Versions,
+    write: &Write<'_>,
+) -> Option<Managers> {
+    let mut managers = reconciled(managers, versions);
+    let comparison = compare(live, object, write.api_version, versions, write)?;
+    take_from_others(&mut managers, None, live, object, versions, write);
+    let gained = comparison.modified.union(&comparison.added);
+    let gained = gained.without_below(&write.ignored()).difference(unowned());
+    if gained.is_empty() {
+        return Some(managers);
+    }
+    let id = ManagerId::new(
+        write.manager,
+        Operation::Update,
+        write.api_version,
+        write.subresource,
+    );
+    let before = managers.remove(&id);
+    let set = before.map_or_else(|| gained.clone(), |before| before.set.union(&gained));
+    let ownership = Ownership {
+        set,
+        api_version: write.api_version.to_owned(),
+        time: Some(write.now.to_owned()),
+    };
+    managers.insert(id, ownership);
+    Some(managers)
+}
+
+/// The fields in which two states differ in a version; nothing if that has no type.
+pub(super) fn compare(
+    live: &Value,
+    object: &Value,
+    api_version: &str,
+    versions: &dyn Versions,
+    write: &Write<'_>,
+) -> Option<Comparison> {
+    let shape = versions.shape(api_version)?;
+    let comparison = Comparison::of(live, object, shape);
+    // What is ignored is ignored in the version of the write.
+    Some(if api_version == write.api_version {
+        comparison.without(&write.ignored())
+    } else {
+        comparison
+    })
+}
+
+/// The fields that other managers own and that the write changes, by manager, and what the
+/// write removes has no owner any more.
+pub(super) fn take_from_others(
+    managers: &mut Managers,
+    except: Option<&ManagerId>,
+    live: &Value,
+    object: &Value,
+    versions: &dyn Versions,
+    write: &Write<'_>,
+) -> Vec<(ManagerId, Set)> {
+    let mut taken = Vec::new();
+    managers.retain(|id, ownership| {
+        if Some(id) == except {
+            return !ownership.set.is_empty();
+        }
+        let version = &ownership.api_version;
+        let Some(comparison) = compare(live, object, version, versions, write) else {
+            // The version is served no longer.
+            return false;
+        };
+        let changed = comparison.modified.union(&comparison.added);
+        let conflict = ownership.set.intersection(&changed);
+        if !conflict.is_empty() {
+            ownership.set = ownership.set.difference(&conflict);
+            taken.push((id.clone(), conflict));
+        }
+        ownership.set = ownership.set.difference(&comparison.removed);
+        !ownership.set.is_empty()
+    });
+    taken
+}
+
+/// The entries by the types of today; those of versions without a type are dropped.
+pub(super) fn reconciled(managers: Managers, versions: &dyn Versions) -> Managers {
+    let kept = managers.into_iter().filter_map(|(id, ownership)| {
+        let shape = versions.shape(&ownership.api_version)?;
+        let set = ownership.set.reconciled(shape);
+        Some((id, Ownership { set, ..ownership }))
+    });
+    kept.collect()
+}
+
+/// The fields without an owner, as a set.
+pub(super) fn unowned() -> &'static Set {
+    static SET: LazyLock<Set> = LazyLock::new(|| {
+        let mut set = Set::default();
+        for path in UNOWNED {
+            set.insert_fields(path);
+        }
+        set
+    });
+    &SET
+}
+
+/// Merges the oldest updaters until there are no more than may be.
+fn cap(managers: &mut Managers) {
+    let updaters = managers
+        .iter()
+        .filter(|(id, _)| id.operation == Operation::Update);
+    let mut updaters: Vec<(Option<String>, ManagerId)> = updaters
+        .map(|(id, ownership)| (ownership.time.clone(), id.clone()))
+        .collect();
+    let Some(mut excess) = updaters.len().checked_sub(MAX_UPDATERS) else {
+        return;
+    };
+    updaters.sort();
+    // The first updater of each version, which becomes the shared entry with the second.
+    let mut firsts: Vec<(String, ManagerId)> = Vec::new();
+    for (time, id) in updaters {
+        if excess == 0 {
+            break;
+        }
+        let Some(version) = managers.get(&id).map(|owned| owned.api_version.clone()) else {
+            continue;
+        };
+        let Some((_, first)) = firsts.iter().find(|(of, _)| *of == version) else {
+            firsts.push((version, id));
+            continue;
+        };
+        let shared = ManagerId::new(OLDEST, Operation::Update, &version, "");
+        if !managers.contains_key(&shared)
+            && let Some(ownership) = managers.remove(first)
+        {
+            managers.insert(shared.clone(), ownership);
+        }
+        if let Some(ownership) = managers.remove(&id)
+            && let Some(shared) = managers.get_mut(&shared)
+        {
+            shared.set = shared.set.union(&ownership.set);
+            shared.time = time;
+        }
+        excess -= 1;
+    }
+}
+
+/// Takes the entries out of an object.
+pub(super) fn take_entries(object: &mut Value) -> Option<Value> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    metadata.remove("managedFields")
+}
+
+/// Puts entries into an object.
+pub(super) fn put_entries(object: &mut Value, managers: &Managers) {
+    take_entries(object);
+    if let Some(list) = entries::encode(managers) {
+        crate::metadata::of(object).insert("managedFields".to_owned(), list);
+    }
+}
+
+fn uid(object: &Value) -> &str {
+    crate::metadata::text(object, "uid")
+}

@@ -1,0 +1,125 @@
+//! The form of a value by its type, and the steps to the items of lists.
+
+use serde_json::Value;
+
+use super::path::Step;
+use super::types::{List, ListKind, Map, Scalar, Shape};
+
+/// A value as its type has it treated.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form<'a> {
+    Scalar(Scalar),
+    List(&'a List),
+    Map(&'a Map),
+    /// The type allows nothing. No schema that was accepted says so.
+    Nothing,
+}
+
+/// Which of the three a type allows once a value has been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    scalar: bool,
+    list: bool,
+    map: bool,
+}
+
+// === impl Choice ===
+
+impl Choice {
+    /// What `value` of type `shape` may be treated as.
+    pub(super) fn of(shape: Shape<'_>, value: Option<&Value>) -> Self {
+        let node = shape.node();
+        let all = Self {
+            scalar: node.scalar.is_some(),
+            list: node.list.is_some(),
+            map: node.map.is_some(),
+        };
+        let nothing = Self {
+            scalar: false,
+            list: false,
+            map: false,
+        };
+        match value {
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) if all.scalar => Self {
+                scalar: true,
+                ..nothing
+            },
+            Some(Value::Array(_)) if all.list => Self {
+                list: true,
+                ..nothing
+            },
+            Some(Value::Object(_)) if all.map => Self {
+                map: true,
+                ..nothing
+            },
+            _ => all,
+        }
+    }
+
+    /// The form of a value of type `shape`.
+    pub(super) fn form(self, shape: Shape<'_>) -> Form<'_> {
+        let node = shape.node();
+        match (&node.map, node.scalar, &node.list) {
+            (Some(map), _, _) if self.map => Form::Map(map),
+            (_, Some(scalar), _) if self.scalar => Form::Scalar(scalar),
+            (_, _, Some(list)) if self.list => Form::List(list),
+            _ => Form::Nothing,
+        }
+    }
+}
+
+/// The step to `item` of a list that is no leaf.
+///
+/// # Errors
+///
+/// Why it has none, in the words of the real server.
+pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
+    match &list.kind {
+        ListKind::Atomic => Err("invalid indexing of non-associative list".to_owned()),
+        ListKind::Set => match item {
+            Value::Object(_) => {
+                Err("associative list without keys has an element that's a map type".to_owned())
+            }
+            Value::Array(_) => {
+                Err("not supported: associative list with lists as elements".to_owned())
+            }
+            Value::Null => Err(
+                "associative list without keys has an element that's an explicit null".to_owned(),
+            ),
+            item => Ok(Step::item(item)),
+        },
+        ListKind::Map(keys) => {
+            let Value::Object(members) = item else {
+                return Err("associative list with keys may not have non-map elements".to_owned());
+            };
+            let found = keys.iter().filter_map(|(key, default)| {
+                let value = members.get(key).or(default.as_ref())?;
+                Some((key.clone(), value))
+            });
+            let found: Vec<_> = found.collect();
+            if found.is_empty() {
+                let names: Vec<_> = keys.iter().map(|(key, _)| format!("{key:?}")).collect();
+                return Err(format!(
+                    "associative list with keys has an element that omits all key fields [{}] \
+                     (and doesn't have default values for any key fields)",
+                    names.join(" ")
+                ));
+            }
+            Ok(Step::key(found.into_iter()))
+        }
+    }
+}
+
+/// The items of a list; none of what is no list.
+pub(super) fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Whether a value is an object with members, or a list with items.
+pub(super) fn has_parts(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(Value::Object(members)) => !members.is_empty(),
+        _ => false,
+    }
+}

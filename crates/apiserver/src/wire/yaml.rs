@@ -1,0 +1,160 @@
+//! Reads YAML without letting a small document become a large value. *(pure)*
+//!
+//! An alias repeats what its anchor names, so a few kilobytes of aliases can describe
+//! gigabytes. Without aliases a document has no more values than bytes, and no longer texts
+//! than itself; a document that yields several times as many is refused.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// How many times larger than the document its value may be.
+const MAX_EXPANSION: usize = 8;
+
+/// What each document may yield, however short it is.
+const FREE: usize = 64 * 1024;
+
+/// Reads one document.
+///
+/// # Errors
+///
+/// What is wrong with the document, in one line, also if its aliases repeat too much.
+pub(crate) fn from_slice(body: &[u8]) -> Result<Value, serde_yaml_ng::Error> {
+    let left = Cell::new(
+        body.len()
+            .saturating_mul(MAX_EXPANSION)
+            .saturating_add(FREE),
+    );
+    Bounded { left: &left }.deserialize(serde_yaml_ng::Deserializer::from_slice(body))
+}
+
+/// Reads a value, and counts what it takes.
+#[derive(Clone, Copy)]
+struct Bounded<'a> {
+    left: &'a Cell<usize>,
+}
+
+// === impl Bounded ===
+
+impl Bounded<'_> {
+    fn take<E: Error>(self, size: usize) -> Result<(), E> {
+        match self.left.get().checked_sub(size) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(E::custom("document contains excessive aliasing")),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.take(1)?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value that JSON has")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        let number = Number::from_f64(value);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("json: unsupported value: a number that is not finite"))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.take(value.len())?;
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(self)? {
+            list.push(item);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            self.take(key.len())?;
+            map.insert(key, members.next_value_seed(self)?);
+        }
+        Ok(map.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::from_slice;
+
+    #[test]
+    fn a_document_reads_as_json_would() {
+        let text = b"a: 1\nb: [x, null, true, 1.5]\nc: {d: \"2\"}\n";
+        let value = from_slice(text).expect("it is YAML");
+        assert_eq!(
+            value,
+            json!({ "a": 1, "b": ["x", null, true, 1.5], "c": { "d": "2" } })
+        );
+        let aliased = b"a: &x {k: v}\nb: *x\n";
+        let value = from_slice(aliased).expect("one alias is fine");
+        assert_eq!(value["b"], json!({ "k": "v" }));
+    }
+
+    #[test]
+    fn aliases_that_repeat_too_much_are_refused() {
+        let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
+        for (name, before) in ["b", "c", "d", "e", "f", "g"].iter().zip("abcdef".chars()) {
+            let refs = vec![format!("*{before}"); 10].join(", ");
+            for part in [name, ": &", name, " [", &refs, "]\n"] {
+                text.push_str(part);
+            }
+        }
+        let error = from_slice(text.as_bytes()).expect_err("a million values");
+        assert!(
+            error.to_string().contains("excessive aliasing")
+                || error.to_string().contains("repetition limit"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_refused() {
+        assert!(from_slice(b"a: .nan").is_err());
+        assert!(from_slice(b"a: .inf").is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! Requests that are small and ask for much: the server refuses them, or bounds what they
+//! take.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+use windlass_apiserver::ApiServer;
+
+mod support;
+
+use support::{answer, request, watch, widget_definition};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn patch(server: &ApiServer, path: &str, kind: &str, body: String) -> (StatusCode, Value) {
+    let request = Request::patch(path)
+        .header("content-type", kind)
+        .body(Full::new(Bytes::from(body)))
+        .expect("a request");
+    let (parts, body) = answer(server, request).await;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    (parts.status, body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_of_copies_that_double_the_object_is_refused() {
+    let server = ApiServer::new();
+    let map = json!({ "metadata": { "name": "a", "labels": { "k": "v" } } });
+    request(&server, Method::POST, MAPS, Some(&map)).await;
+    let mut operations = vec![json!({ "op": "add", "path": "/x", "value": [] })];
+    let copy = json!({ "op": "copy", "from": "", "path": "/x/-" });
+    operations.extend(vec![copy; 40]);
+    let (code, status) = patch(
+        &server,
+        &format!("{MAPS}/a"),
+        "application/json-patch+json",
+        Value::Array(operations).to_string(),
+    )
+    .await;
+    assert_eq!(code, 422, "{status}");
+    let message = status["message"].as_str().unwrap_or_default();
+    assert!(
+        message.starts_with("Unable to complete the copy, the accumulated size increase"),
+        "{message}"
+    );
+    let (code, _) = request(&server, Method::GET, &format!("{MAPS}/a"), None).await;
+    assert_eq!(code, 200, "the server goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_that_nests_without_end_is_refused() {
+    let server = ApiServer::new();
+    let map = json!({ "metadata": { "name": "a" } });
+    request(&server, Method::POST, MAPS, Some(&map)).await;
+    let nest = json!({ "op": "copy", "from": "", "path": "/x" });
+    let (code, status) = patch(
+        &server,
+        &format!("{MAPS}/a"),
+        "application/json-patch+json",
+        Value::Array(vec![nest; 200]).to_string(),
+    )
+    .await;
+    assert_eq!(code, 422, "{status}");
+}
+
+/// The definition of a kind whose spec has these fields.
+fn definition_of(fields: &Value) -> Value {
+    let mut definition = widget_definition();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
+        json!({ "type": "object", "properties": fields });
+    definition
+        .pointer_mut("/spec/versions/0")
+        .and_then(Value::as_object_mut)
+        .map(|version| version.remove("selectableFields"));
+    definition
+}
+
+#[tokio::test(start_paused = true)]
+async fn patterns_that_are_large_together_are_refused() {
+    let server = ApiServer::new();
+    let fields: serde_json::Map<_, _> = (0..200)
+        .map(|number| {
+            let pattern = format!("^(a{number}|\\pL{{1,40}}){{1,{}}}$", 40 + number % 7);
+            let schema = json!({ "type": "string", "pattern": pattern });
+            (format!("f{number}"), schema)
+        })
+        .collect();
+    let definition = definition_of(&fields.into());
+    let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    assert_eq!((code.as_u16(), &status["reason"]), (422, &json!("Invalid")));
+    let message = status["message"].as_str().unwrap_or_default();
+    assert!(message.contains("expression too large"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pattern_of_brackets_and_a_pattern_that_is_too_long_are_refused() {
+    let server = ApiServer::new();
+    for (pattern, part) in [
+        ("a[".to_owned() + &"[".repeat(16_000), "pattern"),
+        (
+            "a".repeat(20_000),
+            "Too long: may not be more than 16384 bytes",
+        ),
+    ] {
+        let definition = definition_of(&json!({ "f": { "type": "string", "pattern": pattern } }));
+        let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+        assert_eq!(code, 422);
+        let message = status["message"].as_str().unwrap_or_default();
+        assert!(message.contains(part), "{}", &message[..200]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schema_of_too_many_nodes_is_refused() {
+    let server = ApiServer::new();
+    let fields: serde_json::Map<_, _> = (0..100_001)
+        .map(|number| (number.to_string(), json!({ "type": "string" })))
+        .collect();
+    let definition = definition_of(&fields.into());
+    let (code, status) = request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    assert_eq!(code, 422);
+    let message = status["message"].as_str().unwrap_or_default();
+    assert!(message.contains("100000 nodes"), "{}", &message[..200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn yaml_whose_aliases_multiply_is_refused() {
+    let server = ApiServer::new();
+    let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x, x]\n");
+    for (name, before) in ["b", "c", "d", "e", "f", "g", "h"]
+        .iter()
+        .zip("abcdefg".chars())
+    {
+        let refs = vec![format!("*{before}"); 10].join(", ");
+        for part in [name, ": &", name, " [", &refs, "]\n"] {
+            text.push_str(part);
+        }
+    }
+    let request = Request::post(MAPS)
+        .header("content-type", "application/yaml")
+        .body(Full::new(Bytes::from(text)))
+        .expect("a request");
+    let (parts, _) = answer(&server, request).await;
+    assert_eq!(parts.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_of_large_objects_is_bounded_by_its_bytes() {
+    let server = ApiServer::builder()
+        .history_bytes(NonZeroUsize::new(1024 * 1024).expect("more than none"))
+        .start();
+    let map = |n: usize| {
+        json!({
+            "metadata": { "name": "a" }, "data": { "k": "x".repeat(100_000), "n": n.to_string() },
+        })
+    };
+    let path = format!("{MAPS}/a");
+    request(&server, Method::POST, MAPS, Some(&map(0))).await;
+    let first = server.resource_version();
+    for n in 1..20 {
+        request(&server, Method::PUT, &path, Some(&map(n))).await;
+    }
+    let since = |version: u64| format!("{MAPS}?watch=1&resourceVersion={version}");
+    let mut old = watch(&server, &since(first), "application/json").await;
+    assert_eq!(old.told().await, "ERROR 410");
+    let recent = server.resource_version() - 2;
+    let mut recent = watch(&server, &since(recent), "application/json").await;
+    assert_eq!(recent.told().await, "MODIFIED a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_is_dropped_when_it_is_old() {
+    let server = ApiServer::new();
+    let map = json!({ "metadata": { "name": "a" } });
+    request(&server, Method::POST, MAPS, Some(&map)).await;
+    let first = server.resource_version();
+    let write = |n: u8| {
+        let map = json!({ "metadata": { "name": "a" }, "data": { "n": n.to_string() } });
+        let server = server.clone();
+        async move { request(&server, Method::PUT, &format!("{MAPS}/a"), Some(&map)).await }
+    };
+    write(1).await;
+    let from_first = format!("{MAPS}?watch=1&resourceVersion={first}");
+    tokio::time::advance(Duration::from_secs(299)).await;
+    write(2).await;
+    let mut early = watch(&server, &from_first, "application/json").await;
+    assert_eq!(early.told().await, "MODIFIED a");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    write(3).await;
+    let mut late = watch(&server, &from_first, "application/json").await;
+    assert_eq!(late.told().await, "ERROR 410");
+}

@@ -1,0 +1,263 @@
+//! Fences: no call begins and no write is sent after the deadline of a lease.
+//!
+//! A [`Fence`] holds one number, the deadline, in an atomic. The leader election moves it at each
+//! successful renewal. The engine checks it at the moment of each dispatch, and a fenced client
+//! checks it for each write. A timer alone is not enough: a process that was frozen for longer
+//! than its lease wakes with overdue work and overdue timers at once, and the work may win.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::sleep};
+
+// The clock that runs during suspend.
+mod clock;
+
+// Clients that send no write after the deadline.
+mod client;
+mod layer;
+
+// What can go wrong.
+mod error;
+
+use self::clock::Clock;
+pub use self::{
+    clock::is_time_simulated,
+    error::FenceClosed,
+    layer::{FenceLayer, Fenced},
+};
+
+/// The deadline until which this replica may begin calls and send writes.
+///
+/// A fence is open until its deadline, and closed before the first one is set. Clones share one
+/// deadline.
+///
+/// # Contract
+///
+/// *Guaranteed.* While the fence is closed, [`permit`](Self::permit) does not return,
+/// [`try_permit`](Self::try_permit) fails, and a client made by [`client`](Self::client) or
+/// [`connect`](Self::connect) sends no write. Time is measured by a clock that runs while the
+/// process is stopped and while the machine is suspended: `CLOCK_BOOTTIME` on Linux, the monotonic
+/// clock elsewhere. On a paused tokio clock (tests) it is tokio's clock.
+///
+/// *Not guaranteed.* That nothing sent before the deadline arrives after it. No lease can
+/// guarantee that; use `resourceVersion` preconditions where it matters.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use windlass_controller::Fence;
+///
+/// let fence = Fence::new();
+/// assert!(fence.try_permit().is_err(), "closed until a deadline is set");
+///
+/// fence.open_until(fence.now() + Duration::from_secs(10));
+/// let permit = fence.try_permit()?;
+/// assert_eq!(fence.running(), 1);
+///
+/// fence.close();
+/// assert!(!fence.is_open());
+/// drop(permit);
+/// assert_eq!(fence.running(), 0);
+/// # Ok::<(), windlass_controller::FenceClosed>(())
+/// ```
+#[derive(Clone)]
+pub struct Fence {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Clock,
+    /// In nanoseconds of `clock`. 0 is closed.
+    deadline: AtomicU64,
+    /// Permits that were given out and have not been dropped.
+    running: AtomicUsize,
+    /// Notified when the deadline moves.
+    moved: Notify,
+    /// Notified when the last permit is dropped.
+    idle: Notify,
+}
+
+/// Permission for one call or write; dropping it says that the call or write has ended.
+#[derive(Debug)]
+#[must_use = "the permit must live as long as what it permits"]
+pub struct FencePermit {
+    fence: Fence,
+}
+
+// === impl Fence ===
+
+impl Fence {
+    /// Creates a closed fence with the clock that runs during suspend.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::from_clock(Clock::system())
+    }
+
+    /// Creates a closed fence that reads the time from `clock`: a duration since any fixed point.
+    ///
+    /// For tests that freeze or jump the clock. `clock` must not go back.
+    #[must_use]
+    pub fn with_clock(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self::from_clock(Clock::custom(clock))
+    }
+
+    fn from_clock(clock: Clock) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                clock,
+                deadline: AtomicU64::new(0),
+                running: AtomicUsize::new(0),
+                moved: Notify::new(),
+                idle: Notify::new(),
+            }),
+        }
+    }
+
+    /// The time by this fence's clock, since a fixed point that is the clock's own.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.shared.clock.now()
+    }
+
+    /// Sets the deadline, by this fence's clock. A deadline in the past closes the fence.
+    ///
+    /// To be called with a time computed from *before* the renewal was sent.
+    pub fn open_until(&self, deadline: Duration) {
+        self.set(nanos(deadline));
+    }
+
+    /// Closes the fence until the next [`open_until`](Self::open_until).
+    pub fn close(&self) {
+        self.set(0);
+    }
+
+    /// Whether the deadline is in the future.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let deadline = self.shared.deadline.load(Ordering::SeqCst);
+        deadline > 0 && nanos(self.now()) < deadline
+    }
+
+    /// Waits until the fence is open, and permits one call.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future takes no permit.
+    pub async fn permit(&self) -> FencePermit {
+        loop {
+            let moved = self.shared.moved.notified();
+            if let Ok(permit) = self.try_permit() {
+                return permit;
+            }
+            moved.await;
+        }
+    }
+
+    /// Permits one call or write now.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceClosed`] if the deadline has passed or none was set.
+    pub fn try_permit(&self) -> Result<FencePermit, FenceClosed> {
+        // Counted first: who closes the fence and then counts misses no permit.
+        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        let permit = FencePermit {
+            fence: self.clone(),
+        };
+        if self.is_open() {
+            Ok(permit)
+        } else {
+            Err(self.refusal())
+        }
+    }
+
+    /// How many permits are in use.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.shared.running.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no permit is in use. Only a closed fence stays so.
+    pub async fn idle(&self) {
+        loop {
+            let idle = self.shared.idle.notified();
+            if self.running() == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Waits until the fence is closed, by its deadline or by [`close`](Self::close).
+    pub async fn closed(&self) {
+        /// A timer may fire a little early, and the clock of a test may stand still.
+        const LEAST: Duration = Duration::from_millis(1);
+        loop {
+            let moved = self.shared.moved.notified();
+            if !self.is_open() {
+                return;
+            }
+            let deadline = Duration::from_nanos(self.shared.deadline.load(Ordering::SeqCst));
+            let left = deadline.saturating_sub(self.now()).max(LEAST);
+            tokio::select! {
+                () = sleep(left) => {}
+                () = moved => {}
+            }
+        }
+    }
+
+    /// Why nothing may begin now.
+    fn refusal(&self) -> FenceClosed {
+        let deadline = match self.shared.deadline.load(Ordering::SeqCst) {
+            0 => None,
+            deadline => Some(Duration::from_nanos(deadline)),
+        };
+        let expired = deadline.map(|deadline| self.now().saturating_sub(deadline));
+        FenceClosed::new(expired)
+    }
+
+    fn set(&self, deadline: u64) {
+        self.shared.deadline.store(deadline, Ordering::SeqCst);
+        self.shared.moved.notify_waiters();
+    }
+}
+
+impl Default for Fence {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence")
+            .field("is_open", &self.is_open())
+            .field("running", &self.running())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl FencePermit ===
+
+impl Drop for FencePermit {
+    fn drop(&mut self) {
+        let shared = &self.fence.shared;
+        if shared.running.fetch_sub(1, Ordering::SeqCst) == 1 {
+            shared.idle.notify_waiters();
+        }
+    }
+}
+
+/// Saturates after 584 years.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,103 @@
+//! `FenceLayer`: a tower layer that refuses writes while a fence is closed.
+
+use std::{
+    future::Future,
+    task::{Context, Poll},
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use http::{Method, Request};
+use tower::{BoxError, Layer, Service};
+
+use super::Fence;
+
+/// Refuses every request but GET, HEAD and OPTIONS while a [`Fence`] is closed.
+///
+/// A request that is still waiting for its answer when the fence closes is dropped: if it waited
+/// for a connection, it is not sent any more.
+///
+/// For clients that are built from layers. [`Fence::client`] and [`Fence::connect`] make clients.
+#[derive(Clone, Debug)]
+pub struct FenceLayer {
+    fence: Fence,
+}
+
+/// A service behind a [`FenceLayer`].
+#[derive(Clone, Debug)]
+pub struct Fenced<S> {
+    inner: S,
+    fence: Fence,
+}
+
+// === impl FenceLayer ===
+
+impl FenceLayer {
+    /// Creates a layer for writes that `fence` has to permit.
+    #[must_use]
+    pub const fn new(fence: Fence) -> Self {
+        Self { fence }
+    }
+}
+
+impl<S> Layer<S> for FenceLayer {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Fenced<S> {
+        Fenced {
+            inner,
+            fence: self.fence.clone(),
+        }
+    }
+}
+
+// === impl Fenced ===
+
+impl<S, B> Service<Request<B>> for Fenced<S>
+where
+    S: Service<Request<B>>,
+    S::Future: Future<Output = Result<S::Response, S::Error>> + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Response: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if is_read(request.method()) {
+            return self
+                .inner
+                .call(request)
+                .map(|it| it.map_err(Into::into))
+                .boxed();
+        }
+        let name = format!("{} {}", request.method(), request.uri().path());
+        let permit = match self.fence.try_permit() {
+            Ok(permit) => permit,
+            Err(refused) => {
+                let refused: BoxError = refused.of_request(&name).into();
+                return futures::future::ready(Err(refused)).boxed();
+            }
+        };
+        let answer = self.inner.call(request);
+        let fence = self.fence.clone();
+        async move {
+            let _permit = permit;
+            tokio::select! {
+                biased;
+                () = fence.closed() => Err(fence.refusal().of_request(&name).into()),
+                answer = answer => answer.map_err(Into::into),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Whether a request of this method changes nothing on the server.
+pub(super) fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}

@@ -1,0 +1,161 @@
+//! A controller behind a fence, on paused time.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::{sync::Notify, task::JoinHandle, time::sleep};
+use tokio_util::sync::CancellationToken;
+use windlass_controller::{Fence, InformerController, Outcome, Request, RunError};
+use windlass_informer::{Informer, Scripted};
+
+/// Set by the test: the clock of a fence that can jump while the timers stand still, as it does
+/// for a process that was frozen.
+#[derive(Clone, Default)]
+struct TestClock(Arc<Mutex<Duration>>);
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+// === impl TestClock ===
+
+impl TestClock {
+    fn fence(&self) -> Fence {
+        let clock = self.clone();
+        Fence::with_clock(move || *clock.0.lock().expect("no panic"))
+    }
+
+    fn advance(&self, time: Duration) {
+        *self.0.lock().expect("no panic") += time;
+    }
+}
+
+/// Rows: BO-24
+#[tokio::test(start_paused = true)]
+async fn overdue_requeues_do_not_begin_after_the_deadline_and_go_on_when_it_is_moved() {
+    let (clock, calls) = (TestClock::default(), Arc::new(AtomicUsize::new(0)));
+    let fence = clock.fence();
+    fence.open_until(MINUTE);
+    let counted = Arc::clone(&calls);
+    let (_stop, _run) = controller(&fence, move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Outcome::requeue_after(Duration::from_secs(1)) }
+    })
+    .await;
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), OBJECTS);
+
+    // Frozen for longer than the lease; the requeues are due when it wakes.
+    clock.advance(2 * MINUTE);
+    sleep(10 * MINUTE).await;
+    assert_eq!(calls.load(Ordering::SeqCst), OBJECTS, "no call begins");
+    assert_eq!(fence.running(), 0);
+
+    fence.open_until(fence.now() + MINUTE);
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 2 * OBJECTS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_lives_as_long_as_its_call() {
+    let (fence, may_end) = (TestClock::default().fence(), Arc::new(Notify::new()));
+    fence.open_until(MINUTE);
+    let ends = Arc::clone(&may_end);
+    let (_stop, _run) = controller(&fence, move |_| {
+        let ends = Arc::clone(&ends);
+        async move {
+            ends.notified().await;
+            Outcome::done()
+        }
+    })
+    .await;
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(fence.running(), OBJECTS);
+    let idle = tokio::spawn({
+        let fence = fence.clone();
+        async move { fence.idle().await }
+    });
+    sleep(MINUTE).await;
+    assert!(!idle.is_finished());
+    may_end.notify_waiters();
+    idle.await.expect("no panic");
+    assert_eq!(fence.running(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_end_of_a_fence_follows_a_deadline_that_is_moved() {
+    let fence = Fence::new();
+    let (began, minutes) = (fence.now(), |count: u32| count * MINUTE);
+    fence.open_until(began + minutes(1));
+    let closed = tokio::spawn({
+        let fence = fence.clone();
+        async move {
+            fence.closed().await;
+            fence.now()
+        }
+    });
+    sleep(MINUTE / 2).await;
+    fence.open_until(began + minutes(3));
+    let at = closed.await.expect("no panic").saturating_sub(began);
+    assert!(at >= minutes(3) && at < minutes(3) + MINUTE / 60, "{at:?}");
+
+    fence.open_until(fence.now() + minutes(1));
+    let closed = tokio::spawn({
+        let fence = fence.clone();
+        async move { fence.closed().await }
+    });
+    fence.close();
+    closed.await.expect("no panic");
+    let refused = fence.try_permit().expect_err("it is closed");
+    assert_eq!(refused.expired, None);
+    assert!(
+        refused.to_string().contains("does not hold the lease"),
+        "{refused}"
+    );
+}
+
+const OBJECTS: usize = 8;
+
+/// A controller that runs behind `fence` and calls `reconcile` for each of some objects.
+async fn controller<Fut>(
+    fence: &Fence,
+    reconcile: impl Fn(Request<ConfigMap>) -> Fut + Send + Sync + 'static,
+) -> (CancellationToken, JoinHandle<Result<(), RunError>>)
+where
+    Fut: Future<Output = Outcome> + Send + 'static,
+{
+    let (script, source) = Scripted::<ConfigMap>::new();
+    let controller = InformerController::new();
+    controller.set_fence(fence);
+    let added = controller.add_informer("configs", &Informer::new(source));
+    added.expect("new");
+    let reconciler = move |request: Request<ConfigMap>| {
+        let outcome = reconcile(request);
+        async move { Ok::<_, Infallible>(outcome.await) }
+    };
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { controller.run(stop).await }
+    });
+    let objects = (0..OBJECTS).map(|number| {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(format!("object-{number}"));
+        object
+    });
+    script
+        .list(objects.collect::<Vec<_>>())
+        .await
+        .expect("it runs");
+    // The script is kept by the informer's source; a dropped one would end the watch.
+    std::mem::forget(script);
+    (stop, run)
+}

@@ -1,0 +1,131 @@
+//! Futures on a thread and a runtime of their own.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{runtime::Builder, sync::oneshot};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::AbortOnDropHandle,
+};
+use tracing::instrument::WithSubscriber as _;
+use windlass_controller::is_time_simulated;
+
+/// The output of a future that runs as a task or on a thread of its own; none if it panicked.
+/// Dropping this drops the future.
+pub(crate) struct Isolated<T> {
+    run: Run<T>,
+}
+
+enum Run<T> {
+    Task(AbortOnDropHandle<T>),
+    Thread {
+        output: oneshot::Receiver<T>,
+        /// Ends the future when this is dropped.
+        #[expect(dead_code, reason = "held for its drop")]
+        stop: DropGuard,
+    },
+}
+
+// === impl Isolated ===
+
+impl<T: Send + 'static> Isolated<T> {
+    /// Runs `future` as a task of the current runtime.
+    pub(crate) fn task(future: impl Future<Output = T> + Send + 'static) -> Self {
+        let task = tokio::spawn(future);
+        Self {
+            run: Run::Task(AbortOnDropHandle::new(task)),
+        }
+    }
+
+    /// Runs `future` on a new thread called `name`, with a runtime of its own: blocked or busy
+    /// workers of the current runtime do not delay it. Where time is simulated it is a task, since
+    /// a thread would be outside of the simulation.
+    pub(crate) fn thread(
+        name: &str,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> io::Result<Self> {
+        if is_time_simulated() {
+            return Ok(Self::task(future));
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let stop = CancellationToken::new();
+        let (send, output) = oneshot::channel();
+        let future = future.with_current_subscriber();
+        let stopped = stop.clone();
+        let run = move || {
+            if let Some(output) = runtime.block_on(stopped.run_until_cancelled(future)) {
+                _ = send.send(output);
+            }
+            // A name that is being resolved must not keep the thread.
+            runtime.shutdown_background();
+        };
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(run)?;
+        let stop = stop.drop_guard();
+        Ok(Self {
+            run: Run::Thread { output, stop },
+        })
+    }
+}
+
+impl<T> Future for Isolated<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        match &mut self.run {
+            Run::Task(task) => Pin::new(task).poll(cx).map(Result::ok),
+            Run::Thread { output, .. } => Pin::new(output).poll(cx).map(Result::ok),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_future_on_a_thread_runs_while_the_caller_blocks() {
+        let caller = std::thread::current().id();
+        let (send, receive) = std::sync::mpsc::channel();
+        let isolated = Isolated::thread("test", async move {
+            _ = send.send(std::thread::current().id());
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            7
+        });
+        // The runtime of the caller stands still here.
+        let thread = receive.recv().expect("it runs");
+        assert_ne!(thread, caller);
+        assert_eq!(isolated.expect("a thread").await, Some(7));
+    }
+
+    #[tokio::test]
+    async fn dropping_the_handle_drops_the_future() {
+        let (alive, dropped) = oneshot::channel::<()>();
+        let isolated = Isolated::thread("test", async move {
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        });
+        drop(isolated);
+        assert!(dropped.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_it_without_output() {
+        let isolated = Isolated::thread("test", async { panic!("out of cheese") });
+        let output: Option<()> = isolated.expect("a thread").await;
+        assert_eq!(output, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_time_is_simulated_no_thread_is_started() {
+        let caller = std::thread::current().id();
+        let isolated = Isolated::thread("test", async { std::thread::current().id() });
+        assert_eq!(isolated.expect("a task").await, Some(caller));
+    }
+}

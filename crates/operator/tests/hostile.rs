@@ -1,0 +1,256 @@
+//! Clients of the admin server that send half of what they should, or read nothing.
+//!
+//! On sockets and real time, with limits so short that the test is.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use kube::{Client, client::Body};
+use prometheus::{IntGaugeVec, Opts, Registry};
+use tokio::{runtime::Runtime, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+use windlass_operator::{
+    AdminLimits, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError,
+};
+
+/// A running operator on a runtime of its own, with one worker.
+struct Running {
+    runtime: Runtime,
+    address: SocketAddr,
+    stop: CancellationToken,
+    run: JoinHandle<Result<(), OperatorError>>,
+}
+
+/// Set when this is dropped, so that a test which fails ends.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn start(builder: OperatorBuilder, server: impl FnOnce(AdminServer) -> AdminServer) -> Self {
+        let (listener, address) = listener();
+        let server = server(AdminServer::new(listener));
+        let operator = builder.admin_server(server).build();
+        let runtime = runtime();
+        let stop = CancellationToken::new();
+        let run = runtime.spawn({
+            let stop = stop.clone();
+            async move { operator.run_until(stop).await }
+        });
+        Self {
+            runtime,
+            address,
+            stop,
+            run,
+        }
+    }
+
+    fn stop(self) {
+        self.stop.cancel();
+        let ended = self.runtime.block_on(self.run);
+        ended.expect("no panic").expect("it ends well");
+    }
+}
+
+#[test]
+fn half_requests_half_bodies_and_clients_that_never_read_lose_their_connections() {
+    let running = Running::start(Operator::builder(), |server| {
+        let answer = |_| async { http::Response::new("hello".into()) };
+        let server = server.limits(brief()).registry(large_registry());
+        server.route("/echo", answer).expect("a path")
+    });
+    for part in [
+        "",
+        "GET /live HT",
+        "GET /live HTTP/1.1\r\nhost: here\r\n",
+        "POST /echo HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhal",
+    ] {
+        let mut stream = connect(running.address);
+        stream.write_all(part.as_bytes()).expect("it reads");
+        let mut answer = Vec::new();
+        // It is closed, whether or not with an answer.
+        _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).expect("text");
+        let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 408");
+        assert!(is_refused, "{part:?}: {answer}");
+    }
+    // An answer that is larger than what the kernel buffers, again and again.
+    let mut stream = connect(running.address);
+    let asked = "GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n".repeat(64);
+    stream.write_all(asked.as_bytes()).expect("it reads");
+    let mut closed = false;
+    for _ in 0..600 {
+        // A write fails once the server has closed the connection.
+        closed = stream.write_all(b"G").is_err();
+        if closed {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(closed, "it holds the connection for ever");
+    running.stop();
+}
+
+#[test]
+fn a_probe_is_answered_however_many_connections_there_are() {
+    let limits = AdminLimits {
+        connections: limit(8),
+        connections_per_client: limit(4),
+        read_timeout: Duration::from_secs(3600),
+        ..AdminLimits::default()
+    };
+    let running = Running::start(Operator::builder(), |server| server.limits(limits));
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        let mut stream = connect(running.address);
+        stream.write_all(b"GET /live HT").expect("it reads");
+        held.push(stream);
+    }
+    assert_eq!(get(running.address, "/live"), (200, "ok\n".to_owned()));
+    // The oldest were closed.
+    let mut first = held.swap_remove(0);
+    match first.read(&mut [0; 8]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("{other:?}"),
+    }
+    running.stop();
+}
+
+#[test]
+fn a_probe_is_answered_while_all_threads_of_the_operator_are_blocked() {
+    let running = Running::start(Operator::builder(), |server| {
+        server.live_check("user", || async { Ok::<_, String>(()) })
+    });
+    let page = "ok\n[+] user: ok\n".to_owned();
+    assert_eq!(get(running.address, "/live"), (200, page.clone()));
+    let may_end = Arc::new(AtomicBool::new(false));
+    let _ends = SetOnDrop(Arc::clone(&may_end));
+    let (begun, ends) = (std::sync::mpsc::sync_channel(1), Arc::clone(&may_end));
+    let blocked = running.runtime.spawn(async move {
+        begun.0.send(()).expect("the test waits");
+        while !ends.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    begun.1.recv().expect("it begins");
+    let (status, metrics) = get(running.address, "/metrics");
+    assert_eq!((status, &*metrics), (200, ""), "no controller, no election");
+    // A check of the user's runs where the user's code runs.
+    let (status, page) = get(running.address, "/live");
+    assert_eq!(status, 503, "{page}");
+    assert!(page.contains("[-] user: not finished yet"), "{page}");
+    may_end.store(true, Ordering::SeqCst);
+    running.runtime.block_on(blocked).expect("no panic");
+    running.stop();
+}
+
+#[test]
+fn metrics_can_have_a_port_of_their_own() {
+    let (listener, metrics) = listener();
+    let running = Running::start(Operator::builder(), |server| server.metrics_on(listener));
+    assert_eq!(get(running.address, "/live").0, 200);
+    let (status, page) = get(running.address, "/metrics");
+    assert_eq!((status, &*page), (404, "this port has /live, /ready\n"));
+    assert_eq!(get(metrics, "/metrics").0, 200);
+    for path in ["/live", "/ready"] {
+        assert_eq!(
+            get(metrics, path),
+            (404, "this port has /metrics\n".to_owned())
+        );
+    }
+    running.stop();
+}
+
+/// Rows: BO-26
+#[test]
+fn an_operator_is_not_ready_before_it_has_read_its_lease() {
+    let runtime = runtime();
+    let _guard = runtime.enter();
+    let silent = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<http::Response<Body>, std::convert::Infallible>>()
+    });
+    let election = LeaderElection::new(Client::new(silent, "default"), "default", "web");
+    let election = election.expect("names");
+    let builder = Operator::builder().leader_election(election);
+    let running = Running::start(builder, |server| server);
+    let (status, page) = get(running.address, "/ready");
+    assert_eq!(status, 503);
+    let line = "[-] leader election: the lease default/web has not been read yet";
+    assert!(page.contains(line), "{page}");
+    running.stop();
+}
+
+/// Timeouts that a test can wait for.
+fn brief() -> AdminLimits {
+    AdminLimits {
+        read_timeout: Duration::from_millis(300),
+        write_timeout: Duration::from_millis(300),
+        ..AdminLimits::default()
+    }
+}
+
+/// A page of a few megabytes.
+fn large_registry() -> Registry {
+    let registry = Registry::new();
+    let gauge = IntGaugeVec::new(Opts::new("large", "A large metric."), &["number"]);
+    let gauge = gauge.expect("a name");
+    for number in 0..40_000 {
+        gauge.with_label_values(&[&format!("{number:064}")]).set(1);
+    }
+    registry.register(Box::new(gauge)).expect("new");
+    registry
+}
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    let limit = Some(Duration::from_secs(30));
+    stream.set_read_timeout(limit).expect("a limit");
+    stream.set_write_timeout(limit).expect("a limit");
+    stream
+}
+
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = connect(address);
+    let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
+    (status.expect("a status"), body.to_owned())
+}
+
+fn limit(connections: usize) -> NonZeroUsize {
+    NonZeroUsize::new(connections).expect("not zero")
+}

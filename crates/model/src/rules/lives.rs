@@ -82,13 +82,16 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
         .is_some_and(super::super::facts::Handling::is_wrapped);
     let retried = work.pending.iter().any(|it| it.action == Action::Created);
     let succeeded = work.succeeded.is_some();
+    // A wrapper lets an object go that leaves the selector, and adds it again when it is back.
+    let sighted = facts.sighted.get(uid);
+    let left = sighted.is_some_and(|it| it.absence_after(work.since).is_some());
     // What was queued when its last informer was removed is still called.
     let again = (facts.sighted.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
     let filtered = facts
         .handler(began.handler)
         .is_some_and(|it| it.handler.filtered);
     must(
-        filtered || retried || again || (wrapped && !succeeded),
+        filtered || retried || again || (wrapped && (left || !succeeded)),
         uid,
         || {
             format!(

@@ -79,7 +79,6 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
         // They are failures of the wrapped call.
         return Ok(());
     }
-    let sighted = facts.sighted.get(uid);
     // The engine counts by the state that the informers had shown.
     let overtaken = work.pending.iter().any(|it| it.ahead);
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));

@@ -12,6 +12,40 @@ fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
 }
 
 #[test]
+fn an_object_that_leaves_the_selector_can_come_back() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        for wait in ["", "wait 1;"] {
+            let back = format!("create a x; list 0; wait 0; label a y; show 0 9; {wait} label a x");
+            for exit in ["", "exit cleans up", "exit reports"] {
+                holds(&format!("{kind} | label x | {exit} | {back}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_an_answer_gave_is_not_taken_back_after_a_failure() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let failed = "create a x; list 0; hold a; next 0 fails; wait 20";
+        holds(&format!("{kind} | all | retry constant | {failed}"));
+    }
+}
+
+#[test]
+fn a_clean_up_is_made_though_an_update_failed_and_another_finalizer_holds() {
+    holds("wrapped watcher, wrapped reconciler | all | retry constant | create a x; list 0; \
+           wait 20; next 0 fails; show 0 3; show 0 3; strip a; show 0 1; wait 0; delete a");
+}
+
+#[test]
+fn an_update_begins_with_the_state_that_was_given() {
+    for dequeue in ["", "dequeue never,"] {
+        let taken_over = "create a x; list 0; touch a; next 0 fails; update a; wait 0";
+        holds(&format!("reconciler | all | {dequeue} retry constant | {taken_over}"));
+    }
+}
+
+#[test]
 fn nothing_is_called_after_a_clean_up() {
     let stale = "watcher | all | dequeue opinionated, retry constant | create a x; list 0; wait 1; \
                  next 0 fails; update a; show 0 1; wait 0; next 0 fails; touch a; show 0 1; \

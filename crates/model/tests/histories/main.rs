@@ -14,6 +14,7 @@ mod handler;
 mod play;
 mod sight;
 mod stage;
+mod watchdog;
 
 mod defects;
 mod replay;

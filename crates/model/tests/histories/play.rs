@@ -14,6 +14,7 @@ use crate::{
     script::{HandlerKind, Script, Selector, Step},
     sight::Sight,
     stage::Stage,
+    watchdog::Watched,
 };
 
 /// After how many entries a history is thought not to end.
@@ -63,6 +64,7 @@ pub(crate) fn play_all(script: &Script) -> Vec<Failed> {
 
 /// Plays `script`, and returns its log, and whether the engine came to its end.
 pub(crate) fn record(script: &Script) -> (Vec<Record>, Result<(), String>) {
+    let _watched = Watched::new(script);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

@@ -81,6 +81,7 @@ fn random_histories_keep_all_rules() {
         if env::var("WINDLASS_ONE_HANDLER").is_ok() {
             script.handlers.truncate(1);
         }
+        let start = Instant::now();
         if survey {
             for failed in play_all(&script) {
                 let name = failed.name().to_owned();
@@ -92,6 +93,9 @@ fn random_histories_keep_all_rules() {
         } else if let Err(failed) = play(&script) {
             panic!("{}", failure(script, failed, Some(number)));
         }
+        if start.elapsed().as_secs() > 5 {
+            println!("slow: history {number} in {:.1?}", start.elapsed());
+        }
     }
     println!("{count} histories in {:.1?}", began.elapsed());
     for (name, (times, shown)) in &broken {
@@ -101,8 +105,9 @@ fn random_histories_keep_all_rules() {
 }
 
 fn replay(script: Script) {
-    let (log, engine) = record(&script);
+    // First, so that it is known if the engine does not come back.
     println!("script: {script}");
+    let (log, engine) = record(&script);
     for (number, record) in log.iter().enumerate() {
         println!("{number:>4} {record}");
     }

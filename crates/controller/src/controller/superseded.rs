@@ -134,6 +134,10 @@ pub(super) fn supersede(
         }
         if verdict == Verdict::Keep && !waits {
             carried.add_count(&pending, event);
+            // The handler gets the event by itself.
+            if let Some(failed) = &mut pending.call.failed {
+                failed.object = event.object().cloned();
+            }
         }
         if verdict == Verdict::Replace {
             pending.call.event = event.clone();

@@ -85,23 +85,23 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     // A list that fails is not up before one is whole.
     send(Ok(RuntimeEvent::Init));
     send(Err(broken()));
-    informer.until(down).await;
+    within_an_hour(informer.until(down)).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(down(&informer.health().state), "{}", informer.health());
     send(Ok(RuntimeEvent::Init));
     send(Ok(RuntimeEvent::InitApply(config("a", "1"))));
     send(Ok(RuntimeEvent::InitDone));
-    informer.until(watching).await;
+    within_an_hour(informer.until(watching)).await;
 
     // An event.
     send(Err(broken()));
-    informer.until(down).await;
+    within_an_hour(informer.until(down)).await;
     send(Ok(RuntimeEvent::Apply(config("a", "2"))));
-    informer.until(watching).await;
+    within_an_hour(informer.until(watching)).await;
 
     // No other error.
     send(Err(broken()));
-    informer.until(down).await;
+    within_an_hour(informer.until(down)).await;
     tokio::time::sleep(Duration::from_secs(100)).await;
     send(Err(broken()));
     tokio::time::sleep(Duration::from_secs(100)).await;
@@ -109,6 +109,12 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(watching(&informer.health().state), "{}", informer.health());
     drop(running);
+}
+
+/// Time is paused; a test that waits for what never comes must end.
+async fn within_an_hour<T>(waiting: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(3600), waiting).await;
+    waited.expect("what the test waits for does not come")
 }
 
 fn broken() -> watcher::Error {

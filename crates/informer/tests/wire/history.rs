@@ -135,7 +135,23 @@ async fn a_restored_cluster_is_found_out_after_a_silence_and_shown_as_it_is() {
     assert_eq!(a.metadata.resource_version.as_deref(), Some("40"));
 }
 
-/// Each list is as long as it is; half of it may be taken when it breaks off.
+/// What both histories call version 40 of `a` need not be the same state.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_known_from_another_history_says_nothing() {
+    let restored = list("50", &[("a", 40)]).replace(r#"{"value":"1"}"#, r#"{"value":"restored"}"#);
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 40, "1"), end(110)]).then_hang(),
+        Answer::json(200, &list("50", &[("a", 40)])),
+        Answer::json(200, &restored),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "updated a"]);
+    let a = ObjectKey::new("a").within("default");
+    let a = wire.informer.store().get(&a).expect("there");
+    assert_eq!(a.data.as_ref().expect("some")["value"], "restored");
+}
+
+/// A list may break off when half of it is taken.
 #[tokio::test(start_paused = true)]
 async fn a_restored_cluster_is_shown_as_it_is_though_its_list_breaks_off() {
     let mut pages = Wire::pages([

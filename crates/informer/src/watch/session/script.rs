@@ -75,8 +75,8 @@ fn a_list_from_the_past_is_believed_if_the_answer_before_was_too() {
         "stream, list, watch 7, list, list, watch 5",
     );
     check(
-        "streamed 7, 410, streamed 5, page 5",
-        "stream, watch 7, stream, list, watch 5",
+        "streamed 7, 410, streamed 5, page 5, 410, streamed 6",
+        "stream, watch 7, stream, list, watch 5, stream, watch 6",
     );
 }
 

@@ -1,0 +1,187 @@
+//! Pages in any chunks, and what is kept of them.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::Page;
+
+const HEAD: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"x"},"#;
+
+#[test]
+fn items_are_whole_however_they_were_cut() {
+    check(
+        &[HEAD, r#""items":[{"a":1},{"b":[2]}]}"#],
+        r#"{"a":1} {"b":[2]} 7"#,
+    );
+    check(
+        &[
+            HEAD,
+            r#""items":[{"a""#,
+            ":1}",
+            ",",
+            r#"{"b":[2]}"#,
+            "]",
+            "}",
+        ],
+        r#"{"a":1} {"b":[2]} 7"#,
+    );
+    check(
+        &["{ \"metadata\" : {\"resourceVersion\":\"7\"} ,\n \"items\" : [ {} ,\n {} ] }\n"],
+        "{} {} 7",
+    );
+}
+
+#[test]
+fn an_item_is_there_before_the_page_is_whole() {
+    let mut page = Page::new(100);
+    page.push(Bytes::from(format!(r#"{HEAD}"items":[{{"a":1}},{{"b""#)));
+    let item = page.next().expect("a page").expect("an item");
+    assert_eq!(item, r#"{"a":1}"#);
+    assert_eq!(page.next().expect("a page"), None);
+}
+
+#[test]
+fn a_list_of_nothing_has_no_items() {
+    check(&[HEAD, r#""items":[]}"#], "7");
+    check(&[HEAD, r#""items":null}"#], "7");
+    check(&[r#"{"metadata":{"resourceVersion":"7"}}"#], "7");
+}
+
+#[test]
+fn items_before_the_metadata_wait_for_it() {
+    check(
+        &[
+            r#"{"items":[{"a":1},"#,
+            r#"{}],"metadata":{"resourceVersion":"7"}}"#,
+        ],
+        r#"{"a":1} {} 7"#,
+    );
+}
+
+#[test]
+fn a_field_that_is_not_used_is_not_kept_however_long_it_is() {
+    let mut page = Page::new(100);
+    page.push(Bytes::from_static(b"{\"junk\":\""));
+    let mut kept = 0;
+    for _ in 0..1000 {
+        assert_eq!(page.next().expect("a page"), None);
+        kept = kept.max(page.rest.capacity());
+        page.push(Bytes::from(vec![b'x'; 4096]));
+    }
+    assert_eq!(page.next().expect("a page"), None);
+    assert!(kept < 1024, "{kept} bytes are kept");
+    page.push(Bytes::from_static(b"\\\"\",\"x\":[[{\"items\":1}]],"));
+    assert_eq!(page.next().expect("a page"), None);
+    page.push(Bytes::from_static(b"\"items\":[{}],\"metadata\":{}}"));
+    assert_eq!(page.next().expect("a page").as_deref(), Some(&b"{}"[..]));
+}
+
+/// An object of more than 1 MiB is not kept where a version and a token belong, and items
+/// do not wait for metadata without bound.
+#[test]
+fn what_is_kept_of_a_page_is_bounded() {
+    let mut page = Page::new(usize::MAX);
+    page.push(Bytes::from_static(b"{\"metadata\":{\"x\":\""));
+    let error = fill(&mut page, &[b'x'; 8192], 1_048_576);
+    assert_eq!(error, "an object of more than 1048576 bytes");
+
+    let mut page = Page::new(usize::MAX);
+    page.push(Bytes::from_static(b"{\"items\":["));
+    let item = format!("{{\"a\":\"{}\"}},", "x".repeat(65_536));
+    let error = fill(&mut page, item.as_bytes(), 33_554_432);
+    assert_eq!(
+        error,
+        "its metadata comes after more than 33554432 bytes of items"
+    );
+
+    let mut page = Page::new(usize::MAX);
+    page.push(Bytes::from(vec![b'<'; 2000]));
+    let error = page.next().expect_err("no page").to_string();
+    assert_eq!(error, "not valid JSON at line 1, column 1");
+}
+
+/// Pushes `chunk` until that is an error, which it is when about `limit` bytes were pushed.
+fn fill(page: &mut Page, chunk: &[u8], limit: usize) -> String {
+    let mut pushed = 0_usize;
+    loop {
+        if let Err(error) = page.next() {
+            assert!(pushed.abs_diff(limit) <= 2 * chunk.len(), "{pushed} bytes");
+            return error.to_string();
+        }
+        assert!(pushed <= 2 * limit, "{pushed} bytes are kept");
+        page.push(Bytes::copy_from_slice(chunk));
+        pushed += chunk.len();
+    }
+}
+
+#[test]
+fn what_is_no_page_says_why() {
+    check(&["<html>"], "not valid JSON at line 1, column 1");
+    check(
+        &[HEAD, r#""items":[{"a":1}"#],
+        r#"{"a":1} not valid JSON at line 1, column 1"#,
+    );
+    check(
+        &[r#"{"kind":"PodList"}"#],
+        "metadata: missing field `metadata`",
+    );
+    check(
+        &[HEAD, r#""items":{}}"#],
+        "items: invalid type, expected a list",
+    );
+    check(&[HEAD, r#""items":[7]}"#], "items: expected an object");
+    check(
+        &[r#"{"metadata":{"resourceVersion":7}}"#],
+        "metadata: invalid type, expected a string",
+    );
+    check(
+        &[HEAD, r#""items":[{"a":""#, &"a".repeat(100)],
+        "an object of more than 100 bytes",
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_cut_gives_the_same_items(cuts in prop::collection::vec(1usize..9, 0..60)) {
+        let text = format!(r#"{HEAD}"items":[{{"a":"}}\u00e9é"}},{{}},{{"b":[1,{{"c":null}}]}}],"x":[1]}}"#);
+        let mut chunks = Vec::new();
+        let mut rest = text.as_bytes();
+        for cut in cuts {
+            let (head, tail) = rest.split_at(cut.min(rest.len()));
+            chunks.push(head);
+            rest = tail;
+        }
+        chunks.push(rest);
+        prop_assert_eq!(run(&chunks), run(&[text.as_bytes()]));
+    }
+}
+
+#[track_caller]
+fn check(chunks: &[&str], expected: &str) {
+    let chunks: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
+    assert_eq!(run(&chunks), expected, "{chunks:?}");
+}
+
+/// The items, and then the version of the list, or what is wrong.
+fn run(chunks: &[&[u8]]) -> String {
+    let mut page = Page::new(100);
+    let mut said = Vec::new();
+    for chunk in chunks {
+        page.push(Bytes::copy_from_slice(chunk));
+        loop {
+            match page.next() {
+                Ok(None) => break,
+                Ok(Some(item)) => said.push(String::from_utf8_lossy(&item).into_owned()),
+                Err(error) => {
+                    said.push(error.to_string());
+                    return said.join(" ");
+                }
+            }
+        }
+    }
+    said.push(match page.end() {
+        Ok(metadata) => metadata.resource_version.unwrap_or_default(),
+        Err(error) => error.to_string(),
+    });
+    said.join(" ")
+}

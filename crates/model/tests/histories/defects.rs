@@ -33,15 +33,19 @@ fn what_an_answer_gave_is_not_taken_back_after_a_failure() {
 
 #[test]
 fn a_clean_up_is_made_though_an_update_failed_and_another_finalizer_holds() {
-    holds("wrapped watcher, wrapped reconciler | all | retry constant | create a x; list 0; \
-           wait 20; next 0 fails; show 0 3; show 0 3; strip a; show 0 1; wait 0; delete a");
+    holds(
+        "wrapped watcher, wrapped reconciler | all | retry constant | create a x; list 0; \
+           wait 20; next 0 fails; show 0 3; show 0 3; strip a; show 0 1; wait 0; delete a",
+    );
 }
 
 #[test]
 fn an_update_begins_with_the_state_that_was_given() {
     for dequeue in ["", "dequeue never,"] {
         let taken_over = "create a x; list 0; touch a; next 0 fails; update a; wait 0";
-        holds(&format!("reconciler | all | {dequeue} retry constant | {taken_over}"));
+        holds(&format!(
+            "reconciler | all | {dequeue} retry constant | {taken_over}"
+        ));
     }
 }
 

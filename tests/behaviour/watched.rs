@@ -87,11 +87,6 @@ where
         self.informer.until(watching).await;
     }
 
-    /// What the informer ended with, without being told to.
-    pub(crate) async fn end(self) -> Result<(), InformerError> {
-        self.running.await.expect("no panic")
-    }
-
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.running

@@ -70,7 +70,9 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     let (mut sender, events) = futures::channel::mpsc::channel(16);
-    let informer = Informer::new(WatcherStream::new("configmaps", events));
+    let mut events = Some(events);
+    let source = WatcherStream::new("configmaps", move || events.take().expect("started once"));
+    let informer = Informer::new(source);
     let running = tokio::spawn({
         let informer = informer.clone();
         async move { informer.run(CancellationToken::new()).await }

@@ -114,3 +114,49 @@ impl Future for FencedConnection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use futures::future::poll_fn;
+    use hyper::rt::Executor as _;
+    use tokio::{sync::Notify, task::yield_now};
+
+    use super::*;
+
+    /// What a connection has not written by then stays unwritten.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_not_polled_after_the_deadline_but_dropped() {
+        let (fence, polls) = (Fence::new(), Arc::new(AtomicUsize::new(0)));
+        fence.open_until(fence.now() + std::time::Duration::from_secs(10));
+        let (wake, counted) = (Arc::new(Notify::new()), Arc::clone(&polls));
+        let woken = Arc::clone(&wake);
+        let alive = Arc::downgrade(&wake);
+        let connection = async move {
+            let mut notified = Box::pin(woken.notified());
+            poll_fn(|cx| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                notified.as_mut().poll(cx)
+            })
+            .await;
+        };
+        let executor = FencedExecutor {
+            fence: fence.clone(),
+        };
+        executor.execute(Box::pin(connection));
+        yield_now().await;
+        assert_eq!(polls.load(Ordering::SeqCst), 1);
+
+        // A request is waiting for it when the deadline passes.
+        fence.close();
+        wake.notify_one();
+        yield_now().await;
+        assert_eq!(polls.load(Ordering::SeqCst), 1);
+        drop(wake);
+        assert!(alive.upgrade().is_none(), "it was dropped");
+    }
+}

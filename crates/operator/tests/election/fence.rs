@@ -140,10 +140,10 @@ async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
     again.metadata.name = Some(NAME.to_owned());
     let created = leases.create(&PostParams::default(), &again).await;
     created.expect("it was deleted");
-    match replica.end().await {
-        Err(OperatorError::LeadershipLost {
+    match timeout(secs(60), replica.end()).await {
+        Ok(Err(OperatorError::LeadershipLost {
             source: LeadershipLost::Deleted { .. },
-        }) => {}
+        })) => {}
         other => panic!("{other:?}"),
     }
 }
@@ -183,6 +183,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicBool::new(false)),
     );
+    let _ends = SetOnDrop(Arc::clone(&may_end));
     let controller = blocking(&server, &begun, &may_end);
     let election = election(&server, "us");
     let builder = Operator::builder().leader_election(election.clone());
@@ -226,6 +227,7 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
         .build()
         .expect("valid settings");
     let operators = runtime(1);
+    let _ends = SetOnDrop(Arc::clone(&may_end));
     let run = operators.spawn({
         let operator = Operator::builder()
             .leader_election(election.clone())
@@ -251,6 +253,15 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
     assert!(!run.is_finished());
     may_end.store(true, Ordering::SeqCst);
     run.abort();
+}
+
+/// Set when this is dropped, so that a test which fails ends.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A controller whose call blocks its thread until `may_end`.

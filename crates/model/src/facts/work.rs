@@ -117,6 +117,13 @@ impl Work {
         }
     }
 
+    /// Whether an object is of a newer epoch than the last call: what a wrapper remembers of the
+    /// older one is dropped.
+    pub(crate) fn is_older_epoch(&self, object: &Snapshot) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|it| it.version.epoch < object.version.epoch)
+    }
+
     /// The object was forgotten with its last informer: it is new when it is shown again.
     pub(super) fn forget(&mut self) {
         let pending = std::mem::take(&mut self.pending).into_iter();

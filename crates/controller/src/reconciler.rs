@@ -86,6 +86,11 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         None
     }
 
+    /// The API server has a history from before what this handler may remember: it was restored
+    /// from a backup. For wrappers that remember versions.
+    #[doc(hidden)]
+    fn history_went_back(&self) {}
+
     /// This reconciler, told of nothing but what passes `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where

@@ -104,6 +104,11 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         None
     }
 
+    /// The API server has a history from before what this handler may remember: it was restored
+    /// from a backup. For wrappers that remember versions.
+    #[doc(hidden)]
+    fn history_went_back(&self) {}
+
     /// This watcher, told of nothing but what passes `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where

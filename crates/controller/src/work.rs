@@ -34,6 +34,9 @@ pub(crate) trait Handle: Send + Sync {
     fn finalizer(&self) -> Option<&str> {
         None
     }
+
+    /// The API server has a history from before what the handler may remember.
+    fn history_went_back(&self) {}
 }
 
 /// A mapper, whatever the type of its objects.
@@ -250,6 +253,10 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     fn finalizer(&self) -> Option<&str> {
         self.0.finalizer()
     }
+
+    fn history_went_back(&self) {
+        self.0.history_went_back();
+    }
 }
 
 // === impl Reconciling ===
@@ -275,6 +282,10 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
 
     fn finalizer(&self) -> Option<&str> {
         self.0.finalizer()
+    }
+
+    fn history_went_back(&self) {
+        self.0.history_went_back();
     }
 }
 

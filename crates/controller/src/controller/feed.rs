@@ -6,7 +6,7 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -78,6 +78,8 @@ pub(crate) struct InformerFeed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
     progress: AtomicU64,
+    /// The epoch of the last event: see [`Store::epoch`](windlass_informer::Store::epoch).
+    epoch: AtomicU32,
     triggered: TriggeredKeys,
 }
 
@@ -111,6 +113,7 @@ impl<K: Stored> InformerFeed<K> {
             informer,
             synced: AtomicBool::new(false),
             progress: AtomicU64::new(0),
+            epoch: AtomicU32::new(0),
             triggered: TriggeredKeys::default(),
         }
     }
@@ -235,6 +238,10 @@ impl<K: Stored> Enqueuer<'_, K> {
         let has_mappers = !self.mappers.is_empty();
         let mut to_map = Vec::new();
         let mut synced = feed.synced.load(Ordering::Relaxed);
+        let epoch = told.iter().map(|told| told.epoch).max().unwrap_or_default();
+        if epoch > feed.epoch.fetch_max(epoch, Ordering::Relaxed) {
+            into.route.read().history_went_back(self.kind);
+        }
         {
             // Held until the events are queued, so that they are in the order of the merge.
             let mut merge = self.merge.lock();

@@ -248,7 +248,8 @@ impl Merge {
         let (mut last, mut version) = (last, version);
         if let Some(known) = known {
             let its = Version::of(&known, seen.epoch);
-            if version.is_before(its) {
+            // A delete that was missed has no state of its own.
+            if missed || version.is_before(its) {
                 (last, version) = (known, its);
             }
         }

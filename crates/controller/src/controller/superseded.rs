@@ -8,6 +8,7 @@
 //! | failed, not due | of the same generation | kept with the newest object; the event is not dispatched to its handler |
 //! | failed and due, or of an older generation, or a requeue | any | cancelled or kept, as the policy says |
 //! | any | a resync that a mapper asked for | cancelled or kept, as the policy says |
+//! | of a wrapper with a finalizer | without that finalizer, which was there | cancelled or kept, as the policy says |
 //!
 //! A resync that a mapper asked for ends the wait, because what the call waits for may have come;
 //! the count of failures goes on. Calls about another uid of the same name are not touched. What a cancelled call counted and
@@ -110,7 +111,9 @@ pub(super) fn supersede(
                 return Verdict::Keep;
             };
             let dequeued = is_dequeued(pending, event);
-            let waits = !offer.event.woken && is_in_backoff(pending, now, event);
+            let waits = !offer.event.woken
+                && is_in_backoff(pending, now, event)
+                && !turn.is_finalizer_removed(pending, event);
             let verdict = match (waits, dequeued) {
                 (true, _) if latest => Verdict::TakeOver,
                 (true, true) => Verdict::Replace,
@@ -188,11 +191,13 @@ impl Carried {
     /// Notes what `pending`, which stays, has counted.
     fn add_count(&mut self, pending: &Pending<PendingCall>, event: &AnyEvent) {
         let attempt = failures(pending, event);
+        let failed = pending.call.failed.as_ref();
         self.note(
             pending.handler,
             Previous {
                 attempt,
-                ..Previous::default()
+                state: None,
+                object: failed.and_then(|failed| failed.object.clone()),
             },
         );
     }

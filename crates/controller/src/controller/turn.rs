@@ -174,6 +174,24 @@ impl Turn<'_> {
         Recipients::Some(some.collect())
     }
 
+    /// Whether `event` shows that another writer removed the finalizer of the handler of `pending`:
+    /// it is to be put back at once, also while the handler is in backoff.
+    pub(super) fn is_finalizer_removed(
+        &self,
+        pending: &Pending<PendingCall>,
+        event: &AnyEvent,
+    ) -> bool {
+        let handler = self.chain.iter().find(|it| it.id == pending.handler);
+        let finalizer = handler.and_then(|handler| handler.code.finalizer());
+        let has = |object: &Arc<dyn AnyObject>| {
+            let metadata = object.metadata();
+            let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+            finalizers.iter().any(|it| Some(&**it) == finalizer)
+        };
+        let objects = pending.call.event.object().zip(event.object());
+        finalizer.is_some() && objects.is_some_and(|(old, new)| has(old) && !has(new))
+    }
+
     /// Calls the recipients, or those that are left if the dispatch broke off, from `now` on.
     /// Returns when that was done.
     async fn dispatch(

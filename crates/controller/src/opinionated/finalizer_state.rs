@@ -52,17 +52,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// What `object` shows, whose state before was `old`.
     pub(super) fn observe(&self, object: &K, old: Option<&K>) -> Observed {
         let before = old.map(|old| self.finalizers.standing(old));
-        let stale = self.with(object, |memory| {
-            is_older(
-                object.meta().resource_version.as_deref(),
-                memory.patched.as_deref(),
-            )
-        });
         Observed {
             standing: self.finalizers.standing(object),
             dying: object.meta().deletion_timestamp.is_some(),
             was_held: before.is_some_and(|before| before != Standing::Free),
-            stale: stale.unwrap_or_default(),
+            stale: self.is_stale(object),
         }
     }
 
@@ -116,6 +110,13 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
                 memory.given = Some(Arc::clone(object));
             }
         });
+    }
+
+    /// Forgets all objects: the history of the server went back, and what was done after that
+    /// point was not done.
+    pub(super) fn forget_all(&self) {
+        // Dropped where no lock is held.
+        let _forgotten = std::mem::take(&mut *self.memories.lock());
     }
 
     /// Forgets the object, which is gone.
@@ -187,16 +188,33 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         })
     }
 
-    /// Settles the finalizers of `object`, and remembers the version if that took a patch.
+    /// Settles the finalizers of `object`, and remembers the version if that took a patch. An
+    /// object from before our last patch is read again first: what it shows is not so any more.
     async fn settle(&self, goal: Goal, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
-        let Settled::Reached(settled) = self.finalizers.settle(goal, object).await? else {
+        let mut object = Arc::clone(object);
+        if self.is_stale(&object) {
+            let Some(fresh) = self.finalizers.find(&object).await? else {
+                return Ok(None);
+            };
+            object = fresh;
+        }
+        let Settled::Reached(settled) = self.finalizers.settle(goal, &object).await? else {
             return Ok(None);
         };
         let version = &settled.meta().resource_version;
         if *version != object.meta().resource_version {
-            self.change(object, |memory| memory.patched.clone_from(version));
+            self.change(&object, |memory| memory.patched.clone_from(version));
         }
         Ok(Some(settled))
+    }
+
+    /// Whether `object` is from before our last patch.
+    fn is_stale(&self, object: &K) -> bool {
+        let version = object.meta().resource_version.as_deref();
+        self.with(object, |memory| {
+            is_older(version, memory.patched.as_deref())
+        })
+        .unwrap_or_default()
     }
 
     fn with<T>(&self, object: &K, look: impl FnOnce(&Memory<K>) -> T) -> Option<T> {

@@ -127,14 +127,15 @@ where
     /// Reconciles an object that exists.
     async fn see(&self, request: Request<K>, carried: Option<Carried>) -> Result<Outcome, Failure> {
         let state = &self.state;
-        let mut object = state.newest(request.object());
+        let shown = Arc::clone(request.object());
+        let mut object = state.newest(&shown);
         let mut observed = state.observe(&object, request.old().map(|old| &**old));
         let request = match state.given_before(&object) {
             // The inner reconciler knows a newer state than the old one of the event.
             Some(given) => request.with_old(given),
             None => request,
         };
-        state.show(&object);
+        state.show(&shown);
         if !observed.dying
             && let Some(carried) = &carried
         {
@@ -217,6 +218,14 @@ where
         let Some(object) = guarded else {
             return Ok(Outcome::done());
         };
+        if let Standing::Held { .. } = self.state.finalizers.standing(&object) {
+            // The event was old: the object has been added.
+            self.state.set_progress(&object, Progress::Held);
+            if request.is_repeated() {
+                return Ok(Outcome::done());
+            }
+            return self.pass(request, Action::Resynced, object, inner).await;
+        }
         let outcome = self
             .call(request, Action::Created, Arc::clone(&object), inner)
             .await?;
@@ -451,6 +460,11 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         Some(self.state.finalizers.name().as_str())
+    }
+
+    fn history_went_back(&self) {
+        self.state.forget_all();
+        self.reconciler.history_went_back();
     }
 }
 

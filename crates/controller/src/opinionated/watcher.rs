@@ -135,11 +135,11 @@ where
 
     /// Does what is to be done for an object that exists.
     async fn see(&self, cause: Cause, old: Option<Arc<K>>, object: &Arc<K>) -> Result<(), Failure> {
-        let state = &self.state;
-        let mut object = state.newest(object);
+        let (state, shown) = (&self.state, object);
+        let mut object = state.newest(shown);
         let mut observed = state.observe(&object, old.as_deref());
         let (mut cause, mut old) = (cause, state.given_before(&object).or(old));
-        state.show(&object);
+        state.show(shown);
         match (state.unfinished(&object), cause) {
             // Also if the object is as it was before: half of the call may have been done.
             (Some(Unfinished::Update(since)), _) => {
@@ -178,8 +178,8 @@ where
                     observed.standing = state.finalizers.standing(&object);
                     if let Standing::Held { .. } = observed.standing {
                         // The event was old: the object has been added.
-                        cause = Cause::Added;
-                        continue;
+                        state.set_progress(&object, Progress::Held);
+                        return self.resume(Cause::Added, object).await;
                     }
                     return self.add_guarded(object).await;
                 }
@@ -359,6 +359,11 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         Some(self.state.finalizers.name().as_str())
+    }
+
+    fn history_went_back(&self) {
+        self.state.forget_all();
+        self.watcher.history_went_back();
     }
 }
 

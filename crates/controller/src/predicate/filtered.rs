@@ -67,6 +67,10 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
     fn finalizer(&self) -> Option<&str> {
         self.code.finalizer()
     }
+
+    fn history_went_back(&self) {
+        self.code.history_went_back();
+    }
 }
 
 impl<K, W, P> Watcher<K> for Filtered<W, P>
@@ -103,6 +107,10 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         self.code.finalizer()
+    }
+
+    fn history_went_back(&self) {
+        self.code.history_went_back();
     }
 }
 

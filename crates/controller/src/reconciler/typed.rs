@@ -93,6 +93,10 @@ where
         self.reconciler.finalizer()
     }
 
+    fn history_went_back(&self) {
+        self.reconciler.history_went_back();
+    }
+
     async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {
         let read = |object: &Arc<DynamicObject>| {
             read::<K>(object)

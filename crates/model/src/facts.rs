@@ -225,7 +225,7 @@ impl Facts {
             self.cleaned.insert(key.clone(), self.at);
         }
         if let Some(work) = self.work.get_mut(&key) {
-            let taken = self.now - open.at;
+            let taken = self.now.saturating_sub(open.at);
             work.end(&open.began, outcome, &self.settings, self.now, taken);
         }
     }

@@ -266,8 +266,10 @@ impl Shown {
     #[must_use]
     pub const fn object(&self) -> &Arc<Snapshot> {
         match self {
-            Self::Added { object, .. } => object,
-            Self::Updated(object) | Self::Deleted(object) | Self::Resynced(object) => object,
+            Self::Added { object, .. }
+            | Self::Updated(object)
+            | Self::Deleted(object)
+            | Self::Resynced(object) => object,
         }
     }
 }

@@ -456,36 +456,8 @@ fn parse(text: &str) -> Vec<Record> {
             },
             ["call", handler, action, ref object @ ..] => {
                 calls += 1;
-                let object_words: Vec<_> = (object.iter().copied())
-                    .take_while(|it| !["from", "attempt", "state"].contains(it))
-                    .collect();
-                let value = |word: &str| {
-                    let at = object.iter().position(|it| *it == word)?;
-                    object.get(at + 1)?.parse::<u32>().ok()
-                };
-                let object = snapshot(&object_words);
-                let from = value("from").map(|from| {
-                    let mut before = Snapshot::clone(&object);
-                    before.version.number = from.into();
-                    Arc::new(before)
-                });
-                Entry::Began(Began {
-                    call: CallId(calls),
-                    handler: HandlerId(number(handler)),
-                    action: match action {
-                        "created" => Action::Created,
-                        "updated" => Action::Updated,
-                        "deleted" => Action::Deleted,
-                        _ => Action::Resynced,
-                    },
-                    old: from,
-                    object,
-                    request: text.contains("reconciler").then(|| Attempt {
-                        attempt: value("attempt").unwrap_or_default(),
-                        state: value("state").map(Into::into),
-                        last: false,
-                    }),
-                })
+                let with_request = text.contains("reconciler");
+                Entry::Began(call(CallId(calls), handler, action, object, with_request))
             }
             [outcome @ ("done" | "failed" | "requeue"), ref rest @ ..] => {
                 let state = rest.iter().position(|it| *it == "state");
@@ -510,6 +482,40 @@ fn parse(text: &str) -> Vec<Record> {
         log.push(Record { at, entry });
     }
     log
+}
+
+/// `h0 updated a1@2 from 1 attempt 0 state 7`: a call as it begins.
+fn call(id: CallId, handler: &str, action: &str, object: &[&str], with_request: bool) -> Began {
+    let object_words: Vec<_> = (object.iter().copied())
+        .take_while(|it| !["from", "attempt", "state"].contains(it))
+        .collect();
+    let value = |word: &str| {
+        let at = object.iter().position(|it| *it == word)?;
+        object.get(at + 1)?.parse::<u32>().ok()
+    };
+    let object = snapshot(&object_words);
+    let from = value("from").map(|from| {
+        let mut before = Snapshot::clone(&object);
+        before.version.number = from.into();
+        Arc::new(before)
+    });
+    Began {
+        call: id,
+        handler: HandlerId(number(handler)),
+        action: match action {
+            "created" => Action::Created,
+            "updated" => Action::Updated,
+            "deleted" => Action::Deleted,
+            _ => Action::Resynced,
+        },
+        old: from,
+        object,
+        request: with_request.then(|| Attempt {
+            attempt: value("attempt").unwrap_or_default(),
+            state: value("state").map(Into::into),
+            last: false,
+        }),
+    }
 }
 
 /// `a1@2 g2 dying own`: uid, version, generation, deletion mark, finalizers.

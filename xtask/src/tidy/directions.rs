@@ -4,7 +4,7 @@ use super::nothing;
 use crate::repository::Repository;
 
 /// What each crate may know of the others.
-const MAY_KNOW: [(&str, &[&str]); 7] = [
+const MAY_KNOW: [(&str, &[&str]); 8] = [
     ("windlass-listmap", &[]),
     ("windlass-informer", &["windlass-listmap"]),
     (
@@ -28,6 +28,7 @@ const MAY_KNOW: [(&str, &[&str]); 7] = [
             "windlass-operator",
         ],
     ),
+    ("windlass-model", &[]),
     ("windlass-protobuf", &[]),
     ("windlass-apiserver", &["windlass-protobuf"]),
 ];

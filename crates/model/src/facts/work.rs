@@ -6,6 +6,10 @@ use super::{Absence, Moment, Sighted};
 use crate::{Action, Began, Dequeue, Outcome, Settings, Snapshot, Version};
 
 /// What one handler was called for, for one object, in one process.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and no two exclude each other"
+)]
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     /// The object of the last call.
@@ -41,8 +45,6 @@ pub(crate) struct Work {
     pub(crate) deletes: u32,
     /// The state that the last call left.
     pub(crate) state: Option<u64>,
-    /// Whether its clean-up has succeeded: only for wrapped handlers.
-    pub(crate) cleaned: bool,
 }
 
 /// A call that is to be made again.
@@ -64,6 +66,10 @@ pub(crate) struct Pending {
 }
 
 /// Why a call can have been made.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and no two exclude each other"
+)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cause {
     /// The informers showed something that the handler was not called for.
@@ -109,6 +115,13 @@ impl Work {
                 .any(|it| it.failed && (object.is_urgent_after(&it.object) || it.ahead)),
             resync: *action == Action::Resynced && sighted.is_some_and(|it| it.resynced.is_some()),
         }
+    }
+
+    /// Whether an object is of a newer epoch than the last call: what a wrapper remembers of the
+    /// older one is dropped.
+    pub(crate) fn is_older_epoch(&self, object: &Snapshot) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|it| it.version.epoch < object.version.epoch)
     }
 
     /// The object was forgotten with its last informer: it is new when it is shown again.
@@ -252,7 +265,6 @@ impl Work {
         match outcome {
             Outcome::Done => {
                 done(self);
-                self.cleaned |= began.action == Action::Deleted;
                 self.state = None;
             }
             Outcome::Requeue { after, state } => {

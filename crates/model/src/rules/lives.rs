@@ -84,14 +84,17 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     let succeeded = work.succeeded.is_some();
     // A wrapper lets an object go that leaves the selector, and adds it again when it is back.
     let sighted = facts.sighted.get(uid);
-    let left = sighted.is_some_and(|it| it.absence_after(work.since).is_some());
+    let left = sighted.is_some_and(|it| it.absence_after(None).is_some());
     // What was queued when its last informer was removed is still called.
     let again = (facts.sighted.get(uid)).is_some_and(|it| it.times_forgotten() >= work.creations);
     let filtered = facts
         .handler(began.handler)
         .is_some_and(|it| it.handler.filtered);
     must(
-        filtered || retried || again || (wrapped && (left || !succeeded)),
+        filtered
+            || retried
+            || again
+            || (wrapped && (left || !succeeded || work.is_older_epoch(&began.object))),
         uid,
         || {
             format!(
@@ -126,7 +129,8 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
         let Some(closed) = work.closed.filter(|_| work.since.is_none()) else {
             continue;
         };
-        let again = sighted.is_back_after(closed);
+        let again = sighted.is_back_after(closed)
+            || (handling.is_wrapped() && work.is_older_epoch(&began.object));
         let fine = again && (began.action == Action::Created || handling.is_wrapped());
         let fine = fine || (again && handler != began.handler);
         must(fine, uid, || {
@@ -152,6 +156,8 @@ fn deleted_when_gone(facts: &Facts, began: &Began) -> Verdict {
         let left = sighted.absence_after(None).is_some();
         let left = left && facts.settings.selector_exit == SelectorExit::CleanUp;
         let dying = facts.live(uid).is_none_or(|it| it.dying) || sighted.newest.dying;
+        // A server that was restored may have it alive again, which the wrapper cannot know.
+        let dying = dying || began.object.dying;
         return must(dying || left, uid, || {
             "a clean-up begins for an object that is not to be deleted".to_owned()
         });

@@ -55,7 +55,15 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     // A kept call keeps its object, so a new event needs a call of its own.
     let kept = facts.settings.retry_as_received && facts.settings.dequeue != Dequeue::Always;
-    if cause.due || cause.urgent || kept || began.action == Action::Deleted {
+    // A finalizer that another client removed is put back at once.
+    let ours = (facts.handler(began.handler)).map(|it| &it.handler.finalizers);
+    let stripped = ours
+        .zip(facts.server.get(uid))
+        .is_some_and(|(ours, on_server)| {
+            let mut pending = work.pending.iter().map(|it| it.object.version);
+            pending.any(|it| on_server.was_stripped_in(&(it..began.object.version), ours))
+        });
+    if cause.due || cause.urgent || kept || stripped || began.action == Action::Deleted {
         return Ok(());
     }
     // An object that is back after its delete is called for at once.
@@ -70,12 +78,16 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
 fn counts(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
     let (Some(work), Some(request)) = (facts.work(began.handler, uid), began.request) else {
-        return must(began.request.is_none_or(|it| it.attempt == 0), uid, || {
+        let first = began.request.is_none_or(|it| it.attempt == 0);
+        // A failed patch of the wrapper is a failed call.
+        return must(first || is_wrapped(facts, began), uid, || {
             "the first call has an attempt that is not 0".to_owned()
         });
     };
     let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
-    if failed_patches {
+    // A call of the wrapper that the policy kept counts on, whatever the inner one did.
+    let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
+    if failed_patches || kept {
         // They are failures of the wrapped call.
         return Ok(());
     }

@@ -45,7 +45,10 @@ fn created_when_guarded(facts: &Facts, began: &Began) -> Verdict {
     let Some(on_server) = facts.server.get(uid) else {
         return Ok(());
     };
-    let held = on_server.live().is_some_and(|it| it.has_any(ours));
+    let live = on_server.live();
+    // The server was restored since, which the wrapper cannot know.
+    let restored = live.is_some_and(|it| it.version.epoch > began.object.version.epoch);
+    let held = restored || live.is_some_and(|it| it.has_any(ours));
     let stripped = (on_server.stripped(ours)).is_some_and(|it| it.by == Writer::Other);
     must(held || stripped, uid, || {
         "the object has no finalizer of ours, and no other client removed it".to_owned()
@@ -71,7 +74,9 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .server
         .get(uid)
         .is_none_or(|it| it.was_guarded(began.handler));
-    must(cleaned.is_none() || again || !held, uid, || {
+    let work = facts.work(began.handler, uid);
+    let restored = work.is_some_and(|it| it.is_older_epoch(&began.object));
+    must(cleaned.is_none() || again || restored || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })
 }
@@ -105,7 +110,8 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
         .server
         .get(uid)
         .is_some_and(|it| it.was_stripped_in(&range, ours));
-    must(changed || others || put_back, uid, || {
+    let restored = work.is_older_epoch(new);
+    must(changed || others || put_back || restored, uid, || {
         format!("{} was given {last}, and now {new}", began.handler)
     })
 }

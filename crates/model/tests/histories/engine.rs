@@ -284,7 +284,6 @@ impl Engine {
 
 /// As good as a coin, and the same each time.
 fn coin(arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool {
-    let version = arrival.object.resource_version().map_or(0, str::len);
     let generation = arrival.object.generation().unwrap_or_default();
-    (version as i64 + generation + i64::from(pending.attempt)) % 2 == 0
+    (generation + i64::from(pending.attempt)) % 2 == 0
 }

@@ -24,7 +24,7 @@ pub(crate) struct Recorded {
 /// A call that is logged as dropped, unless it ends otherwise.
 struct Call<'a> {
     stage: &'a Stage,
-    call: CallId,
+    id: CallId,
     ended: bool,
 }
 
@@ -41,11 +41,11 @@ impl Recorded {
         let stage = &self.stage;
         let mut call = Call {
             stage,
-            call: stage.next_call(),
+            id: stage.next_call(),
             ended: false,
         };
         stage.log(Entry::Began(Began {
-            call: call.call,
+            call: call.id,
             handler: HandlerId(self.handler),
             action,
             old: old.map(snapshot),
@@ -63,13 +63,13 @@ impl Recorded {
             }
             Behaviour::RequeueWithState(after) if request.is_some() => {
                 let after = Duration::from_secs(after);
-                let state = stage.next_state();
+                let left = stage.next_state();
                 (
                     Ended::Requeue {
                         after,
-                        state: Some(state),
+                        state: Some(left),
                     },
-                    Ok(Outcome::requeue_after(after).state(State::new(state))),
+                    Ok(Outcome::requeue_after(after).state(State::new(left))),
                 )
             }
             Behaviour::Succeed | Behaviour::Requeue(_) | Behaviour::RequeueWithState(_) => {
@@ -165,7 +165,7 @@ impl Reconciler<Lease> for Recorded {
 impl Call<'_> {
     fn end(&mut self, outcome: Ended) {
         self.ended = true;
-        let call = self.call;
+        let call = self.id;
         self.stage.log(Entry::Ended { call, outcome });
     }
 }

@@ -142,9 +142,10 @@ impl Play {
     }
 
     fn add_handler(&mut self, id: u32, kind: HandlerKind) {
-        let role = match kind.reconciler {
-            true => Role::Reconciler,
-            false => Role::Watcher,
+        let role = if kind.reconciler {
+            Role::Reconciler
+        } else {
+            Role::Watcher
         };
         self.stage.log(Entry::HandlerAdded(Handler {
             id: HandlerId(id),
@@ -188,7 +189,9 @@ impl Play {
         Ok(())
     }
 
-    async fn step(&mut self, step: Step) -> Result<(), String> {
+    /// What happens on the server, to an informer, or to the next call or patch. Returns whether
+    /// the step is of these.
+    fn happens(&mut self, step: Step) -> bool {
         let stage = &self.stage;
         let id = |it: usize| u32::try_from(it).unwrap_or_default();
         match step {
@@ -201,6 +204,11 @@ impl Play {
             Step::Hold(name) => stage.hold(name),
             Step::Free(name) => stage.free(name),
             Step::Restore => stage.restore(),
+            Step::Next(it, behaviour) => stage.with(|state| {
+                let next = state.behaviours.entry(id(it)).or_default();
+                next.push_back(behaviour);
+            }),
+            Step::Patch(fault) => stage.with(|state| state.faults.push_back(fault)),
             Step::Show(it, n) => {
                 if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
                     (0..n).for_each(|_| _ = sight.show());
@@ -221,11 +229,17 @@ impl Play {
                     sight.bookmark();
                 }
             }
-            Step::Next(it, behaviour) => stage.with(|state| {
-                let next = state.behaviours.entry(id(it)).or_default();
-                next.push_back(behaviour);
-            }),
-            Step::Patch(fault) => stage.with(|state| state.faults.push_back(fault)),
+            _ => return false,
+        }
+        true
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), String> {
+        if self.happens(step) {
+            return Ok(());
+        }
+        let id = |it: usize| u32::try_from(it).unwrap_or_default();
+        match step {
             Step::Wait(0) => sleep(Duration::from_millis(1)).await,
             Step::Wait(seconds) => sleep(Duration::from_secs(seconds)).await,
             // A handler needs an informer of its kind.
@@ -294,6 +308,7 @@ impl Play {
                 self.engine = Engine::new(&self.script.options);
                 self.start();
             }
+            _ => {}
         }
         Ok(())
     }

@@ -36,6 +36,10 @@ pub(crate) fn script(number: u64) -> Script {
 
 /// Which sorts of steps a script has: a subset each time, so that what is rare is common in
 /// some.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and no two exclude each other"
+)]
 struct Allowed {
     failures: bool,
     slow: bool,
@@ -131,7 +135,7 @@ fn options(random: &mut StdRng) -> Options {
         },
         timeout: if random.random_bool(0.3) { 5 } else { 0 },
         queue: if random.random_bool(0.3) { 2 } else { 0 },
-        concurrency: if random.random_bool(0.2) { 1 } else { 0 },
+        concurrency: usize::from(random.random_bool(0.2)),
         seed: 1,
     }
 }
@@ -175,10 +179,13 @@ fn step(
             Step::Delete(name),
             Step::Create(name, if allowed.labels { label } else { 'x' }),
         ],
-        36 if allowed.handlers => match random.random_bool(0.5) {
-            true => vec![Step::AddHandler(self::handler(random, true))],
-            false => vec![Step::RemoveHandler(handler)],
-        },
+        36 if allowed.handlers => {
+            if random.random_bool(0.5) {
+                vec![Step::AddHandler(self::handler(random, true))]
+            } else {
+                vec![Step::RemoveHandler(handler)]
+            }
+        }
         37 if allowed.informers => match random.random_range(0..6) {
             0 => vec![Step::AddInformer(self::informers(random)[0])],
             1 => vec![Step::RemoveInformer(informer)],
@@ -187,10 +194,13 @@ fn step(
             4 => vec![Step::Share(informer)],
             _ => vec![Step::Unshare],
         },
-        38 if allowed.restarts => match random.random_bool(0.5) {
-            true => vec![Step::Restart],
-            false => vec![Step::Crash],
-        },
+        38 if allowed.restarts => {
+            if random.random_bool(0.5) {
+                vec![Step::Restart]
+            } else {
+                vec![Step::Crash]
+            }
+        }
         39 if allowed.restores => vec![Step::Restore],
         _ => vec![Step::Show(informer, 1), Step::Wait(0)],
     }

@@ -1,12 +1,19 @@
 //! Plays histories, and prints those that fail so that one command replays them.
+//!
+//! | variable | meaning |
+//! |--|--|
+//! | `WINDLASS_HISTORIES` | how many are played, from `WINDLASS_FIRST` (0) on |
+//! | `WINDLASS_HISTORY` | plays one, a number or a script, and prints its log |
+//! | `WINDLASS_SURVEY` | goes on after a failure, and prints one history for each rule |
+//! | `WINDLASS_PLAIN`, `WINDLASS_ONE_HANDLER`, `WINDLASS_ONE_INFORMER`, `WINDLASS_NO_RESTORE` | leave something out |
 
-use std::{collections::BTreeMap, env, panic, sync::Once, time::Instant};
+use std::{collections::BTreeMap, env, panic, sync::Once};
 
 use crate::{
     handler::PLANNED,
     play::{Failed, play, play_all, record},
     random,
-    script::Script,
+    script::{Script, Step},
     shrink::shrink,
 };
 
@@ -45,7 +52,7 @@ fn random_histories_keep_all_rules() {
             Ok(number) => random::script(number),
             Err(_) => text.parse().unwrap_or_else(|error| panic!("{error}")),
         };
-        replay(script);
+        replay(&script);
         return;
     }
     let set = |name: &str| env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
@@ -53,35 +60,9 @@ fn random_histories_keep_all_rules() {
     let first = set("WINDLASS_FIRST").unwrap_or(0);
     // Reads the whole space, and shows one history for each rule that is broken.
     let survey = env::var("WINDLASS_SURVEY").is_ok();
-    let began = Instant::now();
     let mut broken: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for number in first..first + count {
-        let mut script = random::script(number);
-        if env::var("WINDLASS_ONE_INFORMER").is_ok() {
-            script.informers.truncate(1);
-            script
-                .steps
-                .retain(|it| !matches!(it, crate::script::Step::AddInformer(_)));
-        }
-        if env::var("WINDLASS_PLAIN").is_ok() {
-            for it in &mut script.handlers {
-                it.wrapped = false;
-            }
-            for it in &mut script.steps {
-                if let crate::script::Step::AddHandler(it) = it {
-                    it.wrapped = false;
-                }
-            }
-        }
-        if env::var("WINDLASS_NO_RESTORE").is_ok() {
-            script
-                .steps
-                .retain(|it| *it != crate::script::Step::Restore);
-        }
-        if env::var("WINDLASS_ONE_HANDLER").is_ok() {
-            script.handlers.truncate(1);
-        }
-        let start = Instant::now();
+        let script = restricted(random::script(number));
         if survey {
             for failed in play_all(&script) {
                 let name = failed.name().to_owned();
@@ -93,26 +74,49 @@ fn random_histories_keep_all_rules() {
         } else if let Err(failed) = play(&script) {
             panic!("{}", failure(script, failed, Some(number)));
         }
-        if start.elapsed().as_secs() > 5 {
-            println!("slow: history {number} in {:.1?}", start.elapsed());
-        }
     }
-    println!("{count} histories in {:.1?}", began.elapsed());
+    println!("{count} histories");
     for (name, (times, shown)) in &broken {
         println!("=== {name}: {times} histories\n{shown}");
     }
     assert!(broken.is_empty(), "{} rules are broken", broken.len());
 }
 
-fn replay(script: Script) {
+/// The script without what is left out of a survey.
+fn restricted(mut script: Script) -> Script {
+    let set = |name: &str| env::var(name).is_ok();
+    if set("WINDLASS_NO_RESTORE") {
+        script.steps.retain(|it| *it != Step::Restore);
+    }
+    if set("WINDLASS_ONE_INFORMER") {
+        script.informers.truncate(1);
+        script
+            .steps
+            .retain(|it| !matches!(it, Step::AddInformer(_)));
+    }
+    if set("WINDLASS_ONE_HANDLER") {
+        script.handlers.truncate(1);
+    }
+    if set("WINDLASS_PLAIN") {
+        script.handlers.iter_mut().for_each(|it| it.wrapped = false);
+        for step in &mut script.steps {
+            if let Step::AddHandler(kind) = step {
+                kind.wrapped = false;
+            }
+        }
+    }
+    script
+}
+
+fn replay(script: &Script) {
     // First, so that it is known if the engine does not come back.
     println!("script: {script}");
-    let (log, engine) = record(&script);
+    let (log, engine) = record(script);
     for (number, record) in log.iter().enumerate() {
         println!("{number:>4} {record}");
     }
     println!("{engine:?}");
-    if let Err(failed) = play(&script) {
-        panic!("{}", failure(script, failed, None));
+    if let Err(failed) = play(script) {
+        panic!("{}", failure(script.clone(), failed, None));
     }
 }

@@ -30,6 +30,10 @@ pub(crate) enum Selector {
     Label(char),
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and no two exclude each other"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Options {
     pub(crate) dequeue: DequeueOption,
@@ -320,21 +324,6 @@ impl FromStr for Script {
         let [handlers, informers, options, steps] =
             <[&str; 4]>::try_from(text.split('|').map(str::trim).collect::<Vec<_>>())
                 .map_err(|_| bad(text))?;
-        fn all<T>(
-            text: &str,
-            between: char,
-            parse: impl Fn(&[&str]) -> Option<T>,
-        ) -> Result<Vec<T>, BadScript> {
-            let parts = text
-                .split(between)
-                .map(str::trim)
-                .filter(|it| !it.is_empty());
-            let parse = |part: &str| {
-                let words: Vec<_> = part.split_whitespace().collect();
-                parse(&words).ok_or_else(|| BadScript(part.to_owned()))
-            };
-            parts.map(parse).collect()
-        }
         let mut set = Options::default();
         for option in options
             .split(',')
@@ -351,6 +340,23 @@ impl FromStr for Script {
             steps: all(steps, ';', parse_step)?,
         })
     }
+}
+
+/// What `parse` makes of the words of each part of a text.
+fn all<T>(
+    text: &str,
+    between: char,
+    parse: impl Fn(&[&str]) -> Option<T>,
+) -> Result<Vec<T>, BadScript> {
+    let parts = text
+        .split(between)
+        .map(str::trim)
+        .filter(|it| !it.is_empty());
+    let parse = |part: &str| {
+        let words: Vec<_> = part.split_whitespace().collect();
+        parse(&words).ok_or_else(|| BadScript(part.to_owned()))
+    };
+    parts.map(parse).collect()
 }
 
 fn parse_handler(words: &[&str]) -> Option<HandlerKind> {

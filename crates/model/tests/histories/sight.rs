@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use windlass_informer::{Change as Told, Identity, ObjectKey, Script, Uid};
 use windlass_model::{Entry, InformerId, Seen, Shown};
 
@@ -11,6 +11,9 @@ use crate::{
     script::Selector,
     stage::{Change, Stage, label_of, snapshot},
 };
+
+/// How many changes may wait for an informer: more than a history has.
+const AHEAD: usize = 8_192;
 
 /// An informer's source: a place in the server's history, behind which the informer is.
 pub(crate) struct Sight {
@@ -23,14 +26,14 @@ pub(crate) struct Sight {
     epoch: u64,
     has: BTreeMap<String, Lease>,
     pub(crate) synced: bool,
-    changes: mpsc::UnboundedSender<Told<Lease>>,
+    changes: mpsc::Sender<Told<Lease>>,
 }
 
 // === impl Sight ===
 
 impl Sight {
     pub(crate) fn new(id: u32, selector: Selector, stage: Stage, script: Script<Lease>) -> Self {
-        let (changes, mut coming) = mpsc::unbounded_channel();
+        let (changes, mut coming) = mpsc::channel(AHEAD);
         // The script waits while the informer is behind; a history goes on.
         tokio::spawn(async move {
             while let Some(change) = coming.recv().await {
@@ -231,7 +234,9 @@ impl Sight {
 
     fn send(&self, change: Told<Lease>) {
         // An informer that was removed takes nothing more.
-        _ = self.changes.send(change);
+        if let Err(TrySendError::Full(_)) = self.changes.try_send(change) {
+            panic!("a history has fewer changes than {AHEAD}");
+        }
     }
 }
 

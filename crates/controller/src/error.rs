@@ -61,7 +61,7 @@ pub enum AddError {
     /// A handler or a mapper was added to a kind without an informer while the controller runs.
     #[error(
         "the kind {kind:?} has no informer{}; add the informer first",
-        did_you_mean(closest)
+        did_you_mean(closest.as_ref())
     )]
     NoInformer {
         /// The name of the kind.
@@ -120,7 +120,7 @@ pub enum RunError {
     /// A kind has handlers or mappers and no informer, so that they would never be called.
     #[error(
         "the kind {kind:?} has handlers and no informer{}",
-        did_you_mean(closest)
+        did_you_mean(closest.as_ref())
     )]
     NoInformer {
         /// The name of the kind.
@@ -174,8 +174,7 @@ pub(crate) struct Undecodable {
 }
 
 /// The end of a message about a name that is not known.
-fn did_you_mean(closest: &Option<String>) -> String {
-    let closest = closest.as_ref();
+fn did_you_mean(closest: Option<&String>) -> String {
     closest.map_or_else(String::new, |closest| {
         format!(" (did you mean {closest:?}?)")
     })

@@ -37,7 +37,7 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// A mapper that was called in the turn of the changed object would be late where a handler of
 /// that object is slow or fails, and would not see what
-/// [`Delivery::Latest`](crate::Delivery::Latest) folds: of a reference that moved twice, one end
+/// [`Coalescing`](crate::Coalescing) folds: of a reference that moved twice, one end
 /// would not be woken. So it is asked where events come in; it has nothing to repeat, and an
 /// order would mean nothing, since what it names is told in turns of its own.
 ///

@@ -81,14 +81,14 @@ pub(crate) async fn call(
     let mut called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
     let ended = match limit {
         None => called.await,
-        Some(limit) => match tokio::time::timeout(limit, &mut called).await {
-            Ok(ended) => ended,
-            Err(_) => {
+        Some(limit) => {
+            let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
                 // What the handler has on its stack may panic when it is dropped.
                 ask("drop of a call that timed out", || drop(called));
                 return Err(HandlerError::TimedOut { limit }.into());
-            }
-        },
+            };
+            ended
+        }
     };
     match ended {
         Ok(Ok(outcome)) => Ok(outcome),

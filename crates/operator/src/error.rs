@@ -14,6 +14,16 @@ pub enum AddControllerError {
         /// The name of the controller.
         controller: String,
     },
+
+    /// A controller of this name was added before, or this one was.
+    #[error(
+        "controller {controller:?} was not added: a controller of this name was added before; \
+         give each controller a name of its own"
+    )]
+    NameTaken {
+        /// The name of the controller.
+        controller: String,
+    },
 }
 
 /// Why an operator ended without being stopped, or did not start.

@@ -30,7 +30,10 @@ mod run;
 
 pub use self::builder::OperatorBuilder;
 pub(crate) use self::run::{Run, message};
-use self::{controller_set::ControllerSet, registry::Registry};
+use self::{
+    controller_set::ControllerSet,
+    registry::{Refused, Registry},
+};
 
 /// Runs controllers as one process.
 ///
@@ -119,11 +122,16 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// [`AddControllerError::AlreadyRan`] if the operator runs, or has run.
+    /// [`AddControllerError::AlreadyRan`] if the operator runs, or has run;
+    /// [`AddControllerError::NameTaken`] if a controller of this name was added before: names
+    /// tell controllers apart in metrics, logs and errors.
     pub fn add_controller(&self, controller: impl Controller) -> Result<(), AddControllerError> {
         let name = controller.name().to_owned();
         let added = self.shared.controllers.add(Arc::new(controller));
-        added.map_err(|_| AddControllerError::AlreadyRan { controller: name })
+        added.map_err(|refused| match refused {
+            Refused::Closed => AddControllerError::AlreadyRan { controller: name },
+            Refused::NameTaken => AddControllerError::NameTaken { controller: name },
+        })
     }
 
     /// A client that writes only while this replica leads; `client` itself without a

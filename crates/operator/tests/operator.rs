@@ -228,3 +228,32 @@ fn the_collectors_are_those_of_all_controllers() {
     let workers = families.iter().find(|family| family.name() == workers);
     assert_eq!(workers.map(|family| family.get_metric().len()), Some(2));
 }
+
+/// D27. Rows: GA-62
+#[tokio::test]
+async fn a_controller_that_is_added_twice_or_under_a_taken_name_is_refused() {
+    let (operator, _) = operator([("shop", Plan::Linger(SHORT))]);
+    let again = operator.add_controller(Fake {
+        name: "shop",
+        plan: Plan::Linger(SHORT),
+        running: Arc::default(),
+    });
+    let refused = again.expect_err("the name is taken");
+    assert!(
+        matches!(&refused, AddControllerError::NameTaken { controller } if controller == "shop")
+    );
+    assert!(
+        refused.to_string().contains("a name of its own"),
+        "{refused}"
+    );
+
+    // Controllers without a name do not meet.
+    let unnamed = windlass_controller::InformerController::new;
+    operator.add_controller(unnamed()).expect("the first");
+    operator.add_controller(unnamed()).expect("the second");
+    let one = unnamed();
+    operator.add_controller(one.clone()).expect("a third");
+    operator
+        .add_controller(one)
+        .expect_err("the same one again");
+}

@@ -206,7 +206,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         permits = queue.try_take(taken);
                     }
                     // What the events have in common is looked up once, after they came.
-                    let enqueuer = Enqueuer {
+                    let batch = Enqueuer {
                         feed: &self,
                         into: &into,
                         kind,
@@ -215,7 +215,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         mappers: into.route.read().mappers(kind),
                         received: into.engine.now(),
                     };
-                    enqueuer.enqueue(&mut told, &mut enqueued, &mut permits);
+                    batch.enqueue(&mut told, &mut enqueued, &mut permits);
                 }
             };
             stop.run_until_cancelled(pump).await;

@@ -53,7 +53,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
             () = shared.fed.notified() => {}
             () = shared.synced.notified() => {}
             Some(ended) = tasks.join_next() => outcome = flatten(ended),
-            () = until(shared, deadline) => outcome = gates.check(shared),
+            () = until(shared, deadline) => outcome = Gates::check(shared),
         }
     }
 
@@ -153,7 +153,7 @@ impl Gates {
     }
 
     /// Ends the run if an informer has made no progress for the timeout.
-    fn check(&self, shared: &Shared) -> Result<(), RunError> {
+    fn check(shared: &Shared) -> Result<(), RunError> {
         let Some(timeout) = shared.settings.cache_sync_timeout else {
             return Ok(());
         };

@@ -224,10 +224,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {
         // Dropped where no lock is held: it may be the last of an object.
-        let mut before = None;
-        self.memories.lock().change(Uid::of(object), |memory| {
-            before = memory.given.clone();
+        let before = self.memories.lock().change(Uid::of(object), |memory| {
+            let before = memory.given.clone();
             change(memory);
+            before
         });
         drop(before);
     }

@@ -83,9 +83,10 @@ where
 
     fn predicates(&self) -> Vec<&dyn Predicate<DynamicObject>> {
         // Nothing is read for a reconciler that takes every event.
-        match self.reconciler.predicates().is_empty() {
-            true => Vec::new(),
-            false => vec![self],
+        if self.reconciler.predicates().is_empty() {
+            Vec::new()
+        } else {
+            vec![self]
         }
     }
 

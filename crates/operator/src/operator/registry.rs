@@ -16,16 +16,25 @@ struct State {
     closed: bool,
 }
 
-/// The registry was closed.
-pub(super) struct Closed;
+/// Why a controller was not added.
+pub(super) enum Refused {
+    /// The registry was closed.
+    Closed,
+    /// Another controller has the same name, or it is the same one.
+    NameTaken,
+}
 
 // === impl Registry ===
 
 impl Registry {
-    pub(super) fn add(&self, controller: Arc<dyn Run>) -> Result<(), Closed> {
+    pub(super) fn add(&self, controller: Arc<dyn Run>) -> Result<(), Refused> {
         let mut state = self.lock();
         if state.closed {
-            return Err(Closed);
+            return Err(Refused::Closed);
+        }
+        let mut others = state.controllers.iter();
+        if others.any(|other| other.name() == controller.name()) {
+            return Err(Refused::NameTaken);
         }
         state.controllers.push(controller);
         Ok(())

@@ -49,6 +49,9 @@ pub(crate) trait Feed: Send + Sync {
     /// When its last event was queued; the start of time, if none was.
     fn last_progress(&self) -> Moment;
 
+    /// The [epoch](windlass_informer::Store::epoch) of its store.
+    fn epoch(&self) -> u32;
+
     /// The object of this key in its store, if it has this uid.
     fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn AnyObject>>;
 
@@ -134,6 +137,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
 
     fn last_progress(&self) -> Moment {
         Moment::from_bits(self.progress.load(Ordering::Relaxed))
+    }
+
+    fn epoch(&self) -> u32 {
+        self.informer.store().epoch()
     }
 
     fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn AnyObject>> {

@@ -35,6 +35,8 @@ pub(crate) struct Merge {
     tombstones: HashMap<Uid, Version>,
     /// The same uids, oldest first.
     buried: VecDeque<Uid>,
+    /// The newest epoch of all informers.
+    epoch: u32,
     /// Informers that cannot be compared were reported.
     reported: bool,
 }
@@ -48,6 +50,10 @@ struct Member {
 
     /// The newest version that it has shown live.
     passed: Version,
+
+    /// By how much the epochs of the kind are ahead of those that the informer counts: of one
+    /// that was added after the history went back.
+    ahead: i64,
 }
 
 /// What is known of one uid.
@@ -85,13 +91,14 @@ impl Merge {
     /// informer that lags is added and deleted again.
     const TOMBSTONES: usize = 10_000;
 
-    /// Adds an informer. Those that were `started` before the second one came go on with what
-    /// they hold.
-    pub(super) fn add(&mut self, informer: InformerId, started: bool) {
+    /// Adds an informer, which has counted `epoch` epochs. Those that were `started` before the
+    /// second one came go on with what they hold.
+    pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
         self.members.push(Member {
             informer,
             preceding: started,
             passed: Version::default(),
+            ahead: i64::from(self.epoch) - i64::from(epoch),
         });
     }
 
@@ -123,6 +130,9 @@ impl Merge {
             // Without a uid nothing can be compared.
             return Some(event);
         };
+        let ahead = self.member(informer).map_or(0, |member| member.ahead);
+        let epoch = u32::try_from(i64::from(epoch) + ahead).unwrap_or_default();
+        self.epoch = self.epoch.max(epoch);
         let version = Version::of(&object, epoch);
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
@@ -378,6 +388,21 @@ mod tests {
     }
 
     #[test]
+    fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() {
+        let mut merge = merge(false);
+        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+        let restored = merge.apply(id(0), Event::Added(object("4")), 1, true, &nothing);
+        assert!(restored.is_some());
+        merge.remove(id(1));
+        // It has counted no epoch, because it was not there.
+        merge.add(id(1), false, 0);
+        let newer = Event::Added(object("6"));
+        assert!(merge.apply(id(1), newer, 0, true, &nothing).is_some());
+        let older = Event::Added(object("5"));
+        assert!(merge.apply(id(0), older, 1, true, &nothing).is_none());
+    }
+
+    #[test]
     fn tombstones_have_a_bound() {
         let mut merge = merge(false);
         for uid in 0..Merge::TOMBSTONES + 10 {
@@ -407,7 +432,7 @@ mod tests {
             if let Some(name) = step.strip_prefix('!') {
                 let informer = id(usize::from(name == "b"));
                 merge.remove(informer);
-                merge.add(informer, false);
+                merge.add(informer, false, 0);
                 continue;
             }
             let informer = id(usize::from(step.starts_with('b')));
@@ -420,8 +445,8 @@ mod tests {
 
     fn merge(preceding: bool) -> Merge {
         let mut merge = Merge::default();
-        merge.add(id(0), preceding);
-        merge.add(id(1), false);
+        merge.add(id(0), preceding, 0);
+        merge.add(id(1), false, 0);
         merge
     }
 

@@ -217,18 +217,18 @@ impl Shared {
         let kind = self.kind::<K>(name, By::Informer)?;
         let others: Vec<_> = (self.feeds.read().iter())
             .filter(|fed| fed.kind == kind)
-            .map(|fed| (fed.feed.informer(), fed.started))
+            .map(|fed| (fed.feed.informer(), fed.started, fed.feed.epoch()))
             .collect();
         if let Some(merge) = self.route.read().merge(kind)
             && !others.is_empty()
         {
             let mut merge = merge.lock();
             if merge.is_idle() {
-                for (other, started) in others {
-                    merge.add(other, started);
+                for (other, started, epoch) in others {
+                    merge.add(other, started, epoch);
                 }
             }
-            merge.add(id, false);
+            merge.add(id, false, feed.epoch());
         }
         feed.instrument(&self.informer_metrics, name);
         self.feeds.write().push(Fed {

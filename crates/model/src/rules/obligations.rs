@@ -152,8 +152,8 @@ fn delete_handled(facts: &Facts) -> Verdict {
 
 fn pending_made(facts: &Facts) -> Verdict {
     for (handling, uid, sighted, work) in pairs(facts) {
-        if handling.is_wrapped() && !sighted.is_held() {
-            // It was let go when it left the selector.
+        if !handling.is_plain() && !sighted.is_held() {
+            // It was let go when it left the selector, or its delete was hidden.
             continue;
         }
         let pending = work.into_iter().flat_map(|it| &it.pending);

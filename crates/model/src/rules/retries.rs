@@ -95,7 +95,8 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let overtaken = work.pending.iter().any(|it| it.ahead);
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
-    let deleted = began.action == Action::Deleted;
+    // A deletion mark is urgent, and need not be a new generation.
+    let deleted = began.action == Action::Deleted || began.object.dying;
     let fine = match request.attempt {
         0 => overtaken || work.failures == 0 || is_new || deleted || work.since.is_none(),
         // A retry can have been given an object that is newer than its generation.

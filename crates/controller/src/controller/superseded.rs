@@ -140,6 +140,10 @@ pub(super) fn supersede(
             }
         }
         if verdict == Verdict::Replace {
+            let object = pending.call.event.object().cloned();
+            if let Some(failed) = &mut pending.call.failed {
+                failed.object = failed.object.take().or(object);
+            }
             pending.call.event = event.clone();
         } else if latest {
             pending.call.refresh(event);

@@ -234,6 +234,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 }
 
 impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
+    /// Whether `new` shows nothing that `old` does not but a patch of ours.
+    pub(super) fn is_echo(&self, old: &K, new: &K) -> bool {
+        change::is_echo(&self.finalizers, old, new)
+    }
+
     /// Whether the inner handler knows what `event` shows: it is not newer than the state that
     /// it got, or shows nothing but a patch of ours. Then notes what the informer has shown; for
     /// an event that is passed on, the wrapper does.

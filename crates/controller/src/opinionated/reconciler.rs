@@ -130,9 +130,10 @@ where
         let shown = Arc::clone(request.object());
         let mut object = state.newest(&shown);
         let mut observed = state.observe(&object, request.old().map(|old| &**old));
-        let request = match state.given_before(&object) {
+        let given = state.given_before(&object);
+        let request = match &given {
             // The inner reconciler knows a newer state than the old one of the event.
-            Some(given) => request.with_old(given),
+            Some(given) => request.with_old(Arc::clone(given)),
             None => request,
         };
         state.show(&shown);
@@ -152,8 +153,13 @@ where
                     return self.create(request, object, Some(carried)).await;
                 }
                 if request.is_repeated() {
-                    // Another call has added it.
-                    return Ok(Outcome::done());
+                    // Another call has added it. What came after that call is passed on.
+                    let is_new = |given| !state.is_echo(given, &object);
+                    if given.as_ref().is_none_or(|given| !is_new(given)) {
+                        return Ok(Outcome::done());
+                    }
+                    let inner = carried.state.clone();
+                    return self.pass(request, Action::Updated, object, inner).await;
                 }
             }
         }

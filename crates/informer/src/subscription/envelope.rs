@@ -42,7 +42,7 @@ pub struct AnyTold {
     pub event: Event<dyn AnyObject>,
     /// The span `informer-event-*`.
     pub span: Span,
-    /// Whether this subscription asked for the event: see [`Told::recalled`].
+    /// Whether this subscription asked for the event: see [`Told`].
     pub recalled: bool,
     /// Whether the event comes from a list: see [`Told::from_list`].
     pub from_list: bool,

@@ -17,7 +17,7 @@ use crate::ObjectKey;
 /// # Contract
 ///
 /// *Promised.* An object that is in the store is delivered once more, to this subscription
-/// only, as [`Resynced`](crate::Event::Resynced) with [`recalled`](crate::Told::recalled) set,
+/// only, as [`Resynced`](crate::Event::Resynced) with `recalled` set,
 /// after everything that has happened to it by then. An object that is asked for several times
 /// before it is delivered is delivered once. One that is not in the store when its turn comes
 /// is skipped.

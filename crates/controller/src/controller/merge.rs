@@ -70,6 +70,9 @@ struct Seen {
 
     /// The epoch of both.
     epoch: u32,
+
+    /// The newest version at which an informer showed that it was deleted, or left.
+    left: Version,
 }
 
 /// How far a state is in the history of the server.
@@ -179,6 +182,7 @@ impl Merge {
                 emitted,
                 held_back,
                 epoch: version.epoch,
+                left: Version::default(),
             };
             self.objects.insert(uid, seen);
             return match (owned, preceding) {
@@ -239,6 +243,9 @@ impl Merge {
             return Some(Event::Deleted { last, missed });
         };
         seen.holders.retain(|holder| *holder != informer);
+        if !missed && !version.is_before(seen.left) {
+            seen.left = version;
+        }
         if !seen.holders.is_empty() {
             let held_elsewhere =
                 (self.members.iter()).any(|it| it.preceding && seen.holders.contains(&it.informer));
@@ -263,7 +270,15 @@ impl Merge {
                 (last, version) = (known, its);
             }
         }
-        self.bury(uid, version);
+        let left = seen.left;
+        self.bury(
+            uid,
+            if version.is_before(left) {
+                left
+            } else {
+                version
+            },
+        );
         Some(Event::Deleted { last, missed })
     }
 
@@ -344,6 +359,8 @@ mod tests {
     fn an_informer_that_lags_brings_no_deleted_object_back() {
         check("a+1 a-5 b+1 b~2 b-5", "+1 -5");
         check("a+1 a-5 b+1 b-5 a+6", "+1 -5 +6");
+        // It left b, was back, and was deleted: b shows all that late.
+        check("b+1 a+3 a-4 b-2 b+3 b-4", "+1 ~1>3 -3");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use windlass_informer::{AnyObject, Event};
 use super::{
     engine::LaneGuard,
     queued::{PendingCall, QueuedEvent},
-    turn::{Recipients, Turn},
+    turn::{Recipients, Turn, updated_from},
 };
 use crate::{
     Action, Arrival, HandlerId, PendingRetry, RetryObject, State,
@@ -144,7 +144,11 @@ pub(super) fn supersede(
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = failed.object.take().or(object);
             }
-            pending.call.event = event.clone();
+            // From the state that the handler got last.
+            let failed = pending.call.failed.as_ref();
+            let old = failed.and_then(|failed| failed.object.clone());
+            let from = old.and_then(|old| updated_from(old, event));
+            pending.call.event = from.unwrap_or_else(|| event.clone());
         } else if latest {
             pending.call.refresh(event);
         }

@@ -101,7 +101,7 @@ pub(crate) async fn run(
 }
 
 /// The update as one from `old`, the state that the handler got last.
-fn updated_from(old: Arc<dyn AnyObject>, event: &AnyEvent) -> Option<AnyEvent> {
+pub(super) fn updated_from(old: Arc<dyn AnyObject>, event: &AnyEvent) -> Option<AnyEvent> {
     let Event::Updated { new, .. } = event else {
         return None;
     };

@@ -68,6 +68,21 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         self.change(object, |memory| memory.progress = Some(progress));
     }
 
+    /// The inner handler has added `object`.
+    pub(super) fn set_added(&self, object: &Arc<K>) {
+        self.change(object, |memory| {
+            memory.progress = Some(Progress::Added);
+            memory.given = Some(Arc::clone(object));
+        });
+    }
+
+    /// The inner handler has cleaned up after `object`, which is gone: an informer that lags may
+    /// still show it.
+    pub(super) fn set_cleaned_up(&self, object: &K) {
+        self.set_progress(object, Progress::Released);
+        self.memories.lock().retire(Uid::of(object));
+    }
+
     pub(super) fn unfinished(&self, object: &K) -> Option<Unfinished<K>> {
         self.with(object, |memory| memory.unfinished.clone())
             .flatten()

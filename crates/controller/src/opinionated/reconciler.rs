@@ -227,15 +227,17 @@ where
         if let Standing::Held { .. } = self.state.finalizers.standing(&object) {
             // The event was old: the object has been added.
             self.state.set_progress(&object, Progress::Held);
-            if request.is_repeated() {
-                return Ok(Outcome::done());
-            }
-            return self.pass(request, Action::Resynced, object, inner).await;
+            let action = match carried.filter(|_| request.is_repeated()) {
+                Some(carried) if carried.succeeded => carried.passed_as,
+                Some(_) => return Ok(Outcome::done()),
+                None => Action::Resynced,
+            };
+            return self.pass(request, action, object, inner).await;
         }
         let outcome = self
             .call(request, Action::Created, Arc::clone(&object), inner)
             .await?;
-        self.state.set_progress(&object, Progress::Added);
+        self.state.set_added(&object);
         match self.state.hold(&object).await {
             Ok(_) => Ok(carry_outcome(outcome, Action::Created)),
             Err(error) => Err(unwritten(error.into(), outcome)),
@@ -385,7 +387,13 @@ where
         // A repeated call asks again what became of the object.
         state.forget(&last);
         match (disposition, state.on_selector_exit) {
-            (Disposition::Gone, _) => self.clean_up(request, last, carried).await,
+            (Disposition::Gone, _) => {
+                let outcome = self.clean_up(request, Arc::clone(&last), carried).await?;
+                if outcome.delay().is_none() {
+                    state.set_cleaned_up(&last);
+                }
+                Ok(outcome)
+            }
             (Disposition::Free(live), exit) => {
                 let dying = live.meta().deletion_timestamp.is_some();
                 if dying || exit == OnSelectorExit::CleanUp {

@@ -211,7 +211,7 @@ where
             let added = self.watcher.add(Arc::clone(&object)).await;
             added.map_err(Into::into)?;
         }
-        self.state.set_progress(&object, Progress::Added);
+        self.state.set_added(&object);
         self.state.hold(&object).await?;
         Ok(())
     }
@@ -277,7 +277,11 @@ where
         // A repeated call asks again what became of the object.
         state.forget(&last);
         match (disposition, state.on_selector_exit) {
-            (Disposition::Gone, _) => self.clean_up(&last).await,
+            (Disposition::Gone, _) => {
+                self.clean_up(&last).await?;
+                state.set_cleaned_up(&last);
+                Ok(())
+            }
             (Disposition::Free(live), exit) => {
                 let dying = live.meta().deletion_timestamp.is_some();
                 if dying || exit == OnSelectorExit::CleanUp {

@@ -316,7 +316,7 @@ fn watchers_and_reconcilers_shows_order_policies_and_what_is_scraped() {
         "office   keep the retry for piano: its address is the same",
         "courier  brings piano to Hill Road, at try",
         "office   drop the retry for harp: its address is another",
-        "courier  brings harp to Garden Row, at try 1",
+        "courier  brings harp to Garden Row, at try 2",
         // What is given up is told, and made again on request.
         "office   given up: aquarium: reconciler 1 of parcels default/aquarium on CREATE",
         "you      find default/aquarium among what was given up",

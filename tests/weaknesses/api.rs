@@ -250,14 +250,14 @@ async fn w43_a_status_update_does_not_reconcile_where_a_predicate_says_so() {
     rig.apply(config("web", 1)).await;
     assert_eq!(rig.said().await, "created web=1");
     // Of the same generation. The default policy drops what is pending; not here.
-    rig.apply(config("web", 2)).await;
+    let mut status = config("web", 2);
+    status.metadata.generation = Some(1);
+    rig.apply(status).await;
     assert_eq!(rig.said().await, "");
     assert_eq!(rig.pending(), 1);
     pass(60).await;
     assert_eq!(rig.said().await, "created web=2", "with the newest object");
-    let mut changed = config("web", 3);
-    changed.metadata.generation = Some(2);
-    rig.apply(changed).await;
+    rig.apply(config("web", 3)).await;
     assert_eq!(rig.said().await, "updated web=3");
     rig.stop().await;
 }

@@ -49,9 +49,10 @@ async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {
     rig.stop().await;
 
     let room = NonZeroUsize::new(8).expect("not zero");
-    let mut rig = Rig::over(quiet().queue(room), |source| {
-        Informer::builder(source).buffer(room).build()
-    });
+    let mut rig = Rig::over(
+        quiet().queue(room).coalescing(Coalescing::Never),
+        |source| Informer::builder(source).buffer(room).build(),
+    );
     slow(&rig);
     rig.start().await;
     let mut sent = 0;

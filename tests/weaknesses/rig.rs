@@ -12,8 +12,8 @@ use prometheus::{Registry, TextEncoder, core::Collector};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Action, HandlerId, Informer, InformerController, InformerControllerBuilder, Reconciler,
-    Request, RunError, Script, Scripted, Watcher,
+    Action, ExponentialBackoff, HandlerId, Informer, InformerController, InformerControllerBuilder,
+    Reconciler, Request, RunError, Script, Scripted, Watcher,
 };
 
 /// The kind of most tests.
@@ -164,20 +164,23 @@ pub(crate) fn series(collectors: Vec<Box<dyn Collector>>) -> BTreeMap<String, St
         .collect()
 }
 
-/// A controller that logs no errors.
+/// A controller that logs no errors and waits 5 s before the first retry of five.
 pub(crate) fn quiet() -> InformerControllerBuilder {
-    InformerController::builder().on_error(|_| {})
+    InformerController::builder()
+        .retry_policy(ExponentialBackoff::GRAFANA)
+        .on_error(|_| {})
 }
 
 // --- objects and words ---
 
-/// An object called `name`, of generation 1, with one value.
+/// An object called `name` with one value, which is its generation too: each value is a change
+/// of what is wanted.
 pub(crate) fn config(name: &str, value: u32) -> ConfigMap {
     let mut object = ConfigMap::default();
     object.metadata.name = Some(name.to_owned());
     object.metadata.namespace = Some("shop".to_owned());
     object.metadata.uid = Some(format!("uid-{name}"));
-    object.metadata.generation = Some(1);
+    object.metadata.generation = Some(i64::from(value));
     object.metadata.resource_version = Some(value.to_string());
     object.data = Some([("value".to_owned(), value.to_string())].into());
     object

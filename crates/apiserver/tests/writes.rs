@@ -112,7 +112,8 @@ async fn a_body_must_fit_its_url() {
     }
     for (content_type, body, code) in [
         ("application/json", "{", 400),
-        ("application/vnd.kubernetes.protobuf", "k8s", 415),
+        ("application/vnd.kubernetes.protobuf", "k8s", 400),
+        ("application/x-unknown", "{}", 415),
         ("application/yaml", "metadata: {name: from-yaml}", 201),
         ("application/yaml", ": :", 400),
     ] {

@@ -24,7 +24,8 @@ use windlass_apiserver::{ApiServer, Decision};
 use windlass_controller::{Controller, InformerController};
 use windlass_informer::{Informer, ListWatch, Scripted};
 use windlass_operator::{
-    AdminError, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError, RouteError,
+    AddControllerError, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError,
+    RouteError,
 };
 
 /// A running operator, and the address of its admin server.
@@ -376,17 +377,14 @@ async fn an_admin_server_that_cannot_start_names_the_address() {
 
     let server = AdminServer::new(([127, 0, 0, 1], 0));
     let operator = Operator::builder().admin_server(server).build();
-    for _ in 0..2 {
-        let controller = InformerController::builder().name("twice").build();
-        let added = operator.add_controller(controller.expect("good settings"));
-        added.expect("it does not run");
-    }
-    match operator.run_until(CancellationToken::new()).await {
-        Err(OperatorError::Admin {
-            source: AdminError::Collectors { .. },
-        }) => {}
-        other => panic!("{other:?}"),
-    }
+    let twice = || InformerController::builder().name("twice").build();
+    let first = operator.add_controller(twice().expect("good settings"));
+    first.expect("it does not run");
+    let second = operator.add_controller(twice().expect("good settings"));
+    assert!(
+        matches!(second, Err(AddControllerError::NameTaken { .. })),
+        "{second:?}"
+    );
 }
 
 /// A Deployment waits until a standby is ready before it ends the leader.

@@ -255,7 +255,6 @@ mod tests {
         check(Coalescing::Always, "resync a", "delete a", "delete a");
     }
 
-    /// Rows: D24
     #[test]
     fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vanishes() {
         let live = |text| QueuedEvent {

@@ -206,6 +206,9 @@ impl Shared {
         name: &str,
         feed: Arc<dyn Feed>,
     ) -> Result<(), AddError> {
+        if name.is_empty() {
+            return Err(AddError::EmptyKind);
+        }
         let id = feed.informer();
         let known = (self.feeds.read().iter())
             .find(|fed| fed.feed.informer() == id)

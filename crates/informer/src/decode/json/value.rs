@@ -66,7 +66,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     numbers! {
         deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
         deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
-        deserialize_f32 deserialize_f64
+        deserialize_f64
     }
 
     #[inline]
@@ -112,8 +112,8 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.deserialize_bytes(visitor)
     }
 
-    // Not in 64 bits.
-    left! { deserialize_i128 deserialize_u128 }
+    // Not in 64 bits: another crate's `serde_json` features decide how an f32 is rounded.
+    left! { deserialize_f32 deserialize_i128 deserialize_u128 }
 
     #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {

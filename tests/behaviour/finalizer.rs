@@ -6,7 +6,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::json;
-use windlass::Event;
+use windlass::{Event, FinalizerName, Finalizers};
 
 use crate::{
     kinds::config,
@@ -102,6 +102,47 @@ on_both_servers! {
         assert!(status.message.contains("UID in the precondition"), "{}", status.message);
         let still = configs.get("a").await.expect("still there");
         assert_eq!(still.uid(), created.uid());
+    }
+
+    /// What left the selector while nobody ran is found, and released if it is still the same.
+    async fn an_object_that_no_informer_shows_is_found_by_its_finalizer(cluster: Cluster) {
+        let configs = cluster.api_aside::<ConfigMap>();
+        let name = FinalizerName::new(FINALIZER).expect("a good name");
+        let guard = name.in_progress().as_str().to_owned();
+        let finalizers = Finalizers::new(configs.clone(), name).expect("it fits the kind");
+        for (name, finalizer) in [
+            ("foreign", "other.dev/one"),
+            ("guarded", guard.as_str()),
+            ("held", FINALIZER),
+            ("reborn", FINALIZER),
+            ("shown", FINALIZER),
+        ] {
+            create(&configs, name, &[finalizer]).await;
+        }
+        configs.delete("held", &DeleteParams::default()).await.expect("there");
+
+        let orphans = finalizers.orphans(&configs, |key| key.name() == "shown").await;
+        let orphans = orphans.expect("a list");
+        let names = orphans.iter().map(|it| (it.key.name(), it.dying));
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            [("guarded", false), ("held", true), ("reborn", false)]
+        );
+
+        // A successor of the same name is somebody else's.
+        set(&configs, "reborn", &[]).await.expect("the last");
+        configs.delete("reborn", &DeleteParams::default()).await.expect("there");
+        create(&configs, "reborn", &[FINALIZER]).await;
+        let mut released = Vec::new();
+        for orphan in &orphans {
+            released.push(finalizers.release_orphan(orphan).await.expect("answered"));
+        }
+        assert_eq!(released, [true, true, false]);
+        assert!(configs.get_opt("held").await.expect("answered").is_none(), "it could go");
+        let left = configs.get("guarded").await.expect("there");
+        assert!(left.finalizers().is_empty());
+        let successor = configs.get("reborn").await.expect("there");
+        assert_eq!(successor.finalizers(), [FINALIZER]);
     }
 }
 

@@ -44,8 +44,8 @@ pub enum Coalescing {
     Always,
 
     /// Nothing is folded: each event is dispatched. When the queue is full the watch waits,
-    /// once the first list is queued. Refused for an informer that another controller shares,
-    /// which would wait too.
+    /// once the first list is queued, and with it every other controller that shares the
+    /// informer: give such a controller an informer of its own.
     Never,
 }
 

@@ -15,6 +15,9 @@ const KIND: &str = "configmaps";
 struct Windlass {
     controller: InformerController,
     informer: Informer<ConfigMap>,
+    /// Of the kind until the first offer: a controller does not run with handlers of a kind
+    /// that has no informer.
+    placeholder: Informer<ConfigMap>,
 }
 
 pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn Queue>> {
@@ -42,6 +45,8 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
             Ok::<_, Infallible>(again.map_or_else(Outcome::done, Outcome::requeue_after))
         }
     })?;
+    let placeholder = Informer::new(Scripted::<ConfigMap>::new().1);
+    controller.add_informer(KIND, &placeholder)?;
     tokio::spawn({
         let controller = controller.clone();
         async move { controller.run(CancellationToken::new()).await }
@@ -49,6 +54,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
     Ok(Box::new(Windlass {
         controller,
         informer,
+        placeholder,
     }))
 }
 
@@ -57,6 +63,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
 impl Queue for Windlass {
     /// Whoever listens anew is told what is there.
     fn offer_all(&self) -> Result<()> {
+        self.controller.remove_informer(&self.placeholder);
         self.controller.remove_informer(&self.informer);
         Ok(self.controller.add_informer(KIND, &self.informer)?)
     }

@@ -104,7 +104,8 @@ on_both_servers! {
         assert_eq!(still.uid(), created.uid());
     }
 
-    /// What left the selector while nobody ran is found, and released if it is still the same.
+    /// An object that left the selector while no operator ran is found, and released if its uid
+    /// is still the same.
     async fn an_object_that_no_informer_shows_is_found_by_its_finalizer(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let name = FinalizerName::new(FINALIZER).expect("a good name");
@@ -129,7 +130,7 @@ on_both_servers! {
             [("guarded", false), ("held", true), ("reborn", false)]
         );
 
-        // A successor of the same name is somebody else's.
+        // The finalizer of a successor of the same name stays.
         set(&configs, "reborn", &[]).await.expect("the last");
         configs.delete("reborn", &DeleteParams::default()).await.expect("there");
         create(&configs, "reborn", &[FINALIZER]).await;

@@ -56,8 +56,8 @@ pub(crate) struct Write<'a> {
     pub(crate) subresource: &'a str,
     /// The time of the write, as objects carry it.
     pub(crate) now: &'a str,
-    /// The fields that this write cannot change, as `/status` cannot change the spec. Nobody
-    /// owns them by it.
+    /// The fields that this write cannot change, as `/status` cannot change the spec. The
+    /// write gives no manager ownership of them.
     pub(crate) ignored: &'a [&'a [&'a str]],
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Store {
     /// Every event of every log, oldest first, and some that a log has dropped already.
     order: VecDeque<Recorded>,
     stock: BTreeMap<Table, Drawer>,
-    /// Who owns whom, for garbage collection.
+    /// The dependents of each owner, for garbage collection.
     owners: Owners,
 }
 

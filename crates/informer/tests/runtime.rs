@@ -86,6 +86,7 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     send(Ok(RuntimeEvent::Init));
     send(Err(broken()));
     within_an_hour(informer.until(down)).await;
+    // On paused time, as below: longer than an error keeps a stream down.
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(down(&informer.health().state), "{}", informer.health());
     send(Ok(RuntimeEvent::Init));

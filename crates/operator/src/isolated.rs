@@ -95,6 +95,7 @@ mod tests {
         let (send, receive) = std::sync::mpsc::channel();
         let isolated = Isolated::thread("test", async move {
             _ = send.send(std::thread::current().id());
+            // Shows that the runtime of the thread has a timer; nothing depends on how long.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             7
         });

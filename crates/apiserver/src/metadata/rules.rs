@@ -185,8 +185,8 @@ fn owners(metadata: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Drops owner references that are there twice, and says so to the client. A patch is told of
-/// it in other words.
+/// Drops duplicate owner references and returns the warning for the client, which is worded
+/// differently for a patch.
 pub(crate) fn drop_duplicate_owners(object: &mut Value, is_patch: bool) -> Option<String> {
     let list = object
         .pointer_mut("/metadata/ownerReferences")?

@@ -150,7 +150,7 @@ impl Drop for Listening {
 
 /// How many bytes of answers wait for a client that does not read, for each connection of
 /// HTTP/1.1 and each stream of HTTP/2. It also bounds the head of a request. By default it
-/// would be 400 KiB, and thousands of watches that nobody reads would take gigabytes.
+/// would be 400 KiB, and thousands of unread watches would take gigabytes.
 const CONNECTION_BUFFER: usize = 32 * 1024;
 
 async fn accept(

@@ -31,7 +31,7 @@ pub(crate) struct Engine<E, P> {
     /// Told when the next due time may be sooner than it was.
     sooner: Notify,
 
-    /// Whether pending deletes were dropped that nobody has taken yet.
+    /// Whether pending deletes were dropped and are not taken yet.
     evicted: AtomicBool,
 
     pub(super) clock: Clock,

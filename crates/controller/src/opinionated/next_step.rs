@@ -65,7 +65,7 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
             Some(Progress::Ignored) if free => NextStep::Nothing,
             // Nothing of ours has ever been seen of it.
             None if free && !was_held => NextStep::Ignore,
-            // Also if somebody has removed our finalizer: its clean-up has not succeeded.
+            // Also if another writer has removed our finalizer: its clean-up has not succeeded.
             _ => NextStep::CleanUp,
         };
     }
@@ -88,7 +88,7 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
                 Cause::Updated { matters: true } => NextStep::Update,
             };
         }
-        // Somebody has removed the finalizer of an object that was added.
+        // Another writer has removed the finalizer of an object that was added.
         let removed = known || (free && was_held && progress.is_none());
         return if removed {
             NextStep::Hold

@@ -10,7 +10,7 @@ use crate::{
     health::{HealthState, InformerStatus},
 };
 
-/// What can be said of an informer that somebody waits for.
+/// The state of an informer, as a caller of `synced` sees it.
 enum Progress {
     Synced,
     /// A caller of `run` drives it.

@@ -79,7 +79,7 @@ async fn a_list_that_breaks_off_is_a_list() {
     );
 }
 
-/// It may have been in the list, so nobody may take it for new.
+/// It may have been in the list, so it must not count as new.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_decodes_late_counts_as_from_a_list() {
     let (script, mut running) = start();

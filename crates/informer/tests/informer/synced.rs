@@ -65,7 +65,7 @@ async fn a_handover_is_no_end() {
         sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
         let next = informer.run(CancellationToken::new());
         run.abort();
-        // Nobody drives it now.
+        // No call of `run` drives it now.
         sleep(GRACE.saturating_sub(Duration::from_secs(1))).await;
         assert!(!waiting.is_finished());
         run = tokio::spawn(next);
@@ -112,7 +112,7 @@ async fn an_informer_that_is_stopped_is_an_error_at_once() {
     assert_eq!(at, stopped);
     run.await.expect("no panic").expect("stopped");
 
-    // Whoever asks later may be about to run it again.
+    // A later caller may be about to run it again.
     let error = informer.synced().await.expect_err("stopped");
     assert!(matches!(error, SyncError::Stopped { .. }), "{error}");
     assert_eq!(stopped.elapsed().as_secs(), GRACE.as_secs());

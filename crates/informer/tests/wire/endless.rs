@@ -145,6 +145,7 @@ async fn the_time_in_which_the_informer_waits_for_a_handler_is_not_counted() {
     lines.push(END.replace("10", "999"));
     let mut wire = Wire::start([Answer::lines(lines).then_hang()]);
     for _ in 0..6 {
+        // On paused time: six of them are longer than a list may take.
         tokio::time::sleep(Duration::from_secs(200)).await;
         wire.told(100).await;
     }

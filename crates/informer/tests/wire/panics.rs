@@ -116,7 +116,7 @@ async fn a_deserialize_that_panics_on_a_decoder_ends_nothing() {
     running.abort();
 }
 
-/// What is kept as JSON is decoded by the first who looks, and that is a panic of nobody's.
+/// An object kept as JSON is decoded by its first reader, which gets an error, not a panic.
 #[tokio::test(start_paused = true)]
 async fn a_packed_object_whose_deserialize_panics_is_an_error_for_its_reader() {
     let lines = [added("bad", 1, "1"), END.to_owned()];

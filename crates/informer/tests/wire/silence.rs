@@ -90,6 +90,7 @@ async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
     assert_eq!(wire.told(2).await, ["added a", "synced"]);
     let is_down = |health: &Health| !matches!(health.state, HealthState::Watching);
     for _ in 0..3600 {
+        // On paused time: the health is looked at in each second.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let health = wire.informer.health();
         assert!(!is_down(&health), "{health}");

@@ -161,6 +161,7 @@ async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
         Answer::json(200, "").then_after(Duration::from_secs(20), &object("a", 1, "1")),
     ]);
     wire.requests(2).await;
+    // On paused time: until both late answers have come.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(wire.informer.store().is_empty());
     assert!(wire.informer.health().undecodable.is_empty());

@@ -83,6 +83,7 @@ impl Recorded {
                 std::panic::panic_any(PLANNED);
             }
             Behaviour::Hang => std::future::pending().await,
+            // Simulated seconds: histories run on paused time.
             Behaviour::Slow(taken) => {
                 tokio::time::sleep(Duration::from_secs(taken)).await;
                 (Ended::Done, Ok(Outcome::done()))

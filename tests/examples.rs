@@ -144,16 +144,16 @@ fn tracing_sends_its_traces_to_the_collector_that_is_named() {
 }
 
 #[test]
-fn tracing_says_when_nobody_takes_its_traces() {
-    let nobody = {
+fn tracing_says_when_its_collector_cannot_be_reached() {
+    let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address")
     };
-    let output = run("tracing", &["--otlp", &format!("http://{nobody}")]);
+    let output = run("tracing", &["--otlp", &format!("http://{closed}")]);
     assert!(!output.status.success());
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(
-        told.contains(&format!("cannot send to http://{nobody}")),
+        told.contains(&format!("cannot send to http://{closed}")),
         "{told}"
     );
 }
@@ -308,16 +308,16 @@ fn watchers_and_reconcilers_shows_order_policies_and_what_is_scraped() {
         "camera   takes a picture of book",
         "packer   wraps book",
         "courier  brings book to Elm Street, at try 1",
-        // A retry of one's own, with the state of the try before.
+        // A user's retry policy, with the state of the try before.
         "courier  piano: try 1: the van is too small",
         "office   again in 150ms",
         "courier  piano: try 2: the van is too small",
-        // A dequeue policy of one's own.
+        // A user's dequeue policy.
         "office   keep the retry for piano: its address is the same",
         "courier  brings piano to Hill Road, at try",
         "office   drop the retry for harp: its address is another",
         "courier  brings harp to Garden Row, at try 2",
-        // What is given up is told, and made again on request.
+        // A call that was given up is reported, and made again on request.
         "office   given up: aquarium: reconciler 1 of parcels default/aquarium on CREATE",
         "you      find default/aquarium among what was given up",
         "courier  brings aquarium to Dry Dock, at try 2",

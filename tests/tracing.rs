@@ -132,7 +132,7 @@ async fn one_trace_leads_from_the_watch_event_to_the_retry() {
     check(second, "outcome", "done");
     assert_eq!(second.status, Status::Unset);
 
-    // Each event is a trace of its own, and all of its spans are over before the next is told.
+    // Each event is a trace of its own, and all of its spans are over before the next is delivered.
     for what in ["update", "delete"] {
         let told = seen.one(&format!("informer-event-{what}"));
         child(seen.one(&format!("controller-event-{what}")), told);
@@ -312,7 +312,7 @@ impl Seen {
     }
 }
 
-/// Lets `reconcile` see a whole life: an object is created, called for again after a while,
+/// Lets `reconcile` see all events of an object: it is created, called for again after its delay,
 /// changed and deleted. Returns the spans of it, and the object's uid.
 async fn live<R>(name: &'static str, reconcile: R) -> (Seen, String)
 where

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// clientGo is a shared informer, and whoever listens to it, once it is whole.
+// clientGo is a shared informer, and its handler, once it is whole.
 func clientGo(ctx context.Context, job child.Job, seen *child.Seen) (child.Following, error) {
 	informer, err := informer(job)
 	if err != nil {
@@ -47,7 +47,7 @@ func clientGo(ctx context.Context, job child.Job, seen *child.Seen) (child.Follo
 	return child.Following{
 		Kept: informer,
 		Relisted: func() {
-			// The listener is told of every object again; should that ever change, the
+			// The listener receives every object again; should that ever change, the
 			// new version is there all the same.
 			for informer.LastSyncResourceVersion() == version {
 				time.Sleep(time.Millisecond)

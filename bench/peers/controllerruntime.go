@@ -79,7 +79,7 @@ func typeName(job child.Job) string {
 	return "ConfigMap"
 }
 
-// mapper knows the kinds that are read, so that nobody asks the load server for them.
+// mapper knows the kinds that are read, so that the load server is not asked for them.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
 	for _, kind := range []string{"Pod", "ConfigMap"} {

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::NamespaceResourceScope;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Who is measured.
+/// The program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Contender {
     /// Windlass.
@@ -47,9 +47,9 @@ pub(crate) enum Keeps {
     Typed,
     /// The decoded object, of a type in which only that is declared which is looked at.
     Own,
-    /// The JSON of the object, which nobody looks at.
+    /// The JSON of the object, which is not read.
     Packed,
-    /// The JSON of the object, which whoever is told of it decodes.
+    /// The JSON of the object, which the handler decodes.
     Decoded,
     /// Its metadata, which is all that is asked for; as JSON, by who can.
     Metadata,

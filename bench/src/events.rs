@@ -1,4 +1,4 @@
-//! Watch events through an informer with no socket between, for whoever counts instructions.
+//! Watch events through an informer with no socket between, for counting instructions.
 //!
 //! Time depends on what else the machine does, and on its caches; how many instructions an event
 //! takes does not. Count them with `valgrind --tool=callgrind` for two numbers of events: the

@@ -33,5 +33,5 @@ mod cli;
 
 pub use crate::{cli::main, measure::Meter};
 
-/// What everything here may end with: a benchmark has nobody to be precise for.
+/// What everything here may end with: no caller of a benchmark looks into its errors.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -47,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// Makes room for a line of output.
+    /// Clears the line, for a line of output.
     pub(crate) fn clear(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");

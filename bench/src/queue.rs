@@ -1,6 +1,6 @@
 //! The queue alone: objects that are in the store already, and handlers that do nothing.
 //!
-//! No server and no watch takes part: each key is queued because somebody asks for all of
+//! No server and no watch takes part: each key is queued by a request for all of
 //! them. So what is measured is what stands between a store and a handler.
 
 mod handler;

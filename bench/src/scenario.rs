@@ -52,7 +52,7 @@ pub(crate) enum Served {
     InProcess,
     /// The contender, which is a server.
     Contender,
-    /// Nobody: the objects are made in the child.
+    /// No server: the objects are made in the child.
     Nobody,
 }
 

@@ -44,7 +44,7 @@ enum Shape {
 /// One of the forms in which a client can have objects.
 #[derive(Debug)]
 struct Form {
-    /// What an object is called where it is told: its kind, and the version of that.
+    /// The name of an object in an event: its kind, and the version of that.
     kind: &'static str,
     api_version: &'static str,
 

@@ -116,7 +116,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Ends it, so that it is in nobody's way any more.
+    /// Ends it, so that it takes no CPU time from the next one.
     async fn stop(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         self.child.wait().await?;

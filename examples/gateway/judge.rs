@@ -1,4 +1,4 @@
-//! What is to be said of everything that is there. *(pure)*
+//! The conditions of everything that exists. *(pure)*
 //!
 //! The whole of the controller's knowledge of the Gateway API is here, as a function from a
 //! [`Snapshot`] to a [`Judgement`]. It knows neither what was said before nor what time it
@@ -29,7 +29,7 @@ use crate::{
     snapshot::{RouteId, Snapshot},
 };
 
-/// What is to be said of everything that is one controller's.
+/// The conditions of everything that is one controller's.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) classes: BTreeMap<String, Vec<Verdict>>,
@@ -53,7 +53,7 @@ pub(crate) struct ListenerJudgement {
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-/// What is to be said of a route at one of its parents.
+/// The conditions of a route at one of its parents.
 #[derive(Debug)]
 pub(crate) struct ParentJudgement {
     pub(crate) parent: ParentRef,

@@ -31,7 +31,7 @@ pub(crate) enum LifeError {
     InVain(#[from] InVain),
 }
 
-/// Of whom a condition is looked at.
+/// The kind of object whose condition is read.
 enum Subject {
     /// An `HTTPRoute`, at its first parent.
     Route(ObjectKey),

@@ -18,7 +18,7 @@
 //! else; `plan.rs` turns that into writes, and `settle.rs` makes them, called by the
 //! informers of `informers.rs`.
 
-// What is there, and what is to be said of it: the pure core.
+// What exists, and its conditions: the pure core.
 mod api;
 mod conditions;
 mod judge;
@@ -130,7 +130,7 @@ async fn run(args: Args) -> Result<(), Anything> {
     let stop = CancellationToken::new();
     let mut running = Box::pin(operator.run_until(stop.clone()));
     tokio::select! {
-        // It ends before it is told to only if it cannot go on.
+        // Without a stop it ends only if it cannot go on.
         ended = &mut running => ended?,
         shown = show(&stage) => shown?,
     }

@@ -1,4 +1,4 @@
-//! What is to be written, so that everybody reads what was judged. *(pure)*
+//! The status writes that publish the conditions. *(pure)*
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;

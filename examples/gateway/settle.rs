@@ -1,4 +1,4 @@
-//! Settling: what is to be said becomes what is written.
+//! Settling: conditions become written status.
 
 use std::{
     sync::{
@@ -61,7 +61,7 @@ pub(crate) struct Written {
 
 /// It did not come to be in time.
 #[derive(Debug, thiserror::Error)]
-#[error("waited {} seconds in vain until {what}", PATIENCE.as_secs())]
+#[error("timed out after {}s waiting until {what}", PATIENCE.as_secs())]
 pub(crate) struct InVain {
     what: String,
 }
@@ -133,7 +133,7 @@ impl Settle {
         settled
     }
 
-    /// What is to be written at the moment.
+    /// The writes that are still missing.
     fn open(&self) -> Vec<StatusWrite> {
         let now = Time(Timestamp::now());
         plan(

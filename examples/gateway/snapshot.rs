@@ -48,7 +48,7 @@ fn holds(term: &LabelSelectorRequirement, labels: &Labels) -> bool {
         "NotIn" => !listed(),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        // Whoever writes what nobody understands selects nothing.
+        // An operator that is not known selects nothing.
         _ => false,
     }
 }

@@ -34,7 +34,7 @@ impl Verification {
     /// and of each gateway whether it is accepted and programmed; and all of that for the
     /// objects as they are now.
     ///
-    /// Gateways of a class that is known to be somebody else's are left to them.
+    /// Gateways of a class that is known to be another controller's are left alone.
     pub(crate) fn of(snapshot: &Snapshot, controller: &str) -> Self {
         let mut verification = Self::default();
         let routes = snapshot

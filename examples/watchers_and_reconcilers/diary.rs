@@ -68,7 +68,7 @@ impl Diary {
         let told = lines.wait_for(|lines| lines.iter().any(|line| line.contains(text)));
         match timeout(Self::PATIENCE, told).await {
             Ok(told) => told.map(|_| ()).map_err(Into::into),
-            Err(_) => Err(format!("waited in vain for {text:?}").into()),
+            Err(_) => Err(format!("timed out waiting for {text:?}").into()),
         }
     }
 }

@@ -135,7 +135,7 @@ async fn tell(
     diary.until("drop the retry for harp").await?;
     diary.until("brings harp to Garden Row").await?;
 
-    diary.heading("One is given up: a hook is told, and on request it is tried again");
+    diary.heading("Retries run out: a hook is called, and on request the call is made again");
     roads.forbid("Dry Dock");
     create("aquarium", "Dry Dock").await?;
     diary.until("given up: aquarium").await?;

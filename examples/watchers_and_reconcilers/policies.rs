@@ -49,7 +49,7 @@ pub(crate) fn dequeue(diary: &Diary) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>)
     }
 }
 
-/// Is told what was given up.
+/// Prints the call that was given up.
 pub(crate) fn exhausted(diary: &Diary) -> impl Fn(&ErrorReport<'_>) + use<> {
     let diary = diary.clone();
     move |report| {

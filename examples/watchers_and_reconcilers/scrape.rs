@@ -1,4 +1,4 @@
-//! The collectors of a registry over HTTP, and somebody who reads them.
+//! The collectors of a registry over HTTP, and a client that reads them.
 
 use std::{convert::Infallible, net::SocketAddr};
 

@@ -37,7 +37,7 @@ pub(crate) enum Trouble {
     Road(&'static str),
 
     /// It will not.
-    #[error("nobody may send this")]
+    #[error("the address is forbidden")]
     Forbidden,
 }
 
@@ -150,17 +150,17 @@ impl Roads {
     }
 
     pub(crate) fn clear(&self, address: &str) {
-        let mut troubles = self.0.lock().expect("nobody panics here");
+        let mut troubles = self.0.lock().expect("no thread panics while it holds the lock");
         troubles.remove(address);
     }
 
     fn set(&self, address: &str, trouble: Trouble) {
-        let mut troubles = self.0.lock().expect("nobody panics here");
+        let mut troubles = self.0.lock().expect("no thread panics while it holds the lock");
         troubles.insert(address.to_owned(), trouble);
     }
 
     fn trouble(&self, address: &str) -> Option<Trouble> {
-        let troubles = self.0.lock().expect("nobody panics here");
+        let troubles = self.0.lock().expect("no thread panics while it holds the lock");
         troubles.get(address).copied()
     }
 }

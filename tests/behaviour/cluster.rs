@@ -201,7 +201,7 @@ impl Cluster {
         }
     }
 
-    /// A client of somebody who may do nothing.
+    /// A client of a user without permissions.
     pub(crate) async fn powerless(&self) -> Client {
         match &self.server {
             Server::Embedded(_) => {

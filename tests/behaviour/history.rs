@@ -61,12 +61,12 @@ on_both_servers! {
             told.push(watched.next().await);
         }
         told.sort();
-        assert_eq!(told, ["added d", "missed a", "updated b"], "and c is told to nobody");
+        assert_eq!(told, ["added d", "missed a", "updated b"], "and c is not reported");
         let store = watched.informer.store();
         let mut there: Vec<_> = store.keys().iter().map(|key| key.name().to_owned()).collect();
         there.sort();
         assert_eq!(there, ["b", "c", "d"]);
-        let problems = watched.problems.lock().expect("nobody panics here").join("\n");
+        let problems = watched.problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(problems.contains("the history is gone"), "{problems}");
         watched.stop().await;
     }

@@ -43,7 +43,7 @@ fn once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
     let value = String::deserialize(deserializer)?;
     let is_new = READ
         .lock()
-        .expect("nobody panics here")
+        .expect("no thread panics while it holds the lock")
         .insert(value.clone());
     if is_new || value.parse::<u32>().is_ok() {
         Ok(value)
@@ -79,7 +79,7 @@ on_both_servers! {
     }
 
     /// To decode from the same JSON each time is asked of a type. One that does not is not there
-    /// for whoever reads, and stops nobody.
+    /// for readers, and blocks no other.
     async fn an_object_that_decodes_only_once_stops_nobody(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         for (name, value) in [("fickle", cluster.namespace()), ("steady", "1")] {
@@ -116,13 +116,13 @@ on_both_servers! {
         let earlier: Arc<Mutex<Vec<Weak<ConfigMap>>>> = Arc::default();
         controller
             .add_reconciler("configs", move |request: Request<ConfigMap>| {
-                let mut earlier = earlier.lock().expect("nobody panics here");
+                let mut earlier = earlier.lock().expect("no thread panics while it holds the lock");
                 let held = earlier.iter().filter(|it| it.strong_count() > 0).count();
                 earlier.push(Arc::downgrade(request.object()));
                 let said = (value(request.object()).to_owned(), earlier.len() - 1, held);
                 let tell = tell.clone();
                 async move {
-                    tell.send(said).await.expect("somebody listens");
+                    tell.send(said).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::requeue_after(Duration::from_secs(3600)))
                 }
             })

@@ -210,11 +210,11 @@ struct Replica {
 
 impl Log {
     fn say(&self, line: String) {
-        self.0.lock().expect("nobody panics here").push(line);
+        self.0.lock().expect("no thread panics while it holds the lock").push(line);
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().expect("nobody panics here").clone()
+        self.0.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// What one controller of whatever replica wrote; a write may be made again before its
@@ -290,7 +290,7 @@ impl Replica {
         until("it leads", || self.election.is_leader()).await;
     }
 
-    /// Waits until it has seen the lease of somebody else.
+    /// Waits until it has seen the lease of another replica.
     async fn stands_by(&self) {
         until("it has looked", || self.election.holder().is_some()).await;
         assert!(!self.election.is_leader());
@@ -344,14 +344,14 @@ fn builder(client: Client, cluster: &Cluster, identity: &str) -> LeaderElectionB
         .retry_period(RETRY)
 }
 
-/// Why a leader stops when somebody changes its lease like this.
+/// Why a leader stops when another client changes its lease like this.
 async fn lose(cluster: &Cluster, change: serde_json::Value) -> LeadershipLost {
     let (configs, log) = (cluster.api_aside::<ConfigMap>(), Log::default());
     let replica = Replica::start(cluster, patient(cluster, "us"), &log).await;
     replica.leads().await;
     patch(cluster, change).await;
     let error = lost(replica.end().await);
-    // What comes now is nobody's.
+    // What comes now is not the replica's.
     let params = PostParams::default();
     configs
         .create(&params, &config("a", "1"))
@@ -398,7 +398,7 @@ async fn until(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
         let waited = began.elapsed();
-        assert!(waited < Duration::from_secs(50), "waited in vain: {what}");
+        assert!(waited < Duration::from_secs(50), "timed out waiting for {what}");
         sleep(STEP).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of one kind that reconcile another, and updates that reconcile nobody.
+//! Changes of one kind that reconcile another, and updates that reconcile nothing.
 
 use std::convert::Infallible;
 
@@ -28,7 +28,7 @@ use crate::{
 const NAMED: &str = "test.windlass.dev/name";
 
 on_both_servers! {
-    /// Whoever refers to what has changed is found in an index of the store.
+    /// The objects that refer to the changed one are found in an index of the store.
     ///
     /// Rows: KR-05, KR-17
     async fn a_change_of_a_secret_reconciles_whoever_refers_to_it(cluster: Cluster) {
@@ -84,7 +84,7 @@ on_both_servers! {
         assert_eq!(next(&mut told, 1).await, ["Resynced a"]);
         patch(&secrets, "s", json!({ "metadata": { "annotations": { NAMED: path("b") } } })).await;
         assert_eq!(next(&mut told, 2).await, ["Resynced a", "Resynced b"]);
-        // Another namespace, where nobody is called so.
+        // Another namespace, without an object of this name.
         patch(&secrets, "s", json!({ "metadata": { "annotations": { NAMED: "default/c" } } })).await;
         assert_eq!(next(&mut told, 1).await, ["Resynced b"]);
         running.quiet(&configs, &mut told).await;
@@ -174,7 +174,7 @@ on_both_servers! {
 }
 
 impl Running {
-    /// Stops when it is clear that nothing more is told than what comes next.
+    /// Stops when it is clear that nothing more is delivered than what comes next.
     async fn quiet(self, configs: &Api<ConfigMap>, told: &mut mpsc::Receiver<String>) {
         create(configs, config("last", "1")).await;
         assert_eq!(next(told, 1).await, ["Created last"]);
@@ -217,7 +217,7 @@ fn reconciler<K: Send + Sync + 'static>(
     }
 }
 
-/// The next that are told, sorted: objects are reconciled side by side.
+/// The next that are delivered, sorted: objects are reconciled side by side.
 async fn next(told: &mut mpsc::Receiver<String>, count: usize) -> Vec<String> {
     let mut lines = Vec::new();
     while lines.len() < count {

@@ -96,7 +96,7 @@ on_both_servers! {
         others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
         others.create(&PostParams::default(), &config("b", "3")).await.expect("new");
         assert_eq!(watched.next().await, "added b");
-        let problems = watched.problems.lock().expect("nobody panics here").join("\n");
+        let problems = watched.problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(problems.contains("missing field `value`"), "{problems}");
         watched.stop().await;
     }
@@ -142,7 +142,7 @@ on_both_servers! {
                     let said = format!("{:?} {old:?} {}", request.action(), value(request.object()));
                     let tell = tell.clone();
                     async move {
-                        tell.send(said).await.expect("somebody listens");
+                        tell.send(said).await.expect("the test receives");
                         Ok::<_, Infallible>(Outcome::done())
                     }
                 }
@@ -153,7 +153,7 @@ on_both_servers! {
                 let said = format!("{:?} packed {}", request.action(), request.object().name());
                 let tell = tell.clone();
                 async move {
-                    tell.send(said).await.expect("somebody listens");
+                    tell.send(said).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::done())
                 }
             })
@@ -190,8 +190,8 @@ on_both_servers! {
             .on_error({
                 let (problems, tell) = (Arc::clone(&problems), tell.clone());
                 move |problem| {
-                    problems.lock().expect("nobody panics here").push(format!("{problem:?}"));
-                    tell.try_send("error".to_owned()).expect("room");
+                    problems.lock().expect("no thread panics while it holds the lock").push(format!("{problem:?}"));
+                    tell.try_send("error".to_owned()).expect("the channel is not full");
                 }
             })
             .build()
@@ -203,7 +203,7 @@ on_both_servers! {
                 let said = format!("{:?} {}", request.action(), request.object().spec.size);
                 let tell = tell.clone();
                 async move {
-                    tell.send(said).await.expect("somebody listens");
+                    tell.send(said).await.expect("the test receives");
                     Ok::<_, Infallible>(Outcome::done())
                 }
             })
@@ -213,9 +213,9 @@ on_both_servers! {
         assert_eq!(told.recv().await.as_deref(), Some("error"));
         let patch = json!({ "spec": { "size": 7 } });
         others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
-        // Of its old state nobody has been told, as in a store that keeps objects decoded.
+        // No handler has received its old state, as in a store that keeps objects decoded.
         assert_eq!(told.recv().await.as_deref(), Some("Created 7"));
-        let problems = problems.lock().expect("nobody panics here").join("\n");
+        let problems = problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
         running.stop().await.expect("nothing went wrong for good");
     }

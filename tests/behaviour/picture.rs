@@ -109,13 +109,13 @@ on_both_servers! {
         let bad = ObjectKey::new("bad").within(cluster.namespace());
         assert_eq!(watched.informer.health().undecodable, std::slice::from_ref(&bad));
         assert!(!watched.informer.health().is_well());
-        let problems = watched.problems.lock().expect("nobody panics here").join("\n");
+        let problems = watched.problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(problems.contains("gizmos.test.windlass.dev"), "{problems}");
         assert!(problems.contains(&bad.to_string()), "{problems}");
         assert!(problems.contains("spec.size"), "{problems}");
         assert!(!problems.contains("hunter2"), "a value may be a secret: {problems}");
 
-        // Others flow on, and so does the object once somebody mends it.
+        // Others flow on, and so does the object once it is corrected.
         others.create(&PostParams::default(), &gizmo("d", json!(4))).await.expect("loose");
         assert_eq!(watched.next().await, "added d");
         let mended = Patch::Merge(json!({ "spec": { "size": 2 } }));

@@ -41,7 +41,7 @@ impl RealServer {
 
     fn start(binary: &Path) -> Self {
         let mut child = Command::new(binary)
-            // Without its watch cache, history expires when the test says so, and nobody's
+            // Without its watch cache, history expires when the test says so, and no
             // connection breaks.
             .arg("--watch-cache=false")
             .stdin(Stdio::piped())
@@ -73,7 +73,7 @@ impl RealServer {
 
     /// Forgets the history up to now.
     pub(crate) fn compact(&self) {
-        let mut talk = self.talk.lock().expect("nobody panics while talking");
+        let mut talk = self.talk.lock().expect("no thread panics while it holds the lock");
         writeln!(talk.say, "compact").expect("the server listens");
         let answer = read_json(&mut talk.hear);
         assert!(answer.get("error").is_none(), "{answer}");

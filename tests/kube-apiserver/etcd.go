@@ -20,7 +20,7 @@ type etcd struct {
 	client   *clientv3.Client
 }
 
-// startEtcd listens on sockets inside dir, so that no port is taken and nobody else can
+// startEtcd listens on sockets inside dir, so that no port is taken and no other process can
 // reach it.
 func startEtcd(dir string) (*etcd, error) {
 	client := url.URL{Scheme: "unix", Path: filepath.Join(dir, "etcd.sock")}
@@ -34,11 +34,11 @@ func startEtcd(dir string) (*etcd, error) {
 	config.UnsafeNoFsync = true
 	config.ListenClientUrls = []url.URL{client}
 	config.ListenPeerUrls = []url.URL{peer}
-	// etcd wants these to look like addresses; the only member calls nobody.
+	// etcd wants these to look like addresses; the only member calls no peer.
 	nowhere := []url.URL{{Scheme: "http", Host: "localhost:0"}}
 	config.AdvertiseClientUrls, config.AdvertisePeerUrls = nowhere, nowhere
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	// One member elects itself; there is nobody to wait for.
+	// One member elects itself; there is no peer to wait for.
 	config.TickMs, config.ElectionMs = 10, 100
 
 	server, err := embed.StartEtcd(config)

@@ -117,7 +117,7 @@ func run(watchCache bool, extra []string) error {
 
 var errStopped = errors.New("stopped before it was ready")
 
-// interruptible waits for the start, unless nobody wants it any more.
+// interruptible waits for the start, unless it is not wanted any more.
 func interruptible(started <-chan error, commands <-chan string, stop <-chan os.Signal) error {
 	for {
 		select {

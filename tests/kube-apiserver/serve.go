@@ -28,7 +28,7 @@ const socketFD = 3
 func serve(dir string, args []string) {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		// Nobody is left who would: our parent was killed.
+		// The parent, which would, was killed.
 		_ = os.RemoveAll(dir)
 		os.Exit(0)
 	}()

@@ -187,8 +187,8 @@ async fn w43_a_reconciler_reads_the_store_of_another_kind() {
     rig.stop().await;
 }
 
-/// A secret names the config that uses it. Each end of a reference that moves is told again, in
-/// its turn and once for all that woke it; nobody is told who is not there.
+/// A secret names the config that uses it. Each end of a reference that moves is dispatched again, in
+/// its turn and once for all that woke it; a name without an object wakes nothing.
 #[tokio::test(start_paused = true)]
 async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes_both() {
     let mut rig = Rig::new(quiet());
@@ -213,7 +213,7 @@ async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes
     for (version, user, told) in [
         (1, "web", "resynced web=1"),
         (2, "api", "resynced api=1, resynced web=1"),
-        (3, "nobody", "resynced api=1"),
+        (3, "absent", "resynced api=1"),
     ] {
         let mut secret = Secret {
             metadata: config("key", version).metadata,
@@ -229,7 +229,7 @@ async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes
     rig.stop().await;
 }
 
-/// Neither told of it, nor robbed of what it is owed: for whoever does not want an update,
+/// It neither gets the update nor loses a pending call: for a handler that does not want an update,
 /// nothing has happened.
 #[tokio::test(start_paused = true)]
 async fn w43_a_status_update_does_not_reconcile_where_a_predicate_says_so() {

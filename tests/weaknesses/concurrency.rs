@@ -1,4 +1,4 @@
-//! Who waits for whom, and who must not.
+//! Which work waits for which other, and which must not.
 
 use std::{
     future::Future,
@@ -236,7 +236,7 @@ async fn w24_handlers_and_informers_that_are_added_while_it_runs_are_served() {
     controller.add_reconciler("others", other).expect("added");
     script.list([config("api", 1)]).await.expect("it runs");
     assert_eq!(rig.said().await, "other created api=1");
-    // And nobody waits for it: more than all the room there is.
+    // And it blocks nothing: more than the buffers hold.
     for version in 3..3_000 {
         rig.apply(config("web", version)).await;
     }
@@ -263,7 +263,7 @@ impl Controller for Ends {
         if self.well {
             return Ok(());
         }
-        // Also where it is told to stop in the meantime: both failures are on their way.
+        // Also where it is stopped in the meantime: both failures are on their way.
         drop(stop);
         Err(Refused("broken"))
     }

@@ -29,7 +29,7 @@ use windlass_apiserver::ApiServer;
 
 use crate::rig::{Refused, Rig, ask, config, pass, quiet, secs, settle};
 
-/// What happens to an object while it is worked on is told as one event where the latest is
+/// What happens to an object while it is worked on is delivered as one event where the latest is
 /// enough, and makes the watch wait where each is wanted. Nothing that waits is dropped.
 #[tokio::test(start_paused = true)]
 async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {

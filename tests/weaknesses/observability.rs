@@ -91,8 +91,8 @@ async fn w37_an_error_handler_is_told_the_object_the_action_the_handler_and_the_
     rig.stop().await;
 }
 
-/// Whoever wraps what: an operator has the collectors of its controllers, and those have the
-/// collectors of their informers; each informer's health is told once.
+/// Nested collectors: an operator has the collectors of its controllers, and those have the
+/// collectors of their informers; each informer's health is reported once.
 #[tokio::test(start_paused = true)]
 async fn w38_an_operator_has_the_collectors_of_its_controllers_and_of_their_informers() {
     let rig = Rig::new(InformerController::builder().name("shop"));

@@ -183,7 +183,7 @@ async fn w30_of_two_replicas_one_reconciles_until_it_ends_or_crashes() {
     let name = told.split(' ').next().unwrap_or_default().to_owned();
     assert_eq!(told, format!("{name} web=2, {name} web=3"));
 
-    // It crashes, and nobody works before the lease has run out.
+    // It crashes, and no replica works before the lease has run out.
     leads.1.abort();
     pass(5).await;
     set("4").await;

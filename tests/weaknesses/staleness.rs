@@ -1,4 +1,4 @@
-//! What a handler is shown: never less than is known, and never somebody else's copy.
+//! What a handler is shown: never less than is known, and never a copy that another may change.
 
 use std::sync::{Arc, Mutex};
 
@@ -83,7 +83,7 @@ async fn w08_a_resync_reaches_an_object_that_was_given_up_while_it_was_being_del
     rig.stop().await;
 }
 
-/// Objects are handed out as `Arc<K>`: whoever wants to change one changes a copy.
+/// Objects are handed out as `Arc<K>`: a handler that wants to change one changes a copy.
 #[tokio::test(start_paused = true)]
 async fn w10_a_handler_that_changes_its_object_changes_a_copy() {
     let mut rig = Rig::new(quiet());

@@ -65,7 +65,7 @@ impl Bench {
                     peer(&repository, GRAFANA, "bench-peers/grafana"),
                 ),
                 "kube-apiserver" => ("kube-apiserver is", real_server(&repository)),
-                _ => return Err(format!("nobody knows how to build {need:?}").into()),
+                _ => return Err(format!("{need:?} is needed and has no build step here").into()),
             };
             match built {
                 Ok(program) => {

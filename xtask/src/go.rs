@@ -90,7 +90,7 @@ impl Program {
         if !ran.status.success() {
             return Err(format!("cannot build {}:\n{}", self.name, ran.output).into());
         }
-        // Whoever runs the old one keeps it.
+        // A process that runs the old one keeps it.
         fs::rename(part, &self.binary)?;
         eprintln!("built {what} in {}", ran.elapsed);
         Ok(self.binary)

@@ -9,10 +9,10 @@ mod repository;
 
 // One file per command.
 mod bench;
+mod coverage;
 mod kube_apiserver;
 mod protobuf_tables;
-mod rooms;
-mod rows;
+mod stats;
 mod test;
 
 // What they share.
@@ -25,7 +25,7 @@ mod progress;
 #[cfg(test)]
 mod tidy;
 
-/// What a command ends with: whether it found all to be well, or why it could not tell.
+/// The exit code of a command, or why it could not do its work.
 type Result<T = ExitCode> = std::result::Result<T, Box<dyn Error>>;
 
 /// The commands of this repository.
@@ -42,7 +42,7 @@ enum Command {
     Test(test::Test),
 
     /// Says which rows of docs/features.md have a test.
-    Rows(rows::Rows),
+    Coverage(coverage::Coverage),
 
     /// Builds the real kube-apiserver once, starts it, and prints its kubeconfig.
     KubeApiserver(kube_apiserver::KubeApiserver),
@@ -54,7 +54,7 @@ enum Command {
     Bench(bench::Bench),
 
     /// Lists files by size and public items by crate.
-    Rooms(rooms::Rooms),
+    Stats(stats::Stats),
 
     /// Starts the binaries in `KUBEBUILDER_ASSETS`, for tests.
     #[command(hide = true)]
@@ -64,11 +64,11 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Test(test) => test.run(),
-        Command::Rows(rows) => rows.run(),
+        Command::Coverage(coverage) => coverage.run(),
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
         Command::Bench(bench) => bench.run(),
-        Command::Rooms(rooms) => rooms.run(),
+        Command::Stats(stats) => stats.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

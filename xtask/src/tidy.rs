@@ -8,7 +8,7 @@ mod ignored;
 mod orphans;
 mod pure;
 
-// Of the house.
+// Of the repository.
 mod architecture;
 mod directions;
 mod observability;

@@ -1,8 +1,8 @@
-// Package child is what a peer that is written in Go does as a child of the benchmark: it is
-// told what to do as JSON, does it in a process of its own, and prints what it measured.
+// Package child is what a peer that is written in Go does as a child of the benchmark: it
+// gets its task as JSON, does it in a process of its own, and prints what it measured.
 //
 // bench/src/child.rs is the other side of this: what a task is and between which two moments
-// it is measured stands there, and is the same here. Who is measured does not stand here, and
+// it is measured stands there, and is the same here. The contenders do not stand here, and
 // nothing of Kubernetes does, so that each peer is built with the modules that it asks for.
 package child
 
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Contender is who is measured.
+// Contender is the program that is measured.
 type Contender struct {
 	// Follow has it follow a kind in the background, and returns once it is whole.
 	Follow func(context.Context, Job, *Seen) (Following, error)
@@ -23,7 +23,7 @@ type Contender struct {
 	Queue func(ctx context.Context, count int, call Call) (Queue, error)
 }
 
-// Job is what a child is told to do.
+// Job is the task of a child.
 type Job struct {
 	Contender string `json:"contender"`
 	Task      Task   `json:"task"`
@@ -102,7 +102,7 @@ func (j Job) Handles() bool {
 	}
 }
 
-// Listens is whether anybody is told of what a store holds.
+// Listens is whether a handler receives what a store holds.
 func (j Job) Listens() bool {
 	return j.Task.Name != "Sync"
 }

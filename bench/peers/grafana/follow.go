@@ -39,7 +39,7 @@ func informerOf(kind resource.Kind, clients *k8s.ClientRegistry) (*operator.Kube
 	return operator.NewKubernetesBasedInformer(kind, client, operator.InformerOptions{})
 }
 
-// store is an informer alone, and whoever listens to it.
+// store is an informer alone, and its watcher, once it is whole.
 func store(
 	ctx context.Context,
 	job child.Job,
@@ -73,7 +73,7 @@ func store(
 	return child.Following{
 		Kept: informer,
 		Relisted: func() {
-			// The listener is told of every object again; should that ever change, the
+			// The listener receives every object again; should that ever change, the
 			// new version is there all the same.
 			for shared.LastSyncResourceVersion() == version {
 				time.Sleep(time.Millisecond)

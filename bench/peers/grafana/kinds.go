@@ -10,7 +10,7 @@ import (
 )
 
 // pod is a Pod as the SDK has it: the spec and the status of Kubernetes' own types in an object
-// of its own, as it is generated for a kind of one's own too.
+// of its own, as it is generated for a user's kind too.
 type pod = resource.TypedSpecStatusObject[corev1.PodSpec, corev1.PodStatus]
 
 // configMap is a ConfigMap as the SDK has it: it has no spec, and what it has instead is a field
@@ -30,7 +30,7 @@ var (
 
 	configMaps = kind("ConfigMap", new(configMap), new(resource.TypedList[*configMap]))
 
-	// secrets are those that nobody is given.
+	// secrets are those that the load server never sends.
 	secrets = kind("Secret", new(resource.UntypedObject), new(resource.UntypedList))
 )
 

@@ -65,7 +65,7 @@ pub(crate) struct BareObject {
     metadata: BareMeta,
 }
 
-/// Any object, as its bytes: whom it concerns is read, and nothing else.
+/// Any object, as its bytes: its identity is read, and nothing else.
 pub(crate) struct BareText {
     name: String,
     #[cfg_attr(not(test), expect(dead_code, reason = "it is kept, and not looked at"))]
@@ -112,7 +112,7 @@ struct Event<T> {
     object: T,
 }
 
-/// Whom an object on a page concerns, which is all that a relist of unchanged objects needs.
+/// The identity of an object on a page, which is all that a relist of unchanged objects needs.
 #[derive(Deserialize)]
 struct Identity {
     metadata: IdentityMeta,
@@ -200,7 +200,7 @@ impl<T: Bare> Kept<T> {
     }
 }
 
-/// Reads all pages, of each object only whom it concerns.
+/// Reads all pages, of each object only its identity.
 pub(crate) async fn identities(client: &Client, kind: Kind, keeps: Keeps) -> Result<()> {
     let mut read = 0_usize;
     pages::<Identity>(client, kind, keeps, |_| read += 1).await?;

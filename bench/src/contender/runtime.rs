@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::{Following, Lists, Object};
 use crate::{Result, seen::Seen};
 
-/// A reflector, and whoever listens to it, once it is whole.
+/// A reflector, and its subscriber, once it is whole.
 pub(crate) async fn store<K: Object>(
     client: Client,
     lists: Lists,

@@ -11,7 +11,7 @@ use windlass_informer::{HealthState, Informer, ListWatch, Packed, Source, Stored
 use super::{Following, Keeps, Lists, Object};
 use crate::{Result, seen::Seen};
 
-/// A store, and whoever listens to it, once it is whole.
+/// A store, and its subscriber, once it is whole.
 pub(crate) async fn store<K: Object>(
     client: Client,
     lists: Lists,

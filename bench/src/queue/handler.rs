@@ -52,11 +52,11 @@ impl Handler {
 
     /// Expects so many calls, to do this.
     pub(super) fn expect(&self, calls: usize, does: Does) {
-        *self.does.write().expect("nobody panics with it") = does;
+        *self.does.write().expect("no thread panics while it holds the lock") = does;
         self.left.store(calls, Ordering::Release);
     }
 
-    /// Whoever is called waits.
+    /// Calls wait from now on.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -103,7 +103,7 @@ impl Handler {
     }
 
     fn again(&self, object: &ConfigMap) -> Option<Duration> {
-        let does = *self.does.read().expect("nobody panics with it");
+        let does = *self.does.read().expect("no thread panics while it holds the lock");
         let Does::Again { after, within } = does else {
             return None;
         };

@@ -61,7 +61,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
 // === impl Windlass ===
 
 impl Queue for Windlass {
-    /// Whoever listens anew is told what is there.
+    /// A new subscriber receives what is there.
     fn offer_all(&self) -> Result<()> {
         self.controller.remove_informer(&self.placeholder);
         self.controller.remove_informer(&self.informer);

@@ -47,7 +47,7 @@ pub(crate) struct Spread {
     pub(crate) most: f64,
 }
 
-/// How far samples may lie apart that are as good as one, as a share of their median: less
+/// How far samples may lie apart that are equal for this purpose, as a share of their median: less
 /// than what the difference between two contenders has to be to mean anything.
 const STEADY: f64 = 0.05;
 
@@ -245,7 +245,7 @@ impl Outcome {
         Spread::of(&samples)
     }
 
-    /// Whether the CPU time of nobody differs much from run to run, so that it need not be
+    /// Whether the CPU time of no contender differs much from run to run, so that it need not be
     /// taken again. What has no CPU time is never known to be.
     fn is_steady(&self) -> bool {
         let mut contenders = self.scenario.contenders.iter();

@@ -239,7 +239,7 @@ mod tests {
 
     const LAST: usize = 3;
 
-    /// Which objects of four are told of; without trouble, the last is none of them.
+    /// Which objects of four have events; without trouble, the last is none of them.
     async fn told(updates: Updates) -> Vec<usize> {
         let count = if updates.hot > 0 { LAST + 1 } else { LAST };
         let mut updating = Updating::new(updates);

@@ -43,7 +43,7 @@ pub(crate) struct Authorizer(Box<dyn Fn(&Attributes) -> Decision + Send + Sync>)
 // === impl Attributes ===
 
 impl Attributes {
-    /// The name of whoever asks.
+    /// The name of the user of every request.
     pub const USER: &'static str = "system:admin";
 
     /// The sentence in which the refusal is explained.

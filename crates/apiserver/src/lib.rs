@@ -1,8 +1,8 @@
 //! A Kubernetes API server in the process, in memory, for first steps and tests.
 //!
 //! [`ApiServer`] speaks to a kube client as a tower service, without a socket, or to
-//! kubectl and clients in other languages on a loopback port. What it does and does not
-//! do is told in `docs/apiserver.md`.
+//! kubectl and clients in other languages on a loopback port. `docs/apiserver.md` lists what it
+//! does and what it does not.
 
 // What a user holds: the server, its ports, its service.
 mod authorize;

@@ -14,7 +14,7 @@ mod support;
 
 use support::{client, register, widget, widget_definition, widgets};
 
-/// A kubectl that talks to `listening` and to nobody else.
+/// A kubectl that talks to `listening` and to no other server.
 fn kubectl(listening: &Listening, arguments: &[&str]) -> Command {
     let mut command = Command::new("kubectl");
     command

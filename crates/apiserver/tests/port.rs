@@ -42,7 +42,7 @@ async fn the_kubeconfig_leads_to_the_server() -> TestResult {
     assert!(events.try_next().await?.is_some());
     listening.stop().await;
     assert!(events.try_next().await?.is_none());
-    assert!(maps.get("a").await.is_err(), "nobody listens");
+    assert!(maps.get("a").await.is_err(), "the port is closed");
     assert_eq!(
         server.resource_version().to_string(),
         (version.parse::<u64>()? + 1).to_string()

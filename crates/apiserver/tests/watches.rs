@@ -120,7 +120,7 @@ async fn compaction_and_closing_are_two_things_to_a_running_watch() {
     assert_eq!(
         events.told().await,
         "ADDED a",
-        "what was forgotten is told to who was there"
+        "a watch that was there receives what was forgotten"
     );
     server.close_watches();
     assert_eq!(events.told().await, "end");

@@ -207,7 +207,7 @@ async fn identity_does_not_change() {
     );
     let older = json!({ "metadata": { "creationTimestamp": "2001-01-01T00:00:00Z" } });
     let (code, _) = request(&server, Method::PATCH, &path, Some(&older)).await;
-    assert_eq!(code, 200, "said in vain");
+    assert_eq!(code, 200, "the creation time in a patch is ignored");
     let renamed = json!({ "metadata": { "name": "b" } });
     assert_eq!(
         request(&server, Method::PATCH, &path, Some(&renamed))

@@ -1,8 +1,8 @@
-//! Finalizers: what keeps an object until somebody has cleaned up after it.
+//! Finalizers: they keep an object in the API server until its clean-up has succeeded.
 //!
-//! [`Finalizers`] is one operator's finalizer on the objects of a kind. What is to be written
+//! [`Finalizers`] is one operator's finalizer on the objects of a kind. The patch to write
 //! is decided by a pure core (`plan`), from what an object shows; here it is written, and
-//! decided anew where somebody else was faster.
+//! decided again if another writer was faster.
 
 use std::{fmt, sync::Arc};
 
@@ -36,8 +36,8 @@ pub use self::{
 ///
 /// *Promised.* Only finalizers of this name are ever added or removed, the in-progress form of
 /// it, and [former](Self::formerly) names. A patch tests the object's uid and its whole list of
-/// finalizers, so that nobody else's is lost and a recreated object is never taken for its
-/// predecessor. Where somebody else was faster, the object is read again, a few times, without
+/// finalizers, so that no finalizer of another writer is lost and a recreated object is never taken for its
+/// predecessor. If another writer was faster, the object is read again, a few times, without
 /// waiting. An object that is marked for deletion gets no finalizer.
 ///
 /// *Asked.* That no other operator uses the same name on this kind; the right to `get` and
@@ -180,7 +180,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
                 Some(409 | 422) => {}
                 _ => return Err(self.cannot_write(key, refused)),
             }
-            // Somebody was faster; or it is no conflict, and nothing has changed.
+            // Another writer was faster; or it is no conflict, and nothing has changed.
             let Some(fresh) = self.find(object).await? else {
                 return Ok(Settled::Gone);
             };

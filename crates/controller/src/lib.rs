@@ -9,20 +9,20 @@
 //!
 //! A handler that returns an error, panics or exceeds the
 //! [`timeout`](InformerControllerBuilder::timeout) has failed: it alone, for that object.
-//! [`on_error`](InformerControllerBuilder::on_error) is told. The [`RetryPolicy`] says whether
+//! [`on_error`](InformerControllerBuilder::on_error) is called. The [`RetryPolicy`] says whether
 //! and when it is called again, unless the [`Failure`] itself does. Until then the call is
 //! pending; when something new happens to the object, the [`RetryDequeuePolicy`] is asked
 //! whether it is still wanted. A repeated call has the newest object ([`RetryObject`]), the
 //! [`State`] that earlier calls left, and the number of its attempt. When the policy gives up,
-//! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is told, and nothing more happens
-//! until something happens to the object, or somebody asks for it
+//! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is called, and nothing more happens
+//! until something happens to the object, or the operator's author asks for it
 //! ([`given_up`](InformerController::given_up), [`redrive`](InformerController::redrive)).
 //!
-//! # Whom an event concerns
+//! # Which handlers receive an event
 //!
-//! All handlers of its kind, but for those whose [`Predicate`] does not let it pass; and through
-//! a [`Mapper`] objects of another kind, which their handlers are told again: whoever owns, uses
-//! or mirrors what has changed.
+//! All handlers of its kind, except those whose [`Predicate`] refuses it. A [`Mapper`] names objects
+//! of another kind, for example those that own, use or mirror the changed object; their handlers
+//! receive these objects again.
 //!
 //! # Not supported
 //!
@@ -41,7 +41,7 @@ mod action;
 mod content;
 mod event;
 
-// 6. Whom it concerns.
+// 6. Which handlers and which other objects an event concerns.
 mod mapper;
 mod predicate;
 mod route;

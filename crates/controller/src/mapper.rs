@@ -1,4 +1,4 @@
-//! Mappers: whom of another kind a change concerns.
+//! Mappers: which objects of another kind a change concerns.
 
 use windlass_informer::{DecodeError, Kept, ObjectKey};
 
@@ -19,13 +19,13 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// *Promised.* It is asked of each event of its kind, when that comes and before it waits for
 /// anybody: of an update with the old object and with the new, so that a reference that moved
-/// wakes both ends. Each object that it names and that is there is told to all handlers of its
+/// wakes both ends. Each object that it names and that exists is dispatched to all handlers of its
 /// kind as [`Resynced`](crate::Action::Resynced), in its newest state, in its turn, and as soon
-/// as the change itself would be. Named again before it is told, it is told once: a thousand
+/// as the change itself would be. Named again before it is dispatched, it is dispatched once: a thousand
 /// changes of one object are not a thousand calls for those that it concerns. One that is not
-/// there is told to nobody; when it comes it is told as any other. By the time they are called,
+/// there is dispatched to no handler; when it is created it is dispatched as any other. By the time they are called,
 /// the store has what woke them. A mapper that panics loses its own answer and nothing else;
-/// [`on_error`](crate::InformerControllerBuilder::on_error) is told.
+/// [`on_error`](crate::InformerControllerBuilder::on_error) is called.
 ///
 /// *Asked.* That it answers at once and waits for nothing: meanwhile no event of its kind is
 /// queued.
@@ -39,7 +39,7 @@ pub use self::{owners::Owners, same_name::SameName};
 /// that object is slow or fails, and would not see what
 /// [`Coalescing`](crate::Coalescing) folds: of a reference that moved twice, one end
 /// would not be woken. So it is asked where events come in; it has nothing to repeat, and an
-/// order would mean nothing, since what it names is told in turns of its own.
+/// order would mean nothing, since each object that it names is dispatched in its own turn.
 ///
 /// # Example
 ///
@@ -51,10 +51,10 @@ pub use self::{owners::Owners, same_name::SameName};
 /// let controller = InformerController::new();
 /// controller.add_informer("configs", &Informer::new(Scripted::<ConfigMap>::new().1))?;
 ///
-/// // Whoever owns a pod is reconciled when the pod changes.
+/// // A change of a pod reconciles its owner.
 /// controller.add_mapper::<Pod>("pods", "configs", Owners::of::<ConfigMap>(&()))?;
 ///
-/// // Whoever a secret names in an annotation, as "namespace/name".
+/// // A change of a secret reconciles the object that an annotation names, as "namespace/name".
 /// let named = |secret: &Secret| {
 ///     let annotation = secret.metadata.annotations.as_ref()?.get("example.io/for")?;
 ///     let (namespace, name) = annotation.split_once('/')?;

@@ -25,7 +25,7 @@ pub(crate) struct Metrics {
     queue: Queue,
 }
 
-/// What is told to handlers: grafana-app-sdk's names, and ours.
+/// Counters of the events that handlers receive: grafana-app-sdk's names, and ours.
 #[derive(Clone)]
 struct Told {
     events: IntCounterVec,
@@ -116,7 +116,7 @@ impl Metrics {
         self.results.max_workers.set(whole(workers));
     }
 
-    /// How long the queue is, which is looked up when somebody wants to know.
+    /// The length of the queue, which is read when the metrics are gathered.
     pub(crate) fn queue(&self, depth: usize, pending: usize) {
         self.queue.depth.set(whole(depth));
         self.told.pending.set(whole(pending));

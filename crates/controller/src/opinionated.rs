@@ -1,6 +1,6 @@
 //! Wrappers that hold each object with a finalizer until its clean-up has succeeded.
 //!
-//! What is to be done is decided by a pure core (`next_step`) from what an object shows and what
+//! A pure core (`next_step`) decides the next step from what an object shows and what
 //! this process did for it (`memory`); `finalizer_state` writes finalizers and remembers. The
 //! wrappers call the inner handler.
 

@@ -1,4 +1,4 @@
-//! Predicates: which events a handler is told of.
+//! Predicates: which events a handler receives.
 
 use windlass_informer::Event;
 

@@ -71,10 +71,10 @@ struct Kind {
     merge: Arc<Mutex<Merge>>,
 }
 
-/// Who is told, in order.
+/// The handlers of an event, in order.
 pub(crate) type Chain = Arc<[Arc<Handler>]>;
 
-/// Who is asked whom a change concerns.
+/// The mappers of a change.
 pub(crate) type Mappers = Arc<[Arc<Mapping>]>;
 
 /// The type of a kind's objects.
@@ -89,7 +89,7 @@ pub(crate) struct ObjectType {
 pub(crate) enum By {
     /// What keeps objects.
     Informer,
-    /// What is told of them.
+    /// The form that a handler takes.
     Handler,
 }
 
@@ -380,7 +380,7 @@ impl Route {
         gone.iter().map(|handler| handler.id).collect()
     }
 
-    /// Who is asked whom a change of an object of `kind` concerns.
+    /// The mappers that take a change of an object of `kind`.
     pub(crate) fn mappers(&self, kind: KindId) -> Mappers {
         let kind = self.kinds.get(&kind);
         kind.map_or_else(|| Mappers::from([]), |kind| Arc::clone(&kind.mappers))
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(form(packed, By::Informer), Ok(()));
         assert_eq!(form(text, By::Handler), Ok(()));
         assert_eq!(form(packed, By::Handler), Ok(()));
-        let other = form(text, By::Informer).expect_err("somebody wants them packed");
+        let other = form(text, By::Informer).expect_err("a handler wants them packed");
         assert!(
             other.contains("is a kind of alloc::boxed::Box<str>"),
             "{other}"

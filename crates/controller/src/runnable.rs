@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Fence, InformerController, InformerHealth, RunError};
 
-/// Anything that runs until it is told to stop.
+/// Anything that runs until it is stopped.
 ///
 /// An operator runs [`InformerController`]s; with this trait, anything else too.
 ///
@@ -41,7 +41,7 @@ use crate::{Fence, InformerController, InformerHealth, RunError};
 /// }
 /// ```
 pub trait Controller: Send + Sync + 'static {
-    /// Why it can end before it is told to.
+    /// Why it can end before it is stopped.
     type Error: Error + Send + Sync + 'static;
 
     /// What it is called, in logs and errors.
@@ -51,7 +51,7 @@ pub trait Controller: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever no waiting mends. It ends the whole operator.
+    /// A permanent failure. It ends the whole operator.
     fn run(&self, stop: CancellationToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Takes the fence that permits its calls. Called once, before [`run`](Self::run), by an
@@ -64,13 +64,13 @@ pub trait Controller: Send + Sync + 'static {
         _ = fence;
     }
 
-    /// How its informers are, for whoever has to say whether the process is ready; by default
+    /// The health of its informers, for the readiness of the process; by default
     /// there are none.
     fn health(&self) -> Vec<InformerHealth> {
         Vec::new()
     }
 
-    /// What is to be registered in a Prometheus registry; by default nothing.
+    /// The collectors to register in a Prometheus registry; by default none.
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! The schedule: what is owed to every object, and whose turn it is.
+//! The schedule: the events and calls that each object waits for, and which object is next.
 //!
 //! The part of the engine that can be wrong, so it is kept apart from whatever makes that
 //! hard to see: it has no clock, no lock, no randomness and no `async`, and it never calls
@@ -14,7 +14,7 @@
 //! - **One slot.** For each object, handler and action at most one failed call is pending,
 //!   and for each object and handler at most one requeue.
 //! - **Fair.** Whatever is ready is taken within a bounded number of turns.
-//! - **Bounded.** A lane to which nothing is owed does not exist.
+//! - **Bounded.** A lane without events and pending calls does not exist.
 
 use std::{hash::BuildHasher, hint::black_box, sync::Arc};
 
@@ -22,7 +22,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
-// Where what is owed is kept.
+// Where events and pending calls are kept.
 mod few;
 mod lane;
 mod pool;
@@ -55,7 +55,7 @@ use self::{
     ready::{GroupId, Ready},
 };
 
-/// What is owed to every object: events of type `E`, and pending calls of type `P`.
+/// The work of every object: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
     lanes: Pool<Lane<E>>,
@@ -67,7 +67,7 @@ pub(crate) struct Schedule<E, P> {
     ready: Ready,
     later: Later<P>,
 
-    /// Who may be owed a call, in order.
+    /// The handlers that may have pending calls, in order.
     handlers: Vec<HandlerId>,
 
     held: usize,
@@ -97,7 +97,7 @@ pub(crate) struct Schedule<E, P> {
     /// What is being offered, for as long as that takes.
     coming: Vec<Coming<E>>,
 
-    /// Room for the pending calls that the next turn asks about, so that it is not made for each.
+    /// Memory for the pending calls that the next turn asks about, so that it is not allocated for each.
     spare: Vec<Pending<P>>,
 }
 
@@ -226,7 +226,7 @@ impl<E: About, P: About> Schedule<E, P> {
         offered
     }
 
-    /// Takes the lane whose turn it is, with what is to be done for it.
+    /// Takes the next ready lane, with its work.
     ///
     /// Events come before retries, because they may make them needless. A retry that was due
     /// when an event went first, and is still wanted, comes before the next event.
@@ -278,7 +278,7 @@ impl<E: About, P: About> Schedule<E, P> {
         } else {
             let pending = lane
                 .take_due(&mut self.later, false)
-                .expect("a ready lane is owed something");
+                .expect("a ready lane has an event or a call that is due");
             self.pending -= 1;
             if pending.action == Action::Deleted {
                 self.deletes
@@ -301,8 +301,8 @@ impl<E: About, P: About> Schedule<E, P> {
         self.release(lane);
     }
 
-    /// Gives a lane back whose turn broke off: what was to be done is owed again, and what
-    /// is `owed` already too.
+    /// Gives a lane back whose turn broke off: its work is queued again, and so are the
+    /// calls in `owed`.
     pub(crate) fn give_back(
         &mut self,
         turn: Turn<E, P>,
@@ -339,14 +339,14 @@ impl<E: About, P: About> Schedule<E, P> {
         }
     }
 
-    /// Lets `handler` be owed calls.
+    /// Allows `handler` to have pending calls.
     pub(crate) fn admit(&mut self, handler: HandlerId) {
         if let Err(at) = self.handlers.binary_search(&handler) {
             self.handlers.insert(at, handler);
         }
     }
 
-    /// Forgets whatever `handler` is owed, now and by turns that are not over. Looks at every
+    /// Drops every pending call of `handler`, now and in turns that are not over. Looks at every
     /// lane. Returns how many pending calls were forgotten.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
@@ -367,7 +367,7 @@ impl<E: About, P: About> Schedule<E, P> {
         gone
     }
 
-    /// Takes the room back in which a turn had the pending calls that it asked about.
+    /// Takes back the memory in which a turn had the pending calls that it asked about.
     pub(crate) fn reuse(&mut self, room: Vec<Pending<P>>) {
         if room.is_empty() && room.capacity() > self.spare.capacity() {
             self.spare = room;
@@ -399,7 +399,7 @@ impl<E: About, P: About> Schedule<E, P> {
         self.pending
     }
 
-    /// How many objects something is owed to.
+    /// The number of objects that have work.
     #[cfg(test)]
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
@@ -425,7 +425,7 @@ impl<E: About, P: About> Schedule<E, P> {
         self.hasher.hash_one((group, name)) as u32
     }
 
-    /// The lane of this name in `group`, made if nothing was owed to it. It is `likely`, or may be
+    /// The lane of this name in `group`, created if there is none. It is `likely`, or may be
     /// another one.
     fn lane(
         &mut self,
@@ -530,7 +530,7 @@ impl<E: About, P: About> Schedule<E, P> {
 
     fn release(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
-        debug_assert_eq!(lane.phase, Phase::Held, "released a lane that nobody holds");
+        debug_assert_eq!(lane.phase, Phase::Held, "released a lane that no worker holds");
         lane.phase = Phase::Idle;
         self.held -= 1;
         self.settle(id);
@@ -559,7 +559,7 @@ impl<E: About, P: About> Schedule<E, P> {
         self.ahead -= 1;
     }
 
-    /// Puts a lane where it belongs, after what is owed to it changed.
+    /// Puts a lane where it belongs, after its work changed.
     fn settle(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
         let open = self.gates.all_open() || self.gates.is_open(lane.kind(&self.groups));

@@ -36,7 +36,7 @@ pub(crate) fn event(
         return Span::none();
     }
     let object = event.object();
-    // Asked for by a span that somebody wants to see: to look into the object is what costs.
+    // Called by a span that is enabled: to look into the object is what costs.
     let uid = || object.and_then(|object| Named::uid(&**object));
     let version = || object.and_then(|object| object.resource_version());
     let span = match action {
@@ -169,7 +169,7 @@ pub(crate) fn folded(told: &Span) {
     told.record("outcome", "folded");
 }
 
-/// Whether nobody wants to see spans. Not left to `tracing`: where no subscriber is set and its
+/// Whether no subscriber wants spans. Not left to `tracing`: where no subscriber is set and its
 /// feature `log` is, which kube sets, it works out all fields, and tells `log` of each poll.
 fn is_unseen() -> bool {
     LevelFilter::current() < LevelFilter::INFO

@@ -28,7 +28,7 @@ const NAME: &str = "k8s";
 #[derive(Clone, Copy, Debug)]
 pub struct PackageTracer(());
 
-/// Where a trace goes on from: a span that may be over by then. Nothing, where nobody traces.
+/// Where a trace goes on from: a span that may be over by then. Nothing, where tracing is off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
     context: Option<Arc<SpanContext>>,

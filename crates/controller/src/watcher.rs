@@ -8,7 +8,7 @@ mod simple;
 
 pub use self::simple::SimpleWatcher;
 
-/// Is told what happens to the objects of a kind.
+/// Receives what happens to the objects of a kind.
 ///
 /// # Contract
 ///
@@ -82,7 +82,7 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// `object` has not changed, and is told again. By default an update from it to itself, as
+    /// `object` has not changed, and is dispatched again. By default an update from it to itself, as
     /// in client-go.
     ///
     /// # Errors

@@ -41,10 +41,10 @@ pub(crate) trait Handle: Send + Sync {
 
 /// A mapper, whatever the type of its objects.
 pub(crate) trait Map: Send + Sync {
-    /// Whom the object concerns.
+    /// The keys of the objects that it concerns.
     fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
-    /// Whom it concerned before it was updated.
+    /// The keys of those that it concerned before it was updated.
     fn keys_before(&self, old: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
     /// Whether it is to be asked of `event`.
@@ -107,7 +107,7 @@ pub(crate) async fn call(
     }
 }
 
-/// What `handler` is told of `event`, with which a resync may have become one: the event, or,
+/// What `handler` receives for `event`, with which a resync may have become one: the event, or,
 /// where it does not want that, the resync; none if it wants neither.
 pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     if wants(handler, event) {
@@ -121,7 +121,7 @@ pub(crate) fn wants(handler: &Handler, event: &AnyEvent) -> bool {
     ask("predicate", || handler.code.wants(event)).unwrap_or(true)
 }
 
-/// What `handler` is told of `event`, which it does not want.
+/// What `handler` receives for `event`, which it does not want.
 pub(crate) fn instead(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     match event {
         Event::Added(object) | Event::Updated { new: object, .. } if resynced => {
@@ -234,7 +234,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
                 Event::Added(object) => self.0.add(object).await,
                 Event::Updated { old, new } => match old.get() {
                     Ok(old) => self.0.update(old, new).await,
-                    // Nobody has been told of it.
+                    // No handler has received it.
                     Err(_) => self.0.add(new).await,
                 },
                 Event::Deleted { last, .. } => self.0.delete(last).await,
@@ -322,7 +322,7 @@ fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &An
 }
 
 /// The event as one about a `K`, to be asked about. One that does not decode is wanted, so that
-/// somebody hears of it.
+/// it is reported.
 fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
     of_kind(event.clone()).ok().flatten()
 }

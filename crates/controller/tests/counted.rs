@@ -56,8 +56,8 @@ struct Told {
 }
 
 /// What it costs to wait for a worker, beyond the object and its name: the lane with its first
-/// event (112 bytes), its place in the queue (8) and its place in the index (9), and room for
-/// growth in the last two: 135 bytes were measured.
+/// event (112 bytes), its place in the queue (8) and its place in the index (9), and spare capacity
+/// in the last two: 135 bytes were measured.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_costs_138_bytes() {
     let told = Told::of(MANY).await;
@@ -65,7 +65,7 @@ async fn a_key_that_waits_costs_138_bytes() {
     let controller = controller(move |_| {
         let none = Arc::clone(&none);
         async move {
-            // Nobody opens it: the first key is in hand, and all others wait.
+            // The semaphore stays closed: the first key is in hand, and all others wait.
             _ = none.acquire().await;
             Outcome::done()
         }
@@ -80,7 +80,7 @@ async fn a_key_that_waits_costs_138_bytes() {
 }
 
 /// What it costs to have a call pending, beyond the object and its name: the lane, its places
-/// as above, the call (104) and its time (24, and room for growth): 271 bytes were measured.
+/// as above, the call (104) and its time (24, and spare capacity): 271 bytes were measured.
 #[tokio::test(start_paused = true)]
 async fn a_pending_call_costs_275_bytes() {
     let told = Told::of(MANY).await;
@@ -98,9 +98,9 @@ async fn a_pending_call_costs_275_bytes() {
     );
 }
 
-/// An event costs the same number of allocations whatever else is owed.
+/// An event costs the same number of allocations however many calls are pending.
 ///
-/// Beyond those of an informer that somebody listens to, there is one: the handler's future.
+/// Beyond those of an informer with a subscriber, there is one: the handler's future.
 #[tokio::test(start_paused = true)]
 async fn an_event_costs_one_allocation_whatever_is_pending() {
     let listened = {
@@ -195,8 +195,8 @@ impl Told {
         }
     }
 
-    /// How many allocations an update of the object called `one` is, on its way to whoever
-    /// listens.
+    /// How many allocations an update of the object called `one` is, on its way to the
+    /// subscriber.
     async fn allocations(&self) -> usize {
         let versions = 1..=EVENTS + 100;
         let mut updates: Vec<_> = versions.map(|version| object("one", version)).collect();
@@ -216,7 +216,7 @@ impl Told {
     }
 }
 
-/// A controller that runs, with room for all of them and one worker.
+/// A controller that runs, with a queue for all of them and one worker.
 fn controller<F, Fut>(reconcile: F) -> InformerController
 where
     F: Fn(Request<ConfigMap>) -> Fut + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Spans where nobody wants to see them: none are made.
+//! Spans that no subscriber wants: none are made.
 //!
 //! One test, in a process of its own: `tracing` remembers whether there ever was a subscriber.
 
@@ -24,7 +24,7 @@ use windlass_informer::{Informer, ObjectKey, Scripted};
 /// The names of spans.
 type Names = BTreeSet<String>;
 
-/// What `log` is told of spans. Where there is no subscriber and its feature `log` is, which
+/// What `tracing` hands to `log`. Where there is no subscriber and its feature `log` is, which
 /// kube sets, `tracing` makes a span to tell `log` when it is entered, left and over.
 struct Unasked(Mutex<Names>);
 
@@ -112,7 +112,7 @@ fn no_event_and_no_call_has_a_span_until_somebody_wants_to_see_it() {
 }
 
 /// Everything that has a span happens, with a failed call that is made again and a mapper.
-/// Returns the spans of what another subscriber of the informer is told.
+/// Returns the spans of the events of another subscriber of the informer.
 fn a_life() -> Vec<Option<&'static str>> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_time()

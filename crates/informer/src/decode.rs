@@ -1,9 +1,9 @@
 //! From bytes to objects, trimmed before they are kept.
 //!
 //! An object is read in two steps. Its [`Identity`] comes first, and is cheap: with it the
-//! watch knows whom a line concerns even when the rest does not decode, and a relist
-//! recognises what it has already. The object itself follows only where somebody needs it,
-//! straight into the [`Form`] that is kept, without the fields that nobody will read
+//! watch knows which object a line concerns even when the rest does not decode, and a relist
+//! recognises what it has already. The object itself follows only where it is needed,
+//! straight into the [`Form`] that is kept, without the fields that are dropped
 //! ([`Trim`]).
 
 // Where things end, without a look at what they mean.
@@ -20,7 +20,7 @@ mod line;
 mod lines;
 mod page;
 
-// Whom it concerns, and what is kept of it.
+// Which object it is, and the form of it that is kept.
 mod form;
 mod identity;
 mod trim;
@@ -127,7 +127,7 @@ where
         }
     }
 
-    /// Reads whom `json` concerns, and refuses an object of another kind.
+    /// Reads the identity of `json`, and refuses an object of another kind.
     pub(crate) fn who<'a>(&self, json: &'a [u8]) -> Result<Who<'a>, DecodeError> {
         Who::read(json, &self.types.kind)
     }

@@ -1,4 +1,4 @@
-//! What happened to an object, as a handler is told it.
+//! What happened to an object, as handlers receive it.
 
 use std::{fmt, sync::Arc};
 
@@ -9,8 +9,8 @@ use crate::{Kept, ObjectKey, Stored};
 /// # Contract
 ///
 /// *Promised.* For each object, a handler sees a subsequence of its states, in order, each
-/// once. A delete that happened while nobody watched is told, with the last known state. A
-/// new uid under an old name is told as `Deleted` and then `Added`. Nothing is told before
+/// once. A delete that no watch showed is reported, with the last known state. A
+/// new uid under an old name is reported as `Deleted` and then `Added`. Nothing is reported before
 /// it is in the [`Store`](crate::Store).
 ///
 /// *Not promised.* That every state is seen: states that came and went between two looks
@@ -26,7 +26,7 @@ pub enum Event<K: ?Sized> {
 
     /// An object that was there before, and differs.
     Updated {
-        /// As it was last told, decoded when somebody looks: most handlers never do.
+        /// The last state that was reported, decoded at the first read: most handlers never read it.
         old: Kept<K>,
         /// As it is now.
         new: Arc<K>,
@@ -111,7 +111,7 @@ impl<K: ?Sized> Clone for Event<K> {
     }
 }
 
-/// Shows what happened to whom, and never the object's content, which may be secret.
+/// Shows the event's type and the object's key, and never the object's content, which may be secret.
 impl<K: Stored> fmt::Debug for Event<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.object() {

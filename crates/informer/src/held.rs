@@ -1,7 +1,7 @@
 //! What is held decoded of an object that is kept as JSON.
 //!
-//! An object is worth holding decoded while somebody works on it, and while it is read again
-//! and again. The first is said by whoever works ([`Hold::hold`], [`Hold::rest`]); the second
+//! An object is worth holding decoded while a handler works on it, and while it is read
+//! repeatedly. The first is said by the handler's controller ([`Hold::hold`], [`Hold::rest`]); the second
 //! is counted, from one [`Hold::sweep`] to the next. To be read once is not enough: else one
 //! look at everything would fill the memory with everything.
 
@@ -12,14 +12,14 @@ use parking_lot::Mutex;
 /// What is held of one object, of whatever type.
 #[doc(hidden)]
 pub trait Hold {
-    /// Somebody reads the object. Returns what is held, and whether it is read so often that it
+    /// The object is read. Returns what is held, and whether it is read so often that it
     /// should be.
     fn read(&self) -> (Option<Arc<dyn Any + Send + Sync>>, bool);
 
     /// Holds `object`, until it [rests](Self::rest).
     fn hold(&self, object: Arc<dyn Any + Send + Sync>);
 
-    /// Nobody works on it. It is held on only if it is read often.
+    /// No handler works on it. It is held on only if it is read often.
     fn rest(&self);
 
     /// Another while is over: what was not read in it is not held any more, and is given back,
@@ -33,7 +33,7 @@ pub trait Hold {
     /// often that it should be held.
     fn follow(&self, reads: u8) -> bool;
 
-    /// Whether it was decoded in vain.
+    /// Whether decoding failed.
     fn has_failed(&self) -> bool;
 }
 
@@ -64,7 +64,7 @@ impl<K> Held<K> {
         self.0.lock().object.clone()
     }
 
-    /// It was decoded in vain.
+    /// Decoding failed.
     pub(crate) fn fail(&self) {
         self.0.lock().failed = true;
     }

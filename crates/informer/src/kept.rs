@@ -1,4 +1,4 @@
-//! An object as the store keeps it: decoded, or as JSON until somebody looks.
+//! An object as the store keeps it: decoded, or as JSON until it is read.
 
 use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use crate::{AnyObject, DecodeError, Named, ObjectKey, Stored};
 
 /// A `K` as the store keeps it: as it is, or as the JSON that it came in, which is decoded
-/// when somebody looks.
+/// at the first read.
 ///
 /// # Contract
 ///
@@ -41,13 +41,13 @@ pub struct Kept<K: ?Sized> {
     of: PhantomData<fn() -> Arc<K>>,
 }
 
-/// An object that has just come: as it will be kept, and decoded, for those who are told.
+/// An object that has just come: as it will be kept, and decoded, for subscribers.
 ///
 /// A source that has nothing but the object makes one with `From`.
 pub struct Fresh<K> {
     pub(crate) kept: Kept<K>,
 
-    /// None where nobody is there to be told.
+    /// None without subscribers.
     pub(crate) object: Option<Arc<K>>,
 
     /// How long it was when it came, if that is known.
@@ -134,14 +134,14 @@ impl<K: Any + Send + Sync> Kept<K> {
         Ok(object)
     }
 
-    /// Says that somebody will work on it soon, as `object`, which it decodes to.
+    /// Says that a handler will work on it soon, as `object`, which it decodes to.
     pub(crate) fn hold(&self, object: &Arc<K>) {
         if let Some(held) = self.object.held() {
             held.hold(Arc::clone(object) as _);
         }
     }
 
-    /// What was not read for a while is not held decoded any more, and is given back, to be
+    /// What was not read since the last sweep is not held decoded any more, and is given back, to be
     /// dropped.
     pub(crate) fn sweep(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.object.held()?.sweep()
@@ -192,8 +192,8 @@ impl<K: ?Sized> fmt::Debug for Kept<K> {
 // === impl Fresh ===
 
 impl<K> Fresh<K> {
-    /// The same, for nobody but the store. What was decoded goes while it is in all caches, and
-    /// leaves its room to the next.
+    /// The same, for the store alone. What was decoded is dropped while it is in all caches, and
+    /// its memory goes to the next.
     pub(crate) fn unheard(self) -> Self {
         Self {
             object: None,

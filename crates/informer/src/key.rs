@@ -85,7 +85,7 @@ impl ObjectKey {
         &self.name
     }
 
-    /// The namespace and the name as they are kept: shared, for whoever keeps them apart.
+    /// The namespace and the name as they are kept: shared, for callers that keep them apart.
     ///
     /// ```
     /// use windlass_informer::ObjectKey;

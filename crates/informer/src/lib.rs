@@ -28,7 +28,7 @@ mod watch;
 // 4. What is.
 mod store;
 
-// 5. What happened, and who is told.
+// 5. What happened, and the subscribers.
 mod event;
 mod subscription;
 

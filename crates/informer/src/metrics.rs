@@ -48,7 +48,7 @@ pub struct InformerMetrics {
     undecodable: IntCounterVec,
 }
 
-/// What one informer counts, once somebody has asked for it.
+/// The counters of one informer, once its metrics were asked for.
 pub(crate) struct Instruments {
     set: OnceLock<Set>,
 }

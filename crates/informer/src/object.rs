@@ -105,15 +105,15 @@ impl dyn AnyObject {
         self.metadata().generation
     }
 
-    /// Says that nobody works on the object now: what was held of it decoded for that may go.
-    /// Whoever looks again decodes it again.
+    /// Says that no handler works on the object now: what was held of it decoded for that may go.
+    /// The next read decodes it again.
     pub fn rest(&self) {
         if let Some(held) = self.held() {
             held.rest();
         }
     }
 
-    /// Whether somebody has tried to decode the object, in vain.
+    /// Whether decoding of the object was tried and failed.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
         self.held().is_some_and(Hold::has_failed)

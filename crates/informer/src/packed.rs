@@ -1,4 +1,4 @@
-//! Objects that are kept as JSON, and decoded when somebody looks.
+//! Objects that are kept as JSON, and decoded when they are read.
 
 mod recent;
 
@@ -18,14 +18,14 @@ use crate::{
 /// on [`get`](Self::get).
 ///
 /// By default a [`ListWatch`](crate::ListWatch) keeps JSON too, and decodes each object once,
-/// when it comes: nine tenths of what an event costs. Where most events are looked at by nobody,
+/// when it comes: nine tenths of what an event costs. Where most events are read by no handler,
 /// that can be saved as well, for the price that to look may fail. A `Packed` knows its name,
 /// uid and version without decoding anything.
 ///
 /// # Contract
 ///
 /// *Promised.* Store, index and events are those of every other object. What was decoded last
-/// is kept for a while ([`RECENT`](Self::RECENT) objects an informer), so that several looks at
+/// is kept for the next reads ([`RECENT`](Self::RECENT) objects an informer), so that several looks at
 /// one object decode it once. A handler of `K`s can be added where an informer of `Packed<K>`s
 /// is: what it is given is decoded before it is called.
 ///

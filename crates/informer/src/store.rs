@@ -28,7 +28,7 @@ use crate::{Kept, Named, ObjectKey, Stored, kept::decoded};
 ///
 /// *Promised.* One writer, the informer; any number of readers, who get an `Arc` and copy
 /// nothing. A read never waits for another read, and for a write only as long as one entry
-/// takes. Whatever a handler is told of is here before it is told.
+/// takes. An object is here before a handler receives its event.
 ///
 /// An object that is kept as JSON is decoded when it is read ([`kept`](Self::kept) does not),
 /// outside of any lock. What is read more than once in five minutes stays decoded, its later

@@ -1,7 +1,7 @@
 //! The spans of informers. All names stand in this file.
 //!
-//! No content of an object is in a field, and no text of an error. A span that nobody wants
-//! to see is [`Span::none`]: it costs a look at a flag, and what its fields would be is not
+//! No content of an object is in a field, and no text of an error. A span that no subscriber wants
+//! is [`Span::none`]: it costs a look at a flag, and what its fields would be is not
 //! worked out.
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
@@ -57,7 +57,7 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     let Some(object) = event.object().filter(|_| !is_unseen()) else {
         return Span::none();
     };
-    // Asked for by a span that somebody wants to see: to look into the object is what costs.
+    // Called by a span that is enabled: to look into the object is what costs.
     let (uid, version) = (|| object.uid(), || object.resource_version());
     match event {
         Event::Added(_) => info_span!(
@@ -100,7 +100,7 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     }
 }
 
-/// Whether nobody wants to see spans. Not left to `tracing`: where no subscriber is set and its
+/// Whether no subscriber wants spans. Not left to `tracing`: where no subscriber is set and its
 /// feature `log` is, which kube sets, it works out all fields, and tells `log` of each poll.
 fn is_unseen() -> bool {
     LevelFilter::current() < LevelFilter::INFO

@@ -37,7 +37,7 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// map of one value; its `Arc`. There is nothing else.
 const DECODED: usize = 12;
 
-/// The object for those who are told, and for the store its JSON and the `Arc` around it.
+/// The object for subscribers, and for the store its JSON and the `Arc` around it.
 #[test]
 fn a_watch_event_costs_the_object_once_and_its_json() {
     let allocated = per_hundred_events(|maps| maps);
@@ -67,7 +67,7 @@ fn a_watch_event_of_a_packed_object_decodes_nothing() {
     );
 }
 
-/// Nobody reads it, so nothing of it is decoded once everybody has been told.
+/// It is not read, so nothing of it is decoded once all subscribers have had it.
 ///
 /// Rows: BO-45
 #[test]
@@ -148,7 +148,7 @@ fn per_hundred_events<O: Form<ConfigMap>>(
 ) -> usize {
     const EVENTS: usize = 1000;
     let _alone = alone();
-    // The informer runs ahead of whoever takes the events, so there is no moment at which so many
+    // The informer runs ahead of the subscriber, so there is no moment at which so many
     // have come and no others: what is made once is made for few and for many.
     let allocations = |events: usize| {
         let updates = (0..events).map(|number| {
@@ -301,7 +301,7 @@ impl Server {
             let chunks = server
                 .answers
                 .lock()
-                .expect("nobody panics here")
+                .expect("no thread panics while it holds the lock")
                 .pop_front();
             server.asked.send_modify(|asked| *asked += 1);
             let chunks = stream::iter(chunks.unwrap_or_default())

@@ -39,7 +39,7 @@ pub(crate) struct Search {
 /// The items of one key at one moment, in order.
 ///
 /// It is a slice of what was there when it was taken. It never changes, however the map
-/// does, and keeping it costs nobody anything but the memory.
+/// does, and keeping it costs nothing but the memory.
 pub struct Items<V> {
     values: Arc<Vec<V>>,
 }

@@ -29,7 +29,7 @@ use crate::{
 /// - **Small.** A key goes with its last item, unless [`EmptyKeys::Keep`] was asked for.
 ///
 /// Asked: `Hash` and `Eq` of the keys, and `Clone` of keys and items, do not use the map.
-/// Items are cloned when they are handed out, and when a list is changed while somebody
+/// Items are cloned when they are handed out, and when a list is changed while a reader
 /// still holds its [`Items`]; put what is expensive to clone into an `Arc`.
 ///
 /// Not promised: an order among keys, and one moment for all keys. What spans keys
@@ -304,7 +304,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
                     Err(Retired) => self.table.forget(&key, &slot),
                 }
             } else {
-                // A list is never in the table without its first items, so nobody sees a
+                // A list is never in the table without its first items, so no reader sees a
                 // key that has come without them.
                 let new = || Slot::new(items.drain(..).collect::<List<V>>());
                 match self.table.insert(key, new) {

@@ -7,9 +7,9 @@
 //!   Live ─────────────────────────────▶ Retired
 //! ```
 //!
-//! A slot that is retired stays so, and its key gets a new one. Whoever comes upon a retired
-//! slot takes it out of the table and looks again, so nobody waits for the one who retired
-//! it, and nothing is added to a list that nobody will ever find.
+//! A slot that is retired stays so, and its key gets a new one. A caller that comes upon a retired
+//! slot takes it out of the table and looks again, so it does not wait for the one that retired
+//! it, and nothing is added to a list that cannot be found.
 
 use crate::{
     list::{Items, List, Search},

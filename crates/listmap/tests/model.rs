@@ -2,7 +2,7 @@
 //!
 //! The map is compiled here a second time, from the same files, with `shuttle`'s locks in
 //! place of `parking_lot`'s and with a table whose keys all share one lock, the worst that
-//! hashing can do. Whoever waits for a lock in vain is a deadlock to shuttle, and it prints
+//! hashing can do. A lock that is never released is a deadlock to shuttle, and it prints
 //! the schedule that led there.
 
 #![expect(

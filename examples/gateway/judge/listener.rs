@@ -17,7 +17,7 @@ pub(super) fn kinds(listener: &Listener) -> Vec<RouteKind> {
     known.iter().filter(takes).copied().collect()
 }
 
-/// What is to be said of the listener at `index` of `gateway`.
+/// The conditions of the listener at `index` of `gateway`.
 pub(super) fn verdicts(index: usize, gateway: &Gateway, snapshot: &Snapshot) -> Vec<Verdict> {
     let listener = &gateway.spec.listeners[index];
     let others = || {

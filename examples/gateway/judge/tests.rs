@@ -5,7 +5,7 @@ use crate::snapshot::tests::snapshot;
 
 const CONTROLLER: &str = "example.io/ours";
 
-/// A class of ours, a class of somebody else, and a gateway `web` that takes what a test
+/// A class of ours, a class of another controller, and a gateway `web` that takes what a test
 /// makes of its listeners.
 const WORLD: &str = "
 {kind: GatewayClass, apiVersion: g/v1, metadata: {name: ours}, spec: {controllerName: example.io/ours}}

@@ -1,4 +1,4 @@
-//! Server-side apply and `managedFields`: who owns what, who is in conflict, and what goes.
+//! Server-side apply and `managedFields`: ownership, conflicts, and what goes.
 
 use http::Method;
 use serde_json::{Value, json};

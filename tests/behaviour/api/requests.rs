@@ -1,4 +1,4 @@
-//! Requests that nobody serves, bodies that do not fit, and how a refusal looks.
+//! Requests to unknown paths, bodies that do not fit, and how a refusal looks.
 
 use http::Method;
 use serde_json::json;
@@ -9,7 +9,7 @@ on_both_servers! {
     /// docs/apiserver.md: row 5.
     async fn what_nobody_serves_is_plain_text(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
-        for path in ["/nowhere", "/apis/nobody.windlass.dev", "/apis/nobody.windlass.dev/v1/things"] {
+        for path in ["/nowhere", "/apis/absent.windlass.dev", "/apis/absent.windlass.dev/v1/things"] {
             let answer = raw.get(path).await;
             assert_eq!((answer.code, answer.text.as_str()), (404, "404 page not found\n"), "{path}");
             assert!(answer.content_type.starts_with("text/plain"), "{path}: {}", answer.content_type);

@@ -79,7 +79,7 @@ on_both_servers! {
         raw.post(&raw.maps(), &named("a")).await.ok();
         let mut events = raw.watch(&format!("{}?watch=1&timeoutSeconds=1", raw.maps())).await;
         assert_eq!(events.told().await, "ADDED a");
-        assert_eq!(events.told().await, "end", "without an error, or a bookmark nobody asked for");
+        assert_eq!(events.told().await, "end", "without an error, or a bookmark that was not asked for");
     }
 
     /// docs/apiserver.md: row 60.

@@ -65,7 +65,7 @@ on_both_servers! {
     }
 }
 
-/// Two objects, one of which is deleted while the operator is down; `told` is what it is told
+/// Two objects, one of which is deleted while the operator is down; `told` is what it receives
 /// of the one that stayed and of the other when it is up again.
 async fn down<F>(configs: &Api<ConfigMap>, log: &Log, start: impl Fn() -> F, told: [&str; 2])
 where
@@ -114,7 +114,7 @@ async fn crash<F>(
     crashed.notified().await;
     running.crash().await;
     if write == 1 {
-        // Between its guard and its end, and nobody there.
+        // Between its guard and its end, without an operator.
         has(&configs, name, &[GUARD]).await;
     }
     running = start(Crashing::after(cluster.aside(), 0)).await;

@@ -78,7 +78,7 @@ impl Log {
             value(object)
         );
         let fewer = |left: u32| left.checked_sub(1);
-        // Before anybody can hear of the call: whoever does may ask the next ones to fail.
+        // Before the call is seen: a test that sees it may ask the next ones to fail.
         let fails = (self.failing).fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer);
         self.lines.send_modify(|lines| lines.push(line));
         match fails {

@@ -1,4 +1,4 @@
-//! What others do to an object: a second operator, whoever is faster, labels, forced deletes.
+//! What others do to an object: a second operator, a faster writer, labels, forced deletes.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::kinds::{config, labelled};
 
-/// Somebody else who is faster, each time that something is added.
+/// Another writer that is faster, each time that something is added.
 struct Racing {
     client: Client,
 }
@@ -60,7 +60,7 @@ on_both_servers! {
         log.fail(3);
         create(&configs, &config("a", "1")).await;
         log.until("add a=1").await;
-        // By force: nobody is asked.
+        // By force: without a clean-up.
         merge(&configs, "a", json!({ "metadata": { "finalizers": null } })).await;
         delete(&configs, "a").await;
         merge_if_there(&configs, "a", json!({ "metadata": { "finalizers": null } })).await;

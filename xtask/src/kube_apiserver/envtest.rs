@@ -160,7 +160,7 @@ impl<'a> Servers<'a> {
     fn start_apiserver(&mut self) -> Result<()> {
         let in_folder = |name: &str| self.folder.join(name).display().to_string();
         // kube-apiserver makes itself a certificate when it has none. Its key serves for
-        // service accounts too, which nobody here uses.
+        // service accounts too, which are not used here.
         let key = in_folder("apiserver.key");
         let mut flags = vec![
             format!("--etcd-servers={}", self.etcd_url()),
@@ -337,7 +337,7 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// A word that nobody guesses.
+/// A word that cannot be guessed.
 fn secret() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

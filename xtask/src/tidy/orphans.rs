@@ -1,4 +1,4 @@
-//! Every file is compiled by somebody.
+//! Every file is compiled.
 
 use std::{
     collections::BTreeSet,

@@ -197,7 +197,7 @@ impl Cluster {
                 self.store.remove(&DEFINITIONS.into(), &key);
                 self.retire(&key);
             } else {
-                // Somebody else's finalizer keeps the definition, without any objects.
+                // A client's finalizer keeps the definition, without any objects.
                 self.store.put(&DEFINITIONS.into(), &key, value, 0);
             }
         }

@@ -170,7 +170,7 @@ fn object_meta() -> Value {
         "type": "object",
         "description": "What every object has: who it is, since when, and what it belongs to.",
         "properties": {
-            "annotations": labels("Notes for people and programs; nobody selects by them."),
+            "annotations": labels("Notes for people and programs; not for selection."),
             "creationTimestamp": said("When the object was created."),
             "deletionTimestamp": said("From when on the object is on its way out."),
             "finalizers": {

@@ -41,7 +41,7 @@ pub(super) fn compile(schema: &Value, limits: &mut Limits) -> Result<Node, Vec<F
         return Ok(node);
     }
     faults.sort_by_cached_key(ToString::to_string);
-    // Two rules may look at one keyword; its type is told once.
+    // Two rules may look at one keyword; its type is reported once.
     faults.dedup();
     Err(faults)
 }

@@ -8,7 +8,7 @@ use crate::status::FieldError;
 /// One object of a schema, and where it stands.
 ///
 /// A keyword of the wrong type is a fault and otherwise treated as absent, and `null` is
-/// absent without a fault, as when Go decodes it. Keywords that nobody asks for are
+/// absent without a fault, as when Go decodes it. Keywords that are not asked for are
 /// tolerated: Kubernetes drops them when it decodes a CRD.
 #[derive(Debug)]
 pub(super) struct Keywords<'a> {

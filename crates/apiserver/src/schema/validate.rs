@@ -3,7 +3,7 @@
 //! Kubernetes validates with kube-openapi, and its messages show how that works: every
 //! check that applies to the *value's* type runs, whatever type the schema wants, and
 //! where no clause of an `anyOf` or `oneOf` holds, the faults of the clause with the most
-//! checks behind it are told. Both are reproduced, because clients read the messages.
+//! checks behind it are reported. Both are reproduced, because clients read the messages.
 //!
 //! Source: kube-openapi `pkg/validation/validate` and apiextensions-apiserver
 //! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36, for the order of the checks
@@ -133,7 +133,7 @@ impl Validation<'_> {
     fn string(self, node: &Node, text: &str, value: &Value, at: &Place<'_>, report: &mut Report) {
         report.checks += 1;
         let rules = &node.rules;
-        // Each of the three is told only if those before it hold.
+        // Each of the three is reported only if those before it hold.
         let length = || u64::try_from(text.chars().count()).unwrap_or(u64::MAX);
         let pattern = rules
             .pattern

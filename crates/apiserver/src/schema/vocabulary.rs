@@ -185,7 +185,7 @@ fn check_set(items: Option<&Value>, at: &Place<'_>, faults: &mut Vec<FieldError>
     }
 }
 
-/// The elements of a map are told apart by the fields in `keys`.
+/// The fields in `keys` distinguish the elements of a map.
 fn check_map(items: Option<&Value>, keys: &[String], at: &Place<'_>, faults: &mut Vec<FieldError>) {
     let keys_at = at.child("x-kubernetes-list-map-keys");
     let items_at = at.child("items");

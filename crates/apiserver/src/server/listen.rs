@@ -26,7 +26,7 @@ pub struct Listening {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// The server knows no authentication, so it listens where nobody else can reach it.
+    /// The server knows no authentication, so it listens only on loopback addresses.
     #[error(
         "{addr} is not a loopback address, and the embedded API server lets everybody in; \
          listen on 127.0.0.1 or [::1]"

@@ -165,7 +165,7 @@ pub(crate) fn text(code: StatusCode, text: &'static str) -> Response<ResponseBod
     response(code, "text/plain; charset=utf-8", ResponseBody::whole(text))
 }
 
-/// What nobody knows, in the words of Go's HTTP server.
+/// The reply to an unknown path, in the words of Go's HTTP server.
 pub(crate) fn not_found() -> Response<ResponseBody> {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }

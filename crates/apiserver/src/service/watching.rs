@@ -17,7 +17,7 @@ use crate::store::{Expired, Snapshot};
 use crate::watch::{self, Subscription};
 use crate::wire::{Format, ListOptions, resource_version};
 
-/// How long a watch runs at least, if nobody says otherwise; at most twice that.
+/// How long a watch runs at least, if the request names no timeout; at most twice that.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// From where a watch tells.

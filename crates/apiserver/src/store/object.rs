@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// An object as it was written once, and its bytes once somebody has asked for them.
+/// An object as it was written once, and its bytes once they have been asked for.
 ///
 /// `apiVersion` and `kind` are not in it: they belong to the version in which a client
 /// asks, and are put in front of the bytes when they are sent. So all watchers of an
@@ -93,7 +93,7 @@ impl Stored {
         self.metadata("deletionTimestamp").is_some()
     }
 
-    /// Whether somebody still has to clean up after it.
+    /// Whether a client still has to clean up after it.
     pub(crate) fn has_finalizers(&self) -> bool {
         self.metadata("finalizers")
             .and_then(Value::as_array)

@@ -1,6 +1,6 @@
 //! The engine: the schedule behind a lock, and the waiting.
 //!
-//! Nobody's code is called under the lock. Workers wait to be told that something is ready;
+//! No user code runs under the lock. Workers wait for a signal that something is ready;
 //! one task waits for the next due time, exactly, and nothing ticks.
 
 use std::sync::{
@@ -10,7 +10,7 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-// From our own room, not the crate's: the model test has others in their places.
+// From this folder, not from the crate: the model test puts others in their places.
 use super::{clock::Clock, sync::Mutex};
 use crate::{
     HandlerId,
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Engine<E, P> {
     schedule: Mutex<Schedule<E, P>>,
 
-    /// Told when something may be ready. Remembers one call at most, so whoever takes passes
+    /// Notified when something may be ready. Remembers one call at most, so a worker that takes passes
     /// it on while more is ready.
     ready: Notify,
 
@@ -192,7 +192,7 @@ impl<E: About, P: About> Engine<E, P> {
         self.clock.now()
     }
 
-    /// Changes the schedule, under its lock, and tells whoever has something to do for it: the
+    /// Changes the schedule under its lock, and notifies those that have something to do for it: the
     /// timer, if something is due sooner, and a worker, if something is ready.
     fn change<T>(&self, change: impl FnOnce(&mut Schedule<E, P>) -> T) -> T {
         let mut schedule = self.schedule.lock();
@@ -241,12 +241,12 @@ impl<E: About, P: About> LaneGuard<E, P> {
         self.since
     }
 
-    /// What is to be done.
+    /// The work of this turn.
     pub(crate) fn work(&self) -> &Work<E, P> {
         &self.turn().work
     }
 
-    /// Whose turn it is; what is to be done, to note how far it came; and the calls that are to
+    /// The lane that is held; the work, to note how far it came; and the calls that are to
     /// be made later, to note another.
     pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
         let turn = self.turn.as_mut();
@@ -268,7 +268,7 @@ impl<E: About, P: About> LaneGuard<E, P> {
         }
     }
 
-    /// Gives the object back, as [`finish`](Self::finish) does, and takes what is to be done
+    /// Gives the object back, as [`finish`](Self::finish) does, and takes the next work,
     /// next, if there is something: under one lock. Without anything to do nothing is held.
     pub(crate) fn next(&mut self, now: Moment) -> bool {
         let Self {

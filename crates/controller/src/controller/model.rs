@@ -1,7 +1,7 @@
 //! Every interleaving, within reason, of small programs on the engine.
 //!
-//! The engine and its room are compiled here a second time, from the same files, with `shuttle`'s lock in
-//! place of `parking_lot`'s and a clock that the program moves. Whoever waits in vain is a
+//! The engine and its folder are compiled here a second time, from the same files, with `shuttle`'s lock in
+//! place of `parking_lot`'s and a clock that the program moves. A task that waits for ever is a
 //! deadlock to shuttle, and it prints the schedule that led there: so a lost wake-up is found.
 
 #[expect(dead_code, reason = "not every call of it is in a program here")]
@@ -80,7 +80,7 @@ const SCHEDULES: usize = 500;
 
 type Numbers = Engine<Number, Number>;
 
-/// What is told and what is called for, of whatever object.
+/// The events and the calls of any object.
 #[derive(Clone, Copy, Debug)]
 struct Number(u32);
 
@@ -148,7 +148,7 @@ fn what_is_pending_is_called_when_its_time_comes() {
             for (name, numbers) in collect(&mut told, 1).await {
                 all.entry(name).or_default().extend(numbers);
             }
-            // Whoever has said so has failed, and knows when it is due: now it is.
+            // A handler that said so has failed, and knows when it is due: now.
             engine.clock().advance(Duration::from_secs(100));
         }
         clock.await.expect("it ends");
@@ -178,7 +178,7 @@ fn work_that_breaks_off_is_taken_up_by_another() {
     });
 }
 
-/// `Notify` remembers one call: of two offers in a row one may wake nobody, unless whoever
+/// `Notify` remembers one call: of two offers in a row one may wake no worker, unless the one that
 /// takes passes it on. It would not be lost, but wait for the other to end.
 #[test]
 fn two_objects_are_in_two_hands_at_once() {
@@ -201,7 +201,7 @@ fn two_objects_are_in_two_hands_at_once() {
     });
 }
 
-/// Whoever waits for room is woken by whoever gives the first of it back.
+/// A task that waits for permits is woken by the one that gives the first of them back.
 #[test]
 fn room_that_is_given_back_is_taken_again() {
     check(|| async {

@@ -32,7 +32,7 @@ pub enum FinalizerError {
         source: kube::Error,
     },
 
-    /// Somebody else changed the finalizers each time we looked.
+    /// Another writer changed the finalizers before each attempt.
     #[error("finalizer {finalizer} of {key} was written over by others {tries} times")]
     Contended {
         /// Our finalizer.
@@ -43,7 +43,7 @@ pub enum FinalizerError {
         tries: u32,
     },
 
-    /// The object has no uid, so that nobody can say which one it is. Objects from an API
+    /// The object has no uid, so that it cannot be told from a recreated one. Objects from an API
     /// server have one.
     #[error("{key} has no uid, and gets no finalizer without one")]
     NoUid {

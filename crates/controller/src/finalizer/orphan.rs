@@ -40,7 +40,7 @@ where
     /// does not know. Only metadata is requested.
     ///
     /// Call it when the informers have synced, with a lookup in all their stores. It is a list of
-    /// the whole kind, so once after the start is enough. What is to be done with an orphan is a
+    /// the whole kind, so once after the start is enough. How to handle an orphan is a
     /// decision of the operator's author: clean up and [release](Self::release_orphan) it, or
     /// give it the label back.
     ///

@@ -1,4 +1,4 @@
-//! What is to be written to get from what an object shows to what is wanted *(pure)*.
+//! The patch that leads from the finalizers of an object to the wanted ones *(pure)*.
 //!
 //! Of all finalizers of an object only ours are ever touched, and only if nothing has changed
 //! meanwhile: every patch tests the uid and the whole list first.
@@ -33,7 +33,7 @@ pub(crate) struct Names {
 pub(crate) enum Standing {
     /// Not at all.
     Free,
-    /// By the in-progress finalizer: it may have been added, and nobody knows.
+    /// By the in-progress finalizer: it may have been added, and this process does not know.
     Guarded,
     /// By the finalizer: it has been added.
     Held {
@@ -53,7 +53,7 @@ pub(crate) enum Goal {
     Release,
 }
 
-/// What is to be done for it.
+/// The patch for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Plan {
     /// It is so.
@@ -104,7 +104,7 @@ impl Names {
         }
     }
 
-    /// What is to be written for `goal`, if the object is as in `meta`.
+    /// The patch for `goal`, if the object is as in `meta`.
     pub(crate) fn plan(&self, goal: Goal, meta: &ObjectMeta) -> Plan {
         let shown = finalizers(meta);
         let wanted = self.wanted(goal, meta);

@@ -1,7 +1,7 @@
 //! What is counted about one kind: the series of its labels, looked up once.
 //!
 //! What every turn of a worker counts is counted here, under one lock, and added to the
-//! collectors when somebody looks: a histogram of the collectors' takes four changes that all
+//! collectors when they are gathered: a histogram of the collectors' takes four changes that all
 //! processors must agree on, and a turn has six of them.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -25,7 +25,7 @@ pub(crate) struct KindMetrics {
     panics: IntCounter,
 }
 
-/// What has been counted since somebody last looked.
+/// The counts since the last gathering.
 struct Counts {
     actions: [ActionCounts; Action::ALL.len()],
     adds: LocalIntCounter,
@@ -92,7 +92,7 @@ impl KindMetrics {
         }
     }
 
-    /// Adds what was counted to the collectors: somebody looks.
+    /// Adds the counts to the collectors, which are being gathered.
     pub(crate) fn show(&self) {
         self.counts.lock().show();
     }

@@ -133,7 +133,7 @@ where
         self
     }
 
-    /// Does what is to be done for an object that exists.
+    /// Takes the next step for an object that exists.
     async fn see(&self, cause: Cause, old: Option<Arc<K>>, object: &Arc<K>) -> Result<(), Failure> {
         let (state, shown) = (&self.state, object);
         let mut object = state.newest(shown);

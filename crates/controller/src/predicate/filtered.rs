@@ -7,11 +7,11 @@ use windlass_informer::{DecodeError, Kept, ObjectKey};
 use super::Predicate;
 use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 
-/// A watcher, a reconciler or a mapper that is told of what passes a predicate, and of nothing
+/// A watcher, a reconciler or a mapper that receives what passes a predicate, and nothing
 /// else; made by their `filter`.
 ///
 /// It goes around other wrappers, not into them: `OpinionatedReconciler::new(..).filter(..)`.
-/// Whoever wraps a handler decides itself what that is told, and needs all events for it.
+/// A wrapper decides itself what the handler in it receives, and needs all events for it.
 ///
 /// # Example
 ///

@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// When to try again, where somebody said so: a server's `Retry-After`. It takes the place
+    /// When to try again, if a server said so by `Retry-After`. It takes the place
     /// of the retry policy's delay; whether there is another attempt is still the policy's to
     /// say.
     #[must_use]

@@ -29,7 +29,7 @@ pub struct Request<K> {
     repeated: bool,
 }
 
-/// An earlier state of an object, which is decoded once, when somebody asks for it.
+/// An earlier state of an object, which is decoded once, at the first read.
 struct Before<K> {
     kept: Kept<K>,
     object: OnceLock<Option<Arc<K>>>,
@@ -196,7 +196,7 @@ impl<K> Clone for Request<K> {
     }
 }
 
-/// Shows what happened to whom, and never the object's content, which may be secret.
+/// Shows the action and the object's key, and never the object's content, which may be secret.
 impl<K> fmt::Debug for Request<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
@@ -242,7 +242,7 @@ impl Call {
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
         let (action, object, old) = match cast(self.event, &self.key)? {
             Event::Updated { old, new } => (self.action, new, Some(Before::new(old))),
-            // Its state before does not decode: whoever is asked has not heard of it.
+            // Its state before does not decode: the handler that is asked has not received it.
             Event::Added(object) if self.action == Action::Updated => {
                 (Action::Created, object, None)
             }
@@ -264,7 +264,7 @@ impl Call {
 }
 
 /// The event as one about a `K`, for a call. An object that does not decode is an error of the
-/// call, which no repetition mends.
+/// call, which is permanent.
 ///
 /// The kinds of a controller are typed, so it is a `K`; should it be none all the same, it is an
 /// error of one call and not a panic.
@@ -283,7 +283,7 @@ pub(crate) fn cast<K: Any + Send + Sync>(
 }
 
 /// The event as one about a `K`, if it is. An update from a state that is known not to decode is
-/// an add: nobody has been told of that state.
+/// an add: no handler has received that state.
 pub(crate) fn of_kind<K: Any + Send + Sync>(
     event: AnyEvent,
 ) -> Result<Option<Event<K>>, DecodeError> {

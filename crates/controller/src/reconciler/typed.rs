@@ -14,7 +14,7 @@ use crate::Predicate;
 ///
 /// Each object is read as a `K`; everything else of the request stays as it is. One that
 /// cannot be read is a [`CannotCastError`] of its call, which is reported and not repeated
-/// until the object changes: no repetition mends it.
+/// until the object changes: the error is permanent.
 ///
 /// # Example
 ///

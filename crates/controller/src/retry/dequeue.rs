@@ -12,8 +12,8 @@ use crate::{Action, AnyObject, HandlerError, HandlerId};
 ///
 /// # Contract
 ///
-/// *Promised.* It is asked before a new event of an object is told to anybody, once for each
-/// call that is pending for that object: of whichever handler is told of the event, failed or to
+/// *Promised.* It is asked before a new event of an object is dispatched, once for each
+/// call that is pending for that object, of each handler that receives the event: failed calls and calls to
 /// be made again on request. A call of a handler whose [`Predicate`](crate::Predicate) does not
 /// let the event pass is kept, unasked. It is asked outside of any lock. A policy that panics is taken to have said yes,
 /// as the default does. What is kept runs at its time, at most one of each handler and action.
@@ -45,7 +45,7 @@ pub struct Arrival<'a> {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct PendingRetry<'a> {
-    /// Who is to be called.
+    /// The handler to call.
     pub handler: HandlerId,
     /// What the call is for.
     pub action: Action,

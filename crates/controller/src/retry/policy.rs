@@ -41,7 +41,7 @@ pub trait RetryPolicy: Send + Sync + 'static {
     fn delay(&self, error: &HandlerError, attempt: u32, random: f64) -> Option<Duration>;
 
     /// How many retries it allows at most, where it knows without seeing the error. The
-    /// handler of the last one is told so.
+    /// handler of the last one is informed of that.
     fn max_attempts(&self) -> Option<u32> {
         None
     }

@@ -13,7 +13,7 @@ use super::{pool::Number, ready::LaneId};
 
 /// A point in time, counted from when the engine was made.
 ///
-/// The engine never reads a clock: it is told the time. Eight bytes rather than the sixteen
+/// The engine never reads a clock: the time is an argument. Eight bytes rather than the sixteen
 /// of an `Instant`, because there is one for every pending retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
@@ -107,7 +107,7 @@ impl Agenda {
     /// and to take the first one no longer; with sixteen that did.
     const CHILDREN: usize = 8;
 
-    /// Room for as many is kept when there is none.
+    /// Capacity for as many is kept when there is none.
     const SMALL: usize = 1024;
 
     /// Notes that something in `lane` is due at `due`.

@@ -1,7 +1,7 @@
 //! Which lane has which name.
 //!
 //! The names themselves are in the lanes. The index is in shards, because a table that is full
-//! is copied by whoever puts in one more: so it is a small part of it that they wait for.
+//! is copied by the writer that puts in one more: so it is a small part of it that others wait for.
 
 use hashbrown::HashTable;
 

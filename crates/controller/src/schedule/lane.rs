@@ -1,4 +1,4 @@
-//! One object's lane: what is owed to it, in order.
+//! One object's lane: its events and pending calls, in order.
 //!
 //! ```text
 //!            offer, due            take              finish
@@ -9,8 +9,8 @@
 //!                          └──────────────── Idle
 //! ```
 //!
-//! A lane is (kind, namespace, name). The uid is not part of it, but a tag on what is owed:
-//! so the deletion of an object is always told before the object that was made again under
+//! A lane is (kind, namespace, name). The uid is not part of it, but a tag on each event and call:
+//! so the deletion of an object is always dispatched before the object that was made again under
 //! its name, and never beside it.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -53,7 +53,7 @@ pub(crate) trait About {
         (own.is_some() && own == its) || self.uid() == other.uid()
     }
 
-    /// How many have the object: what is changed first by whoever takes it.
+    /// How many hold the object: written first by a worker that takes it.
     fn owners(&self) -> usize {
         0
     }
@@ -81,7 +81,7 @@ pub(crate) enum Fold<E> {
     Cancelled,
 }
 
-/// A call that one handler is owed later.
+/// A call of one handler that is to be made later.
 #[derive(Debug)]
 pub(crate) struct Pending<P> {
     pub(crate) handler: HandlerId,
@@ -105,7 +105,7 @@ pub(crate) enum Reason {
     Requeued,
 }
 
-/// What is owed to one object.
+/// The events and pending calls of one object.
 ///
 /// There may be a lane for each object, and most hold one event or one pending call: so the
 /// first event is in it, what is rare is elsewhere, and its pending calls are with those of all. Its kind and its namespace are those
@@ -223,7 +223,7 @@ impl<E: About> Lane<E> {
         }
     }
 
-    /// Where its pending calls are: what is read next of whoever has been found.
+    /// Where its pending calls are: read next when a lane has been found.
     pub(super) const fn pendings(&self) -> &Few {
         &self.slots
     }
@@ -247,7 +247,7 @@ impl<E: About> Lane<E> {
         }
     }
 
-    /// Whether nothing is owed, now or later.
+    /// Whether it has no events and no pending calls.
     pub(super) const fn is_empty(&self) -> bool {
         self.first.is_none() && self.slots.is_empty()
     }
@@ -420,7 +420,7 @@ impl<E: About> Lane<E> {
         }
     }
 
-    /// Forgets whatever `handler` is owed, into `discarded`.
+    /// Moves every pending call of `handler` into `discarded`.
     pub(super) fn cancel<P>(
         &mut self,
         handler: HandlerId,

@@ -1,6 +1,6 @@
-//! Things by small numbers, and room for them that comes and goes.
+//! A slab: values by small numbers, whose memory grows and shrinks by chunks.
 //!
-//! Things lie in chunks, so that to make room for one more never moves the others, however
+//! Values lie in chunks, so that growing never moves the others, however
 //! many there are; and a chunk that is empty is given back.
 
 use std::{
@@ -17,7 +17,7 @@ pub(crate) struct Number(NonZeroU32);
 #[derive(Debug)]
 pub(super) struct Pool<T> {
     chunks: Vec<Chunk<T>>,
-    /// The first of the chunks that have room.
+    /// The first of the chunks with a free place.
     open: Option<Number>,
     /// How many chunks hold nothing, and have not been given back.
     spare: usize,
@@ -25,12 +25,12 @@ pub(super) struct Pool<T> {
 
 #[derive(Debug)]
 struct Chunk<T> {
-    /// Nothing at all, or room for as many as a chunk has.
+    /// Empty, or with capacity for a whole chunk.
     places: Vec<Place<T>>,
     /// The first of the places that were left.
     left: Option<Number>,
     used: u32,
-    /// The chunk with room after this one.
+    /// The next chunk with a free place.
     open: Option<Number>,
 }
 
@@ -47,7 +47,7 @@ impl Number {
     /// The number of the thing at `index`.
     pub(super) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
-        Self(number.expect("fewer than four thousand million objects are owed something"))
+        Self(number.expect("fewer than four thousand million objects have work"))
     }
 
     /// Where its thing is.

@@ -25,13 +25,13 @@ pub(crate) type GroupId = Number;
 /// How urgent something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Priority {
-    /// Somebody changed something.
+    /// An object changed.
     Live,
     /// Something is to be tried again, and its time has come.
     Retry,
     /// It was there before we came.
     FirstList,
-    /// Nothing changed; it is told again.
+    /// Nothing changed; the object is dispatched again.
     Resync,
 }
 

@@ -145,7 +145,7 @@ async fn dropping_the_run_drops_the_calls_in_progress() {
     assert!(matches!(rig.informer.health().state, HealthState::Stopped));
 }
 
-/// Two controllers can be told by one informer; whoever comes first runs it.
+/// Two controllers can share one informer; the one that starts first runs it.
 #[tokio::test(start_paused = true)]
 async fn handlers_that_never_wait_let_others_go_first_all_the_same() {
     /// Many times more than a worker does at a stretch.

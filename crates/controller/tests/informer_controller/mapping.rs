@@ -3,7 +3,7 @@
 // What there is.
 mod themes;
 
-// Whom a change wakes, and when.
+// Which objects a change wakes, and when.
 mod named;
 mod turn;
 

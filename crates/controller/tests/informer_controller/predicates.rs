@@ -1,4 +1,4 @@
-//! Which events a handler is told of.
+//! Which events a handler receives.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ async fn an_update_of_the_status_alone_is_told_to_whoever_wants_it() {
         running.said().await,
         "w1 update web=2 web=3, w2 update web=2 web=3, r1 updated web=3, r2 updated web=3"
     );
-    // Somebody holds it, and then it is on its way out.
+    // A finalizer holds it, and then it is on its way out.
     let mut held = generation(config("web", 4), 2);
     held.metadata.finalizers = Some(vec!["example.io/ours".to_owned()]);
     running.apply(held.clone()).await;
@@ -56,7 +56,7 @@ async fn an_update_of_the_status_alone_is_told_to_whoever_wants_it() {
     running.stop().await.expect("it stops");
 }
 
-/// It has not been told of anything new, so what it is owed is still owed: a retry ...
+/// It has received nothing new, so its pending call stays pending: a retry ...
 #[tokio::test(start_paused = true)]
 async fn what_is_not_told_drops_no_retry() {
     let rig = Rig::new(quiet());
@@ -143,7 +143,7 @@ async fn what_is_not_told_forgets_nothing_that_was_given_up() {
     running.stop().await.expect("it stops");
 }
 
-/// Two things wait as one event: whoever does not want the update is told of the other.
+/// Two events wait as one: a handler that does not want the update receives the other.
 #[tokio::test(start_paused = true)]
 async fn a_resync_is_told_though_the_update_that_it_became_one_with_is_not_wanted() {
     for (delivery, update_first, told) in [

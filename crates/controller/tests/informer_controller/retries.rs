@@ -248,7 +248,7 @@ async fn a_retry_has_the_newest_object_or_the_one_that_was_received() {
     }
 }
 
-/// The store may know of a successor before it is told.
+/// The store may know of a successor before it is dispatched.
 #[tokio::test(start_paused = true)]
 async fn a_retry_never_has_the_object_of_a_successor() {
     let builder = quiet()

@@ -52,7 +52,7 @@ impl Log {
         std::mem::take(&mut *self.0.lock()).join(", ")
     }
 
-    /// A watcher that says what it is told.
+    /// A watcher that says what it receives.
     pub(crate) fn watcher(&self, name: &'static str) -> SimpleWatcher<ConfigMap> {
         let (add, update, delete) = (self.clone(), self.clone(), self.clone());
         SimpleWatcher::new()
@@ -79,7 +79,7 @@ impl Log {
         }
     }
 
-    /// A watcher that says what it is told, and fails at it so many times.
+    /// A watcher that says what it receives, and fails at it so many times.
     pub(crate) fn failing(&self, name: &'static str, times: usize) -> impl Watcher<ConfigMap> {
         Failing {
             name,

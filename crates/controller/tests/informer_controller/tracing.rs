@@ -22,7 +22,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 impl Lines {
     fn listen(spans: FmtSpan) -> (Self, DefaultGuard) {
         // While there is just one subscriber, `tracing` asks that of the thread that comes to a
-        // span first, and keeps the answer: that of another test may be that nobody listens.
+        // span first, and keeps the answer: another test's may be that there is no subscriber.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
         LazyLock::force(&ANOTHER);
         let lines = Self::default();

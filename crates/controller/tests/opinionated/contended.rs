@@ -76,7 +76,7 @@ async fn a_recreated_object_is_not_taken_for_its_predecessor() {
     rig.world.plan(Fault::Reborn(2)).await;
     rig.world.create("web", 1).await;
     // The finalizer of the first was to be written, and the second is there without any: it
-    // is left alone until it is told of, and then begins anew.
+    // is left alone until its event comes, and then begins anew.
     assert_eq!(
         rig.said().await,
         "web [wip], add web=1, delete web=1, web [wip], add web=1, web [own]"

@@ -99,7 +99,7 @@ async fn the_order_of_the_page_removes_first_and_tells_afterwards() {
     assert_eq!(rig.said().await, "web [], deleted web=1");
     assert_eq!(rig.world.finalizers("web").await, "gone");
 
-    // What it can lose: the finalizer is gone, the call has failed, and nobody remembers.
+    // What it can lose: the finalizer is gone, the call has failed, and no process remembers.
     rig.world.create("web", 2).await;
     rig.said().await;
     rig.log.fail("deleted");
@@ -344,7 +344,7 @@ async fn a_delete_that_asks_for_another_call_is_not_done_yet() {
     running.stop(&rig).await;
 }
 
-/// The event of our own patch may drop a call that is owed; then it is passed on itself.
+/// The event of our own patch may drop a pending call; then it is passed on itself.
 #[tokio::test(start_paused = true)]
 async fn an_update_that_failed_is_not_forgotten_for_an_echo() {
     let rig = Rig::new();

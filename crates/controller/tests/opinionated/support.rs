@@ -70,7 +70,7 @@ impl Log {
         }
     }
 
-    /// A watcher that says what it is told.
+    /// A watcher that says what it receives.
     pub(crate) fn watcher(&self) -> SimpleWatcher<Lease> {
         let (add, update, delete) = (self.clone(), self.clone(), self.clone());
         SimpleWatcher::new()

@@ -18,7 +18,7 @@ async fn a_new_object_is_guarded_added_and_then_held() {
     let rig = Rig::new();
     let running = rig.watch(rig.watcher()).await;
     rig.world.create("web", 1).await;
-    // In this order, each once: the echoes of the patches are told to nobody.
+    // In this order, each once: the echoes of the patches are not dispatched.
     assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
     pass(3600).await;
     assert_eq!(rig.said().await, "");
@@ -69,7 +69,7 @@ async fn the_finalizer_goes_when_the_delete_has_succeeded_and_not_before() {
     assert_eq!(rig.said().await, "delete web=1");
     assert_eq!(rig.world.finalizers("web").await, "own");
     pass(3600).await;
-    // The real deletion is told to nobody.
+    // The real deletion is not dispatched.
     assert_eq!(rig.said().await, "delete web=1, delete web=1, web []");
     assert_eq!(rig.world.finalizers("web").await, "gone");
     running.stop(&rig).await;
@@ -114,7 +114,7 @@ async fn a_delete_while_the_operator_is_down_is_told_when_it_is_up() {
     rig.world.delete("web").await;
     assert_eq!(rig.world.finalizers("web").await, "own");
 
-    // Somebody else's, which we never had.
+    // A finalizer of another writer, which we never had.
     rig.world.create("other", 1).await;
     rig.world
         .set_finalizers("other", &["test.windlass.dev/theirs"])
@@ -152,7 +152,7 @@ async fn a_finalizer_of_somebody_else_is_no_small_change() {
     assert_eq!(rig.said().await, "update web=1 web=1");
     rig.world.delete("web").await;
     assert_eq!(rig.said().await, "delete web=1, web [theirs]");
-    // Nobody cleans up twice while the other one takes its time.
+    // No second clean-up runs while the first one takes its time.
     rig.world.label("web", "a").await;
     rig.world.set_finalizers("web", &[]).await;
     assert_eq!(rig.said().await, "");

@@ -35,7 +35,7 @@ struct State {
     objects: BTreeMap<String, Lease>,
     version: u64,
     writes: u32,
-    /// Who is told what happens; nobody while the operator is down.
+    /// Where events go; none while the operator is down.
     script: Option<Script<Lease>>,
     plan: Vec<Fault>,
     /// Those that no informer sees.
@@ -47,19 +47,19 @@ struct State {
 pub(crate) enum Fault {
     /// It is not made: 500.
     Fails(u32),
-    /// It is made, and nobody is told: 500.
+    /// It is made, and the reply is lost: 500.
     LosesReply(u32),
     /// It is made, and the operator crashes before it knows.
     CrashAfter(u32),
-    /// Before it, somebody puts a finalizer of theirs.
+    /// Before it, another writer puts its finalizer.
     Races(u32, &'static str),
     /// Before it, the object is deleted for good, and another of its name is made.
     Reborn(u32),
     /// The same, and the other has the same finalizers.
     RebornAlike(u32),
-    /// Before each up to this one, somebody puts a finalizer of theirs.
+    /// Before each up to this one, another writer puts its finalizer.
     RacesUntil(u32),
-    /// It is refused by somebody who always will: 422.
+    /// It is refused, now and later: 422.
     Refused(u32),
 }
 
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Writes finalizers as somebody else who is allowed to.
+    /// Writes finalizers as another writer that is allowed to.
     pub(crate) async fn set_finalizers(&self, name: &str, finalizers: &[&str]) {
         let mut state = self.state.lock().await;
         let mut lease = state.objects[name].clone();

@@ -1,7 +1,7 @@
 //! What stands where in sixty-four bytes of JSON, a bit for each byte. *(pure)*
 //!
 //! The widest instructions of the machine that it runs on are used, whichever the program was
-//! built for: whoever looks at blocks does so within [`dispatch!`](fearless_simd::dispatch).
+//! built for: a caller looks at blocks within [`dispatch!`](fearless_simd::dispatch).
 //!
 //! Source: Langdale and Lemire, [Parsing Gigabytes of JSON per Second][paper], for the masks
 //! of escapes and strings.

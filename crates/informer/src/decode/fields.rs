@@ -10,10 +10,10 @@ use super::{
     nesting::Nesting,
 };
 
-/// Walks through JSON from field to field, and into a field only where it is told to.
+/// Walks through JSON from field to field, and into a field only where the caller asks for it.
 ///
 /// Looks at no more than it must to know where a value ends, so what it walks past need not be
-/// valid; whoever decodes that finds out.
+/// valid; a decoder of it finds out.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     json: &'a [u8],
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
         Self {
             json,
             at: 0,
-            // Nothing was found yet, so whoever looks for a quote looks again.
+            // Nothing was found yet, so the next search for a quote looks again.
             quotes: Quotes {
                 ends: 0,
                 backslashes: 0,

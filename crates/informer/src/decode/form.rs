@@ -28,8 +28,8 @@ pub trait Form<K>: Stored + Sized {
 pub struct Raw<'a> {
     pub(crate) json: &'a [u8],
 
-    /// Whether it was cut out of something greater by its brackets. Where it was not, whoever
-    /// reads it finds out whether it has an end.
+    /// Whether it was cut out of something greater by its brackets. Where it was not, the decoder
+    /// finds out whether it has an end.
     pub(crate) is_whole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whom a piece of JSON concerns, read without reading the rest. *(pure)*
+//! The identity of an object in JSON, read without reading the rest. *(pure)*
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 //!
 //! It is our own because it must know places: it steps over fields that are dropped without a
 //! look at them, and tells each list how many elements will come, so that the list takes no
-//! more room than it needs (serde's lists otherwise grow by doubling, and a container of a Pod
+//! more memory than it needs (serde's lists otherwise grow by doubling, and a container of a Pod
 //! is two kilobytes). `serde_json` does not tell where it is, and to find out took a fifth of
 //! what a Pod cost; of its rivals, which read a Pod with 6 % more instructions (`sonic-rs`) or
 //! 11 % fewer (`simd-json`, which wants the text to write in), neither can be told what to skip.
@@ -45,7 +45,7 @@ const DEPTH: u8 = 127;
 /// Reads the one value that a text is. Its `Deserializer` is `&mut Reader`.
 ///
 /// *Promised.* What `serde_json` would make of the same text, or an error where it finds one.
-/// Every list of objects, of lists, or of neither is told its length.
+/// Every list of objects, of lists, or of neither gets its length in advance.
 ///
 /// *Not promised.* That fields that are dropped are valid.
 pub(super) struct Reader<'de> {
@@ -159,7 +159,7 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// Steps over the value that comes next, of which nobody will look at anything.
+    /// Steps over the next value, which is not wanted.
     fn drop_value(&mut self) -> Result<(), Problem> {
         if !matches!(self.peek(), b'{' | b'[') {
             return self.pass();

@@ -28,7 +28,7 @@ impl<'a> Line<'a> {
     ];
 
     /// The object of a line that says that it is there, without a look at where it ends: it
-    /// must be the rest of the line, which whoever reads it finds out. None if the line says
+    /// must be the rest of the line, which the decoder finds out. None if the line says
     /// something else, or says it otherwise.
     pub(crate) fn there(line: &'a [u8]) -> Option<&'a [u8]> {
         let object = Self::THERE

@@ -2,7 +2,7 @@
 //!
 //! To find where an object ends nothing in it need be understood: only which brackets stand
 //! outside of strings. That is a few comparisons a block, against one branch a byte in a
-//! parser, and is what an object costs of which nobody reads more than its name.
+//! parser, and is the cost of an object of which only the name is read.
 
 use fearless_simd::{Level, dispatch, prelude::*};
 
@@ -12,8 +12,8 @@ use super::block::{BLOCK, Block, padded, within};
 ///
 /// *Promised.* For valid JSON, the end of the value that the first bracket began.
 ///
-/// *Not promised.* That what it passes over is valid: `[}` has an end too. Whoever decodes
-/// what lies between finds out.
+/// *Not promised.* That what it passes over is valid: `[}` has an end too. The decoder finds
+/// out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nesting {
     /// Brackets that were opened and not closed.

@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn lists_take_no_more_room_than_their_elements() {
-        // Lists that grow by themselves have room for four strings, and then for eight.
+        // Lists that grow by themselves have capacity for four strings, and then for eight.
         const JSON: &str = r#"{
             "metadata": {"name": "a", "finalizers": ["a/b", "c/d", "e/f", "g/h", "i/j"]},
             "spec": {"containers": [], "tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}

@@ -15,7 +15,7 @@ pub(crate) struct Namespaces {
 #[derive(Default)]
 struct Names {
     known: HashSet<Arc<str>>,
-    /// With so many, those are forgotten that nobody needs.
+    /// Beyond this number, those are forgotten that no key uses.
     limit: usize,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Follow<'s, K: Resource, O> {
 
 /// Why a step did not come to its end.
 enum Break {
-    /// Nobody hears us any more.
+    /// The receiver was dropped.
     Stopped,
     Watch(WatchError),
 }

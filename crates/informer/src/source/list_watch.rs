@@ -76,12 +76,12 @@ use crate::{Backoff, Form, Packed, Trim, WatchError};
 /// # What an object costs
 ///
 /// A decoded object is as large as its type, whether its fields are used or not: a `Pod` of
-/// `k8s-openapi` takes five times its JSON. So each object is decoded when it comes, for those
-/// who are told of it, and kept as JSON; what the store is asked for is decoded again, and
+/// `k8s-openapi` takes five times its JSON. So each object is decoded when it comes, for
+/// subscribers, and kept as JSON; what the store is asked for is decoded again, and
 /// stays decoded for as long as it is asked for again and again ([`Store`](crate::Store)).
 /// [`decoded`](Self::decoded) keeps everything decoded, [`packed`](Self::packed) decodes
-/// nothing before somebody looks, and [`metadata`](Self::metadata) asks for no more than names
-/// and labels. A type of one's own that declares what is read is a kind like any other; what
+/// nothing before it is read, and [`metadata`](Self::metadata) asks for no more than names
+/// and labels. A type of yours that declares what is read is a kind like any other; what
 /// it does not declare is not decoded, nor kept where it is kept decoded:
 ///
 /// ```
@@ -199,7 +199,7 @@ impl<K: Resource> ListWatch<K> {
         }
     }
 
-    /// Keeps the JSON of each object, which is decoded when somebody looks, and not before:
+    /// Keeps the JSON of each object, which is decoded when it is read, and not before:
     /// see [`Packed`].
     pub fn packed(self) -> ListWatch<K, Packed<K>> {
         self.keeping()
@@ -236,7 +236,7 @@ impl<K: Resource> ListWatch<K> {
 impl<K: Resource, O> ListWatch<K, O> {
     /// Only objects with these labels: `app=web,tier in (front, back),!legacy`.
     ///
-    /// An object that ceases to match is told as deleted.
+    /// An object that ceases to match is reported as deleted.
     ///
     /// # Errors
     ///
@@ -328,7 +328,7 @@ impl<K: Resource, O> ListWatch<K, O> {
 
     /// How many threads of the runtime decode a long list: its objects after the first few
     /// hundred. The default is as many as the runtime has, up to four; on a runtime of one thread
-    /// it is one. What is told is the same, and in the same order.
+    /// it is one. The events are the same, and in the same order.
     pub fn decoders(self, threads: NonZeroUsize) -> Self {
         Self {
             decoders: Some(threads),

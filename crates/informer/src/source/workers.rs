@@ -61,7 +61,7 @@ where
         }
     }
 
-    /// How many threads decode where nobody says: as many as the runtime has, up to four, which
+    /// How many threads decode by default: as many as the runtime has, up to four, which
     /// is more than one connection feeds. One if it has one.
     pub(super) fn default_threads() -> NonZeroUsize {
         const MOST: usize = 4;

@@ -19,7 +19,7 @@ use crate::{ObjectKey, panics};
 /// # Contract
 ///
 /// An index is declared when the informer is built, and kept current with each change. It
-/// is a value: whoever holds it may read by it, and nobody can name one that is not there.
+/// is a value: with it one may read by it, and an index that does not exist cannot be named.
 ///
 /// The function is called once for each state of an object, and its result is kept. If it
 /// panics, the panic is logged, and the object is in no part of the index until its next change.

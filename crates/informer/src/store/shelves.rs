@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use crate::{Fresh, Kept, Named, ObjectKey, Stored};
 
-/// Every object, with its key once: whoever looks for one needs no key but only a name.
+/// Every object, with its key once: a lookup needs no key but only a name.
 pub(super) struct Shelves<K> {
     rows: Box<[Row<K>]>,
     hasher: DefaultHashBuilder,

@@ -18,7 +18,7 @@ use crate::{
     Event, Fresh, Identity, Kept, Named, ObjectKey, Stored, key::Namespaces, watch::is_older,
 };
 
-/// Writes a store, and says what each change means to whoever watches it.
+/// Writes a store, and says what each change means to subscribers.
 pub(crate) struct Writer<K> {
     store: Store<K>,
 
@@ -31,7 +31,7 @@ pub(crate) struct Writer<K> {
 /// What one change means: nothing, one event, or a delete and an add.
 pub(crate) type Changed<K> = std::iter::Flatten<std::array::IntoIter<Option<News<K>>, 2>>;
 
-/// What happened, and to whom.
+/// What happened, and to which object.
 pub(crate) struct News<K> {
     pub(crate) key: ObjectKey,
     pub(crate) what: What<K>,
@@ -169,7 +169,7 @@ impl<K: Stored> Writer<K> {
 // === impl News ===
 
 impl<K: Stored> News<K> {
-    /// The event, for those who are told; none if its object has decoded and does not again.
+    /// The event, for subscribers; none if its object has decoded and does not again.
     pub(crate) fn told(self) -> Option<(ObjectKey, Event<K>, Option<Kept<K>>)> {
         let (object, kept) = match self.object {
             Fresh {

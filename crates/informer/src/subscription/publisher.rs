@@ -34,7 +34,7 @@ impl<K> Subscriber<K> {
         }
     }
 
-    /// Waits until there is room in the subscription, and delivers `told`. Does nothing if the
+    /// Waits until the subscription has a free place, and delivers `told`. Does nothing if the
     /// subscription was dropped.
     async fn deliver(&mut self, told: Told<K>) {
         if !self.gone {
@@ -50,7 +50,7 @@ impl<K> Subscriber<K> {
         (self.events.max_capacity() / 2).clamp(1, ENOUGH)
     }
 
-    /// Waits until there is room for a [batch](Self::batch_size) of events, and delivers them,
+    /// Waits until there are places for a [batch](Self::batch_size) of events, and delivers them,
     /// each in its span. Does nothing if the subscription was dropped.
     pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<Told<K>>) {
         let batch = batch.drain(..);
@@ -86,7 +86,7 @@ impl<K> Publisher<K> {
         self.subscribers.push(subscriber);
     }
 
-    /// Waits until there is room in every subscription, one after the other, and delivers
+    /// Waits until every subscription has a free place, one after the other, and delivers
     /// `told`.
     pub(crate) async fn publish(&mut self, told: Told<K>) {
         // The last one gets the event itself: with one subscriber nothing is cloned.

@@ -49,7 +49,7 @@ impl Backoff {
     /// What client-go uses for a reflector: from 0.8 s to 30 s.
     ///
     /// Source: client-go, `tools/cache/reflector.go`; that one also resets itself after two
-    /// quiet minutes, where ours resets when a watch has stood for a while.
+    /// quiet minutes, where ours resets when a watch has been stable.
     pub const CLIENT_GO: Self = Self {
         min: Duration::from_millis(800),
         max: Duration::from_secs(30),

@@ -7,7 +7,7 @@ use std::{
 
 use crate::ObjectKey;
 
-/// The quarantine of objects that do not decode: who is in it, and when each is requested.
+/// The quarantine of objects that do not decode: which they are, and when each is requested.
 ///
 /// Generic over the instant, so that it has no clock of its own.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use windlass_informer::{
 use crate::running::{config, run, start, told};
 
 /// An informer of [`ConfigMap`] takes watchers of its events, more than one, and runs until
-/// it is told to stop.
+/// it is stopped.
 ///
 /// Rows: GA-19, GA-45, GA-46, CK-10
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ async fn an_index_that_panics_files_nothing_and_stops_nobody() {
     assert_eq!(store.len(), 2);
 }
 
-/// Any source of changes will do: a client of one's own lists and watches with its options.
+/// Any source of changes will do: a user's client lists and watches with its options.
 ///
 /// Rows: GA-61
 #[tokio::test(start_paused = true)]
@@ -107,7 +107,7 @@ async fn a_source_of_ones_own_is_as_good_as_an_api() {
     assert_eq!(told(&mut running.events, 2).await, ["added a 1", "synced"]);
 }
 
-/// No selector is no filter, and whoever lists sees one namespace if the `Api` does.
+/// No selector is no filter, and a list sees one namespace if the `Api` does.
 ///
 /// Rows: GA-04, GA-41, GA-47
 #[tokio::test(start_paused = true)]

@@ -78,7 +78,7 @@ async fn is_silent(events: &mut Subscription<ConfigMap>) -> bool {
         .is_err()
 }
 
-/// The subscription has room for one event, so each driver leaves in the middle of a delivery;
+/// The subscription has a buffer of one event, so each driver leaves in the middle of a delivery;
 /// by its token, or because its future is dropped.
 ///
 /// Rows: CK-11

@@ -1,4 +1,4 @@
-//! What is told to whom: runs of what is there, what is asked for, and whoever leaves.
+//! What subscribers receive: runs of what is there, what is asked for, and subscribers that leave.
 
 use std::{
     num::NonZeroUsize,
@@ -10,7 +10,7 @@ use windlass_informer::{Event, Informer, ObjectKey, Scripted};
 
 use crate::running::{config, run, start, told};
 
-/// A subscriber that is dropped is told nothing, and keeps nobody waiting.
+/// A subscriber that is dropped receives nothing, and blocks no other.
 #[tokio::test(start_paused = true)]
 async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
     let (script, mut running) = start();
@@ -32,8 +32,8 @@ async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
     assert_eq!(told(&mut other, 1).await, ["updated a 1>2"]);
 }
 
-/// Whoever comes late is told what is there in runs, and may take it so; a run is no longer than
-/// what was asked for, and nothing is told out of turn.
+/// A late subscriber receives what is there in runs, and may take it so; a run is no longer than
+/// what was asked for, and nothing is delivered out of turn.
 #[tokio::test(start_paused = true)]
 async fn what_is_there_can_be_taken_in_runs() {
     for (buffer, runs) in [(1, 101), (4, 26), (256, 15)] {

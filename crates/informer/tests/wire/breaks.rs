@@ -124,7 +124,7 @@ async fn a_server_that_names_a_wait_is_not_asked_sooner() {
     assert!(waits[2] >= Duration::from_millis(400), "{waits:?}");
 }
 
-/// kube's own client repeats such answers by itself, up to fifteen times, and tells nobody.
+/// kube's own client repeats such answers by itself, up to fifteen times, and reports none.
 #[tokio::test(start_paused = true)]
 async fn no_middleware_repeats_our_requests() {
     let server = Server::new([

@@ -25,7 +25,7 @@ async fn what_is_read_again_and_again_stays_decoded_until_it_is_not() {
     let wire = many([]).await;
     let read_once = wire.read("o-0");
     wire.read_others();
-    assert!(read_once.upgrade().is_none(), "nobody reads it again");
+    assert!(read_once.upgrade().is_none(), "it is not read again");
 
     let often = wire.read("o-0");
     wire.read_others();
@@ -35,7 +35,7 @@ async fn what_is_read_again_and_again_stays_decoded_until_it_is_not() {
 
     let requests = wire.server.requests().len();
     wire.requests(requests + QUARTER).await;
-    assert!(often.upgrade().is_none(), "nobody has read it for long");
+    assert!(often.upgrade().is_none(), "it was not read for long");
     assert_eq!(value(&wire.get("o-0")), "1", "it is there all the same");
 
     // While it is read, it stays.
@@ -91,10 +91,10 @@ async fn to_look_at_what_is_kept_decodes_nothing() {
     let one = store.kept(&key("o-0")).expect("there");
     let read = wire.read("o-0");
     assert!(read.ptr_eq(&Arc::downgrade(&one.get().expect("it has decoded"))));
-    assert!(store.kept(&key("nobody")).is_none());
+    assert!(store.kept(&key("absent")).is_none());
 }
 
-/// The last state of an object whose delete nobody saw is the one that was kept.
+/// The last state of an object whose delete no watch showed is the one that was kept.
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_is_told_as_it_was_kept() {
     let mut wire = Wire::start([

@@ -74,7 +74,7 @@ async fn an_event_that_comes_twice_is_told_once() {
         modified("a", 11, "2"),
         modified("a", 11, "2"),
         modified("a", 1, "1"),
-        deleted("nobody", 12),
+        deleted("unknown", 12),
         deleted("a", 13),
     ])
     .then_hang()]);

@@ -62,7 +62,7 @@ async fn a_list_that_contradicts_itself_is_not_believed() {
         Answer::json(200, &page("9", "b", "")),
         Answer::lines([]).then_hang(),
     ]);
-    // `a` was there when its page came, so it is told, and then missed.
+    // `a` was there when its page came, so it is reported, and then missed.
     assert_eq!(
         wire.told(4).await,
         ["added a", "added b", "missed a", "synced"]

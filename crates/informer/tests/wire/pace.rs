@@ -1,4 +1,4 @@
-//! What comes late or again: what was set aside, resyncs, and whoever is slow.
+//! What comes late or again: what was set aside, resyncs, and slow subscribers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     wire::Wire,
 };
 
-/// An object that does not decode is looked at again by itself: what mends it may be
+/// An object that does not decode is requested again without a new event: its cure may be
 /// something that no watch shows.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_set_aside_is_looked_at_again() {

@@ -227,7 +227,7 @@ impl Service<Request<Body>> for Server {
             let answer = server
                 .answers
                 .lock()
-                .expect("nobody panics here")
+                .expect("no thread panics while it holds the lock")
                 .pop_front();
             let otherwise = server.otherwise.as_ref();
             let answer = answer.or_else(|| Some(otherwise?(&uri)));

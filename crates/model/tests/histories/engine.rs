@@ -282,7 +282,7 @@ impl Engine {
     }
 }
 
-/// As good as a coin, and the same each time.
+/// Random like a coin, and the same each time.
 fn coin(arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool {
     let generation = arrival.object.generation().unwrap_or_default();
     (generation + i64::from(pending.attempt)) % 2 == 0

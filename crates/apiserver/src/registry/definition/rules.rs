@@ -139,7 +139,7 @@ impl<'a> Definition<'a> {
                     } else {
                         format!("{path}.schema.openAPIV3Schema")
                     };
-                    // One that all versions share is told of once.
+                    // A fault that all versions share is reported once.
                     if is_shared && at > 0 {
                         continue;
                     }

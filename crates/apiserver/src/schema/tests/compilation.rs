@@ -1,4 +1,4 @@
-//! What is told of a schema that breaks the rules of schemas.
+//! The faults of a schema that breaks the rules of schemas.
 
 use serde_json::{Value, json};
 

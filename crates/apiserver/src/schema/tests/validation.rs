@@ -1,4 +1,4 @@
-//! What is told of a value that breaks its schema.
+//! The faults of a value that breaks its schema.
 
 use serde_json::{Value, json};
 

@@ -97,7 +97,7 @@ impl Play {
         }
     }
 
-    /// Plays `script`; steps that make no sense (to be done with what nobody holds) are left
+    /// Plays `script`; steps that make no sense (to finish what no worker holds) are left
     /// out. Returns what the takes gave.
     pub(super) fn run(&mut self, script: &str) -> String {
         let mut taken = Vec::new();
@@ -123,7 +123,7 @@ impl Play {
         taken.join(" ")
     }
 
-    /// Lets everything come to its end: then nothing is owed, and all has been told.
+    /// Runs until there is no work left.
     pub(super) fn run_out(&mut self) {
         for _ in 0..1_000 {
             for name in self.hands.keys().cloned().collect::<Vec<_>>() {
@@ -136,7 +136,7 @@ impl Play {
                 break;
             }
         }
-        assert_eq!(self.schedule.lanes(), 0, "nothing is owed in the end");
+        assert_eq!(self.schedule.lanes(), 0, "no work is left");
         assert_eq!(self.schedule.pending(), 0);
         assert_eq!(self.schedule.next_due(), None);
         assert!(self.untold.values().all(Vec::is_empty), "nothing is lost");
@@ -322,7 +322,7 @@ impl Play {
         assert_eq!(
             self.schedule.lanes(),
             owed,
-            "a lane for whom something is owed"
+            "a lane that has work"
         );
         assert_eq!(self.schedule.index.len(), owed);
     }

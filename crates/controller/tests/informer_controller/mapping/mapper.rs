@@ -13,7 +13,7 @@ use crate::support::{KIND, Log, Rig, config, generation, show};
 fn a_mapper_needs_a_kind_to_name_and_has_the_type_of_the_kind_that_it_is_asked_of() {
     let rig = Rig::new(InformerController::builder());
     let add = |kind, to| rig.controller.add_mapper::<Secret>(kind, to, SameName);
-    let unknown = add("secrets", "themes").expect_err("nobody is called so");
+    let unknown = add("secrets", "themes").expect_err("there is no such kind");
     assert!(matches!(&unknown, AddError::UnknownKind { kind } if kind == "themes"));
     assert_eq!(unknown.reason(), "unknown_kind");
     assert!(matches!(add("", KIND), Err(AddError::EmptyKind)));
@@ -30,7 +30,7 @@ async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
     running.apply(config("site-1", 0)).await;
     running.said().await;
     themes.apply(config("dark", 1)).await.expect("it runs");
-    assert_eq!(running.said().await, "", "nobody has asked for it");
+    assert_eq!(running.said().await, "", "no mapper has asked for it");
 
     let first = map(&running.rig, used_by);
     themes.apply(config("light", 1)).await.expect("it runs");
@@ -46,7 +46,7 @@ async fn a_mapper_is_added_and_removed_while_the_controller_runs() {
     map(&running.rig, used_by);
     map(&running.rig, used_by);
     assert_eq!(controller.remove_all_mappers(THEMES), 2);
-    assert_eq!(controller.remove_all_mappers("nobody"), 0);
+    assert_eq!(controller.remove_all_mappers("absent"), 0);
     running.stop().await.expect("it stops");
 }
 

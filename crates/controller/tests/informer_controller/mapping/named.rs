@@ -1,4 +1,4 @@
-//! Whom a mapper names: they are told again, as they are now.
+//! The objects that a mapper names: they are dispatched again, as they are now.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ async fn a_reference_that_moves_wakes_both_ends() {
     running.0.stop().await.expect("it stops");
 }
 
-/// Its own handler is late, and is told one event for all: each end is woken all the same.
+/// Its own handler is late, and receives one event for all: each end is woken all the same.
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_moves_again_and_again_wakes_every_end() {
     let (rig, themes) = rig(InformerController::builder().coalescing(Coalescing::Always));
@@ -106,13 +106,13 @@ async fn a_mapper_may_name_nobody_many_and_those_that_are_not_there() {
     assert_eq!(running.said().await, "");
     themes.apply(config("light", 1)).await.expect("it runs");
     assert_eq!(sorted(&running.said().await), [1, 2]);
-    // It was named before it came, and is told as any other.
+    // It was named before it came, and is dispatched as any other.
     running.apply(config("site-9", 1)).await;
     assert_eq!(running.said().await, "r created site-9=1");
     running.stop().await.expect("it stops");
 }
 
-/// Whoever names objects of its own kind wakes them, and is not asked of that again.
+/// A mapper that names objects of its own kind wakes them, and is not asked of that again.
 #[tokio::test(start_paused = true)]
 async fn what_is_named_is_not_mapped_again() {
     let rig = Rig::new(InformerController::builder());

@@ -1,4 +1,4 @@
-//! When those who are named are told: in their turn, and not once for every change.
+//! When the named objects are dispatched: in their turn, and not once for every change.
 
 use std::sync::{
     Arc,

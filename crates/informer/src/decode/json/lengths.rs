@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(lengths.of(text, 20), Some(3));
     }
 
-    /// What each list is told, in the order in which they begin.
+    /// The length that each list gets, in the order in which they begin.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let mut lengths = Lengths::default();

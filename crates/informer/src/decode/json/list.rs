@@ -59,7 +59,7 @@ impl Reader<'_> {
         match self.peek() {
             byte if byte == closing => return Ok(false),
             _ if is_first => {}
-            // A comma before the end is found by whoever reads the element.
+            // A comma before the end is found by the reader of the element.
             b',' => self.at += 1,
             _ => return Err(self.misplaced()),
         }

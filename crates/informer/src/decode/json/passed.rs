@@ -1,4 +1,4 @@
-//! Values that nobody asked for. *(pure)*
+//! Values that are not wanted. *(pure)*
 //!
 //! A type of which only that is declared which is read passes over most of an object, so that
 //! this is most of what decoding it costs.
@@ -50,7 +50,7 @@ impl Reader<'_> {
     fn pass_text(&mut self) -> Result<(), Problem> {
         let end = plain(self.text.as_bytes(), self.at + 1);
         if self.text.as_bytes().get(end) != Some(&b'"') {
-            // With escapes, of which `serde_json` asks less where nobody wants the text.
+            // With escapes, of which `serde_json` asks less where the text is not wanted.
             return self.raw().map(drop);
         }
         self.at = end + 1;

@@ -62,7 +62,7 @@ impl Problem {
         Self::syntax(start + line + error.column().saturating_sub(1))
     }
 
-    /// Whether it is the text that is wrong, and no matter for whom.
+    /// Whether it is the text that is wrong, for any type.
     pub(in crate::decode) fn is_syntax(&self) -> bool {
         matches!(*self.0, Kind::Syntax(_))
     }

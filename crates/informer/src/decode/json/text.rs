@@ -57,7 +57,7 @@ impl<'de> Reader<'de> {
         self.text()
     }
 
-    /// The same, within whoever calls it.
+    /// The same, inlined into the caller.
     #[expect(
         clippy::inline_always,
         reason = "half of what is read are names of fields"

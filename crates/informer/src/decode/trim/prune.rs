@@ -188,7 +188,7 @@ impl Cuts {
 // === impl Walk ===
 
 impl Walk<'_> {
-    /// Walks to the end of the object that it is in, and notes what is to be cut.
+    /// Walks to the end of the object that it is in, and notes what to cut.
     fn through(
         &mut self,
         place: Place,

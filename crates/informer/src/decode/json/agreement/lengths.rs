@@ -1,4 +1,4 @@
-//! How many elements a list is told that it will have, and that it takes no more room.
+//! The length that a list gets in advance, and that it takes no more memory.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn every_list_is_told_how_many_elements_come() {
     ] {
         assert_exact(&lists(json));
     }
-    // What nobody asks for is stepped over.
+    // What is not wanted is stepped over.
     let json =
         r#"{"x":[[1],[[2],[3]]],"newtype":[true,false,true],"y":[[]],"list":[1,2,null,4,5]}"#;
     let read: BTreeMap<String, Value> = Reader::read(json).expect("an object");

@@ -1,4 +1,4 @@
-//! `cargo xtask rooms`: a mirror of the house, not a gate.
+//! `cargo xtask stats`: files by size and public items by crate. Informs, and never fails.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -11,18 +11,18 @@ use crate::{
 
 /// Lists files by size and public items by crate.
 #[derive(Args, Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct Stats {
     /// How many files to list.
     #[arg(long, default_value_t = 25)]
     files: usize,
 }
 
-/// The size at which the house style looks for a second noun.
+/// The size at which our style looks for a second noun.
 const LARGE: usize = 400;
 
-// === impl Rooms ===
+// === impl Stats ===
 
-impl Rooms {
+impl Stats {
     pub(crate) fn run(&self) -> Result {
         let sources = Repository::here().sources("rs")?;
         self.print_files(&sources);

@@ -1,4 +1,4 @@
-//! `cargo xtask rows`: which rows of `docs/features.md` have a test.
+//! `cargo xtask coverage`: which rows of `docs/features.md` have a test.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -21,15 +21,15 @@ const FEATURES: &str = "docs/features.md";
 /// A test claims rows in its doc comment, in a line that begins with the word `Rows:` and
 /// names them, separated by commas. A claim to a row that does not exist is an error.
 #[derive(Args, Debug)]
-pub(crate) struct Rows {
+pub(crate) struct Coverage {
     /// Lists every row with its tests.
     #[arg(long)]
     all: bool,
 }
 
-// === impl Rows ===
+// === impl Coverage ===
 
-impl Rows {
+impl Coverage {
     pub(crate) fn run(&self) -> Result {
         let repository = Repository::here();
         let features = Features::parse(&repository.read(FEATURES)?)?;

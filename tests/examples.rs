@@ -14,23 +14,23 @@ use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
 #[test]
-fn quickstart_shows_a_whole_life_and_ends_well() {
-    let output = run("quickstart", &[]);
+fn tour_shows_create_change_retry_and_delete() {
+    let output = run("tour", &[]);
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}");
     let mut rest = told.as_ref();
     // In this order: add, update, a failed step and its retry, delete with clean-up.
     for expected in [
-        "serves websites.quickstart.windlass.dev",
+        "serves websites.tour.windlass.dev",
         "blog  is added",
         "blog  is published at http://blog.example",
         "blog  changes its Deployment",
-        "shop  failed 1x: the name service does not answer for shop.example; again in",
+        "shop  failed 1x: the name service does not answer for shop.example; retry in",
         "shop  is published at http://shop.example",
         "delete the website blog",
         "blog  gives back the host name blog.example",
         "blog  is gone",
-        "What was counted",
+        "Metrics after",
         "informer_events_total",
         "reconciler_errors_total",
         "all is well",
@@ -43,8 +43,8 @@ fn quickstart_shows_a_whole_life_and_ends_well() {
 }
 
 #[test]
-fn quickstart_says_what_is_wrong_with_a_kubeconfig_that_is_not_there() {
-    let output = run("quickstart", &["--kubeconfig", "no/such/file"]);
+fn tour_names_a_kubeconfig_that_is_missing() {
+    let output = run("tour", &["--kubeconfig", "no/such/file"]);
     assert!(!output.status.success());
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("no/such/file"), "{told}");
@@ -160,7 +160,7 @@ fn tracing_says_when_its_collector_cannot_be_reached() {
 
 /// What a reader does in a second terminal.
 #[test]
-fn kubectl_gets_in_where_quickstart_serves() {
+fn kubectl_connects_to_a_tour_that_serves() {
     if Command::new("kubectl")
         .arg("version")
         .arg("--client")
@@ -170,12 +170,12 @@ fn kubectl_gets_in_where_quickstart_serves() {
         println!("not run: there is no kubectl here");
         return;
     }
-    let mut served = Command::new(built("quickstart"))
+    let mut served = Command::new(built("tour"))
         .arg("--serve")
         .stdout(Stdio::piped())
         .spawn()
         .map(Ended)
-        .expect("quickstart runs");
+        .expect("tour runs");
     // Read until the end of the test: it goes on telling.
     let mut told = BufReader::new(served.0.stdout.take().expect("piped"));
     let mut kubeconfig = None;
@@ -193,7 +193,7 @@ fn kubectl_gets_in_where_quickstart_serves() {
         let mut kubectl = Command::new("kubectl");
         kubectl
             .env("KUBECONFIG", &kubeconfig)
-            .args(["-n", "quickstart"])
+            .args(["-n", "tour"])
             .args(arguments.split(' '));
         kubectl
     };

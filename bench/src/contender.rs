@@ -1,4 +1,4 @@
-//! Those who are compared, each behind the same few functions.
+//! The contenders, each behind the same few functions.
 
 pub(crate) mod floor;
 pub(crate) mod own;

@@ -1,4 +1,4 @@
-//! What a child measures of itself.
+//! Measurements that a child takes of itself: time, CPU time and memory.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is read: objects as bytes, with places for what differs between them.
+//! The objects of the load server: bytes, with places for what differs between them.
 
 use std::fmt::Write as _;
 

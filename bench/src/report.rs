@@ -1,4 +1,4 @@
-//! What is printed and kept.
+//! The report: printed tables and written files.
 
 mod table;
 

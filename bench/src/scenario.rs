@@ -1,4 +1,4 @@
-//! What is compared, and how often.
+//! Scenarios: what is compared, and how often.
 
 mod catalogue;
 mod programs;

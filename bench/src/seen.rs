@@ -1,4 +1,4 @@
-//! What a handler saw: how many events, how late, and whether it was all.
+//! Counts of a handler: how many events, how late, and whether it was all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! The load server: what an API server would say, at next to no cost.
+//! The load server: the answers of an API server, at next to no cost.
 //!
 //! Objects are rendered from a template by one copy and a few digits. A page is one body; an
 //! event of a watch is one chunk, as kube-apiserver flushes each of them.

@@ -1,4 +1,4 @@
-//! What the examples take for granted: namespaces, classes, services, certificates. *(pure)*
+//! Objects that the upstream examples assume: namespaces, classes, services, certificates. *(pure)*
 //!
 //! Upstream's manifests name them and do not bring them along, since a cluster has its own.
 //! Ours is empty, so they are made up from the names.

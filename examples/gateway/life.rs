@@ -1,4 +1,4 @@
-//! What follows a change of another kind: three things go and come back, and statuses follow.
+//! Changes of other kinds: three objects go and come back, and statuses follow.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass::ObjectKey;

@@ -1,4 +1,4 @@
-//! What people read: tables of routes and gateways, and what was loaded. *(pure)*
+//! Printed tables of routes and gateways, and of what was loaded. *(pure)*
 
 use std::collections::BTreeMap;
 

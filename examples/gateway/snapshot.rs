@@ -1,4 +1,4 @@
-//! What is there: the objects that decide a status, at one moment. *(pure)*
+//! A snapshot of the objects that decide a status. *(pure)*
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! Whether all is well: what the Gateway API asks for, held against what is said. *(pure)*
+//! Verification of the written conditions against the rules of the Gateway API. *(pure)*
 //!
 //! It reads the statuses as anybody would, and knows nothing of how they were judged.
 

@@ -1,4 +1,4 @@
-//! What is printed, and what the story waits for.
+//! The printed lines, and waiting for one of them.
 
 use std::{fmt::Display, time::Duration};
 

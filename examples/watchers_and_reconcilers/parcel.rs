@@ -1,4 +1,4 @@
-//! What a parcel is: a `ConfigMap` with a label, an address and perhaps a note.
+//! Parcels: a `ConfigMap` with a label, an address and perhaps a note.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;

@@ -1,4 +1,4 @@
-//! What becomes of calls that fail: policies of our own, as closures.
+//! A retry policy, a dequeue policy and error handlers, as closures.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A watch that breaks: what is resumed, what is relisted, what is made good.
+//! A watch that breaks: what is resumed, what is relisted, and the deletes that a gap hid.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{

@@ -1,4 +1,4 @@
-//! The whole picture: streamed, in pages, or with a hole in it.
+//! Lists: streamed, in pages, or with an object that does not decode.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! What can be said wrong, and what is not listened to.
+//! Mistakes in settings, and settings that must have an effect.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! Which object, which handler, which kind: names that cannot be taken for one another.
+//! Names of objects, handlers and kinds that must not be confused.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject};

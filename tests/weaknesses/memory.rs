@@ -1,4 +1,4 @@
-//! What it costs, and for how long.
+//! The cost in memory, and for how long.
 
 use std::{
     collections::HashSet,

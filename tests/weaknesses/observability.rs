@@ -1,4 +1,4 @@
-//! What one can see from outside.
+//! Metrics, spans, health and errors.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;

@@ -1,4 +1,4 @@
-//! One process, and several of the same.
+//! One process, and several replicas of the same.
 
 use std::{
     future::pending,

@@ -1,4 +1,4 @@
-//! What is called again: once, at its time, with what it left.
+//! Repeated calls: once, at their time, with the state that they left.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,4 +1,4 @@
-//! How long something took, as a person says it.
+//! Durations, printed for people.
 
 use std::{fmt, time::Duration};
 

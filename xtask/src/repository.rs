@@ -1,4 +1,4 @@
-//! Where everything is in this repository.
+//! Paths, sources and metadata of this repository.
 
 use std::{
     env, fs, io,

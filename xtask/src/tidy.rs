@@ -1,10 +1,11 @@
-//! What must hold of the repository itself, as tests: no check is CI's secret.
+//! Rules of the repository itself, as tests, so that CI has no checks of its own.
 //!
 //! Each fails with a sentence per finding that says what to do.
 
 // Of each file.
 mod header;
 mod ignored;
+mod language;
 mod orphans;
 mod pure;
 

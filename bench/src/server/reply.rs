@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The answers to requests.
 
 use std::{collections::HashMap, convert::Infallible};
 

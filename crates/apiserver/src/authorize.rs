@@ -1,4 +1,4 @@
-//! Who may do what: a hook for tests of what happens when the server says no.
+//! The authorization hook: refuses requests in tests of what clients do then.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! All that the server knows, and what requests do to it. *(pure)*
+//! The state of the server, and the verbs that read and write it. *(pure)*
 //!
 //! Nothing here waits, locks or looks at a clock: the time is an argument, and randomness
 //! comes from a generator that the builder may seed. One request is one call; what

@@ -1,4 +1,4 @@
-//! What the server tells about itself: its kinds, its version, its schemas.
+//! Discovery: the kinds, the version and the schemas of the server.
 //!
 //! Clients find their way by these documents, and kubectl does nothing before it has read
 //! them. All are pure functions of the resources that are served:

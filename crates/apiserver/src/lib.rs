@@ -4,28 +4,28 @@
 //! kubectl and clients in other languages on a loopback port. `docs/apiserver.md` lists what it
 //! does and what it does not.
 
-// What a user holds: the server, its ports, its service.
+// The server, its ports and its service.
 mod authorize;
 mod profile;
 mod server;
 mod service;
 
-// What a request says.
+// Requests.
 mod patch;
 mod selector;
 mod wire;
 
-// What it is about, and by which rules.
+// Kinds and their rules.
 mod managed;
 mod metadata;
 mod registry;
 mod schema;
 
-// What it does.
+// The state of the server.
 mod cluster;
 mod store;
 
-// What comes back.
+// Answers.
 mod discovery;
 mod encode;
 mod status;

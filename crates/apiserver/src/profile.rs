@@ -1,4 +1,4 @@
-//! Which Kubernetes the server behaves like.
+//! Profiles: the Kubernetes version that the server behaves like.
 
 /// Which Kubernetes the server behaves like, where versions differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

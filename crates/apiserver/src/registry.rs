@@ -1,4 +1,4 @@
-//! Which kinds of objects there are, and where their rules differ. *(pure)*
+//! The kinds of objects, and where their rules differ. *(pure)*
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the server says when it says no: the `Status` object and the field errors in it.
+//! The `Status` object, with which the server refuses, and the field errors in it.
 //!
 //! The wording is that of Kubernetes, because clients and people read it.
 

@@ -1,4 +1,4 @@
-//! What happened to an object, in one word.
+//! Actions: created, updated, deleted, resynced.
 
 use windlass_informer::Event;
 

@@ -1,4 +1,4 @@
-//! Whether two states of an object without a generation differ in what handlers work on.
+//! Comparison of two states of an object without a generation, in what handlers work on.
 
 use serde_json::Value;
 use windlass_informer::AnyObject;

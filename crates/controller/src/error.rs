@@ -1,4 +1,4 @@
-//! What can go wrong between the user's code and the engine.
+//! Errors of a controller, and of the user's code in it.
 
 use std::{error::Error, time::Duration};
 

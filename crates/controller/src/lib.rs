@@ -1,14 +1,13 @@
-//! Controllers: what informers tell becomes calls of watchers and reconcilers.
+//! Controllers: they turn the events of informers into calls of watchers and reconcilers.
 //!
-//! An [`InformerController`] takes the events of informers, and has them told to the
-//! [`Watcher`]s and [`Reconciler`]s of their kind: in the order in which these were added, one
-//! object at a time, with retries. The modules below stand in the order in which an event
-//! passes them.
+//! An [`InformerController`] dispatches the events of informers to the [`Watcher`]s and
+//! [`Reconciler`]s of their kind: in the order in which these were added, one object at a time,
+//! with retries. The modules below are in the order in which an event passes them.
 //!
-//! # What a call that fails comes to
+//! # Failed calls
 //!
 //! A handler that returns an error, panics or exceeds the
-//! [`timeout`](InformerControllerBuilder::timeout) has failed: it alone, for that object.
+//! [`timeout`](InformerControllerBuilder::timeout) has failed: this handler alone, for this object.
 //! [`on_error`](InformerControllerBuilder::on_error) is called. The [`RetryPolicy`] says whether
 //! and when it is called again, unless the [`Failure`] itself does. Until then the call is
 //! pending; when something new happens to the object, the [`RetryDequeuePolicy`] is asked
@@ -26,7 +25,7 @@
 //!
 //! # Not supported
 //!
-//! - Telling a handler that is added while the controller runs what happened before.
+//! - Replaying earlier events to a handler that is added while the controller runs.
 
 #![cfg_attr(
     test,
@@ -36,39 +35,39 @@
     )
 )]
 
-// What is carried.
+// Events, as the engine carries them.
 mod action;
 mod content;
 mod event;
 
-// 6. Which handlers and which other objects an event concerns.
+// 6. Routing: handlers and mappers.
 mod mapper;
 mod predicate;
 mod route;
 
-// 7. Whose turn it is.
+// 7. The queue.
 mod schedule;
 
-// 8. The work.
+// 8. Calls of handlers.
 mod reconciler;
 mod watcher;
 mod work;
 
-// 9. What comes back.
+// 9. Retries.
 mod retry;
 
-// All of it in one.
+// The controller.
 mod controller;
 mod runnable;
 
-// Around the work: nothing is deleted unseen.
+// Wrappers with finalizers.
 mod finalizer;
 mod opinionated;
 
-// Around the work: nothing begins and nothing is written after the lease.
+// The fence of a leader.
 mod fence;
 
-// 10. What one sees, and what can go wrong.
+// 10. Observability and errors.
 mod error;
 mod metrics;
 mod trace;

@@ -1,4 +1,4 @@
-//! What is counted about controllers. All names stand in this file.
+//! Metrics of controllers. All names are in this file.
 //!
 //! Where the meaning is the same, a metric has the name that dashboards know: that of
 //! grafana-app-sdk, controller-runtime or client-go. No object's name, namespace or uid and

@@ -1,4 +1,4 @@
-//! Reconcilers: one method for whatever happened.
+//! Reconcilers: one method for every action.
 
 use std::future::Future;
 

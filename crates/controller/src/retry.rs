@@ -1,4 +1,4 @@
-//! What comes back: which calls are made again, when, and until when.
+//! Retries: which failed calls are repeated, when, and until when.
 
 mod backoff;
 mod dequeue;

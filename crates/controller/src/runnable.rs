@@ -1,4 +1,4 @@
-//! A controller, whatever it controls.
+//! `Controller`: the trait of everything that an operator runs.
 
 use std::{error::Error, future::Future};
 

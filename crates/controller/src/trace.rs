@@ -1,4 +1,4 @@
-//! The spans of controllers. All names stand in this file.
+//! Spans of controllers. All names are in this file.
 //!
 //! No content of an object is in a field, and no text of an error.
 

@@ -1,4 +1,4 @@
-//! Watchers: one method for each thing that can happen.
+//! Watchers: one method for each action.
 
 use std::{future::Future, sync::Arc};
 

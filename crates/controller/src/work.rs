@@ -1,4 +1,4 @@
-//! The work: the user's code is called here, and nowhere else.
+//! Calls of the user's code: the only file that makes them.
 //!
 //! Whatever it does comes back as a value: a panic and a call that takes too long are errors
 //! of that call. No lock of ours is held meanwhile.

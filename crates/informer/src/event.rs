@@ -1,4 +1,4 @@
-//! What happened to an object, as handlers receive it.
+//! Events: what happened to an object, as handlers receive it.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What is held decoded of an object that is kept as JSON.
+//! Decoded objects that are held beside their JSON, and for how long.
 //!
 //! An object is worth holding decoded while a handler works on it, and while it is read
 //! repeatedly. The first is said by the handler's controller ([`Hold::hold`], [`Hold::rest`]); the second

@@ -1,4 +1,4 @@
-//! What an object is called: its namespace and name, and the uid that outlives neither.
+//! Keys of objects: namespace and name, and the uid that tells a recreated object apart.
 
 mod namespaces;
 

@@ -1,14 +1,14 @@
-//! Informers: a live copy of the objects of a kind, and the events of their lives.
+//! Informers: a live copy of the objects of a kind, and the events of its changes.
 //!
-//! An [`Informer`] lists and watches through a [`Source`], keeps what it hears in a
-//! [`Store`], and tells every [`Subscription`] what happened, in order. The modules below
-//! stand in the order in which an object passes them.
+//! An [`Informer`] lists and watches through a [`Source`], keeps the objects in a
+//! [`Store`], and delivers every change to every [`Subscription`], in order. The modules below
+//! are in the order in which an object passes them.
 //!
 //! # Not supported
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
 
-// What an object is called, everywhere, and in which forms it is kept.
+// Keys of objects, and the forms in which objects are kept.
 mod held;
 mod kept;
 mod key;
@@ -16,7 +16,7 @@ mod object;
 mod packed;
 mod stored;
 
-// 1. Where changes come from.
+// 1. Sources of changes.
 mod source;
 
 // 2. From bytes to objects.
@@ -25,17 +25,17 @@ mod decode;
 // 3. A watch that survives.
 mod watch;
 
-// 4. What is.
+// 4. The store.
 mod store;
 
-// 5. What happened, and the subscribers.
+// 5. Events and subscriptions.
 mod event;
 mod subscription;
 
-// The five in one.
+// The five together.
 mod informer;
 
-// 10. What one sees.
+// 10. Observability.
 mod health;
 mod metrics;
 mod panics;

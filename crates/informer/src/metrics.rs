@@ -1,4 +1,4 @@
-//! What is counted about informers. All names stand in this file.
+//! Metrics of informers. All names are in this file.
 
 use std::{fmt, sync::OnceLock};
 

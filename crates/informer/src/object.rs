@@ -1,4 +1,4 @@
-//! An object of whatever kind, in whatever form.
+//! Objects of any kind and any form, type-erased.
 
 use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Where changes come from.
+//! Sources of changes: the trait, and the list and watch behind it.
 //!
 //! A [`Source`] tells what it sees as [`Change`]s; everything behind it (store, events,
 //! handlers) is the same for all of them. [`ListWatch`] is the one that talks to an API

@@ -1,4 +1,4 @@
-//! What is: the objects of a kind as they were last seen, and indexes over them.
+//! The store: the objects of a kind as they were last seen, and indexes over them.
 
 mod index;
 mod shelves;

@@ -1,4 +1,4 @@
-//! What a store asks of what it keeps, in whatever form.
+//! The trait of everything that a store keeps, in any form.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The spans of informers. All names stand in this file.
+//! Spans of informers. All names are in this file.
 //!
 //! No content of an object is in a field, and no text of an error. A span that no subscriber wants
 //! is [`Span::none`]: it costs a look at a flag, and what its fields would be is not

@@ -1,7 +1,7 @@
 //! [`ListMap`]: ordered lists by key, safe to share between threads.
 //!
-//! An informer controller keeps the watchers of each kind in one, in the order in which
-//! they were added. Calls for the same key are serial; calls for different keys do not
+//! A utility for operators, for example for handlers by kind. The engine does not use it: its
+//! routes change in whole snapshots. Calls for the same key are serial; calls for different keys do not
 //! wait for each other, and no call waits for a user's closure.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Which slot a key has.
+//! The table of slots by key.
 //!
 //! Keys share the locks of the map below, so they are held to find, add or drop a slot and
 //! for nothing else; each slot has a lock of its own for what is done with its list.

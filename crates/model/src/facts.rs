@@ -1,4 +1,4 @@
-//! What is known at a point of a log: the facts that rules are checked against.
+//! The facts that rules are checked against: what is known at a point of a log.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

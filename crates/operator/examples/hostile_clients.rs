@@ -1,4 +1,4 @@
-//! What 500 hostile clients of the admin server cost: `/live`, the lease and the work.
+//! The cost of 500 hostile clients of the admin server: to `/live`, to the lease and to the work.
 //!
 //! `cargo run --release -p windlass-operator --example hostile_clients [SECONDS]` measures an
 //! operator without and then with them, and prints both. The clients are a process of their own

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors, with their place in the object.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Which kinds have a protobuf form.
+//! The kinds that have a protobuf form.
 
 use crate::table::Message;
 use crate::tables::KINDS;

@@ -1,4 +1,4 @@
-//! What a message consists of.
+//! The types of the tables: messages, fields and kinds.
 
 /// A message: an object of the API, or a part of one.
 #[derive(Debug)]

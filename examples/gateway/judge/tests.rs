@@ -1,4 +1,4 @@
-//! What is said of small worlds.
+//! Conditions of small sets of objects.
 
 use super::*;
 use crate::snapshot::tests::snapshot;

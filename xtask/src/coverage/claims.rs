@@ -1,4 +1,4 @@
-//! What tests claim to assert: the `Rows:` lines of their doc comments.
+//! The `Rows:` lines in the doc comments of tests.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The rows of `docs/features.md`, as they are written there.
+//! The rows of `docs/features.md`.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Which messages go into the tables. *(pure)*
+//! The messages that go into the tables. *(pure)*
 
 use std::collections::BTreeSet;
 

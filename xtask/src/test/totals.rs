@@ -1,4 +1,4 @@
-//! What libtest's output adds up to.
+//! The totals of libtest's output.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md names what is there, and all of it.
+//! The rule that ARCHITECTURE.md names every module, and no file that does not exist.
 
 use super::nothing;
 use crate::repository::{Repository, Source};

@@ -1,4 +1,4 @@
-//! Dependencies point one way, and come from a registry.
+//! The rule that dependencies point one way, and come from a registry.
 
 use super::nothing;
 use crate::repository::Repository;

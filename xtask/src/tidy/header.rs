@@ -1,4 +1,4 @@
-//! Every file begins with what it is.
+//! The rule that every file begins with a sentence that says what it holds.
 
 use super::{nothing, pure};
 use crate::repository::Repository;
@@ -18,6 +18,44 @@ fn every_file_begins_with_a_sentence() {
         )
     });
     nothing(&findings.collect::<Vec<_>>());
+}
+
+/// Words that begin a question, or a riddle: "What is.", "Whose turn it is."
+const QUESTIONS: [&str; 8] = [
+    "What", "Who", "Whose", "Whether", "Which", "Where", "Why", "How",
+];
+
+#[test]
+fn a_header_names_what_the_file_holds() {
+    let sources = Repository::here()
+        .sources("rs")
+        .expect("the repository can be read");
+    let riddles = sources
+        .iter()
+        .filter(|source| !source.path.contains("tests/"))
+        .filter(|source| is_question(&source.text));
+    let findings = riddles.map(|source| {
+        format!(
+            "{}: begin the header with a noun that says what the file holds, not with a question",
+            source.path
+        )
+    });
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_question_is_known_by_its_first_word() {
+    assert!(is_question("//! Whose turn it is.\n"));
+    assert!(!is_question("//! The queue of ready lanes.\n"));
+    assert!(!is_question("//! Whole objects.\n"));
+}
+
+fn is_question(text: &str) -> bool {
+    let first = text.strip_prefix("//! ").unwrap_or_default();
+    first
+        .split_whitespace()
+        .next()
+        .is_some_and(|word| QUESTIONS.contains(&word))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nothing is switched off in silence.
+//! The rule that no test and no lint is switched off without a reason.
 
 use super::nothing;
 use crate::repository::{Repository, Source};

@@ -1,4 +1,4 @@
-//! docs/observability.md has each metric and each span, once.
+//! The rule that docs/observability.md has each metric and each span, once.
 //!
 //! The page has tables whose first column is headed `metric` or `span`; a name stands there
 //! in backticks, a metric with or without its labels in braces.

@@ -1,4 +1,4 @@
-//! Every file is compiled.
+//! The rule that every file is compiled.
 
 use std::{
     collections::BTreeSet,

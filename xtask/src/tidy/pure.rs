@@ -1,4 +1,4 @@
-//! What is called pure is pure.
+//! The rule that files marked pure have no clock, no lock and no `async`.
 
 use super::{architecture, nothing};
 use crate::repository::{Repository, Source};

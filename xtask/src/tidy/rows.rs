@@ -1,4 +1,4 @@
-//! What tests claim to assert is there to be asserted.
+//! The rule that tests claim only rows that exist.
 
 use super::nothing;
 use crate::{coverage, repository::Repository};

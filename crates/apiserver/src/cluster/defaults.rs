@@ -1,4 +1,4 @@
-//! What the server itself fills into objects of the built-in kinds.
+//! Fields that the server fills into objects of the built-in kinds.
 //!
 //! Only what clients commonly rely on to be there. The full defaults of Kubernetes are a
 //! matter of its controllers' types, and not here.

@@ -1,4 +1,4 @@
-//! Who owns the fields of an object, before and after a request.
+//! The owners of an object's fields, before and after a request.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Which group comes before which, and which version.
+//! The order of groups and of versions.
 //!
 //! kubectl takes the first resource that has the name it was given, so the order decides
 //! what `kubectl get ev` shows.

@@ -1,4 +1,4 @@
-//! Whether an applied configuration is of its type.
+//! Type checks of an applied configuration.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a write changes, by type.
+//! The fields that a write changes, by type.
 
 use std::collections::BTreeMap;
 

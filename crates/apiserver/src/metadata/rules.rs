@@ -1,4 +1,4 @@
-//! What Kubernetes refuses in the metadata of any object. *(pure)*
+//! Validation of the metadata of any object. *(pure)*
 
 use serde_json::Value;
 

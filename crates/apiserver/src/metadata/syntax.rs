@@ -1,4 +1,4 @@
-//! How names, labels and their like are spelt. *(pure)*
+//! The syntax of names, labels and the like. *(pure)*
 //!
 //! Each function gives what is wrong with a text, in the words of Kubernetes, or nothing.
 

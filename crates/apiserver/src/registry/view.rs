@@ -1,4 +1,4 @@
-//! How an object in one version differs from the stored one.
+//! Views: how an object in one version differs from the stored one.
 
 use serde_json::Value;
 

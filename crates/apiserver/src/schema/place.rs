@@ -1,4 +1,4 @@
-//! Where in a schema or an object we stand, kept on the stack and written only on error.
+//! Positions in a schema or an object, kept on the stack and written only on error.
 
 use std::fmt;
 

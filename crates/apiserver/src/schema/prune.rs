@@ -1,4 +1,4 @@
-//! Unknown fields, dropped.
+//! Pruning: drops unknown fields.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/pruning`, Kubernetes 1.36.
 

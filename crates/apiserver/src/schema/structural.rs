@@ -1,4 +1,4 @@
-//! What makes a schema structural.
+//! The rules of structural schemas.
 //!
 //! The shape of an object (types, fields, items) is said outside of `allOf`, `anyOf`,
 //! `oneOf` and `not`, once; inside of them stand only rules about values. So pruning and

@@ -1,4 +1,4 @@
-//! What a schema does to objects, as tables of schema, object and outcome.
+//! Tables of schema, object and outcome: validation, defaults and pruning.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

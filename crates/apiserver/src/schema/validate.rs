@@ -1,4 +1,4 @@
-//! Values, held against a node.
+//! Validation of values against a node.
 //!
 //! Kubernetes validates with kube-openapi, and its messages show how that works: every
 //! check that applies to the *value's* type runs, whatever type the schema wants, and

@@ -1,4 +1,4 @@
-//! Which keywords a schema may use, and with which words.
+//! The keywords that a schema may use, and their words.
 //!
 //! Source: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`,
 //! Kubernetes 1.36, for the rules and their wording.

@@ -1,4 +1,4 @@
-//! Whether a request may go on.
+//! Authorization of a request.
 
 use super::ApiService;
 use super::verb::Verb;

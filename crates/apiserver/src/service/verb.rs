@@ -1,4 +1,4 @@
-//! What a request asks to be done.
+//! The verb of a request.
 
 use http::Method;
 

@@ -1,4 +1,4 @@
-//! The start of a watch: from where it tells, or why it can't.
+//! The start of a watch: its first version, or the reason why it is refused.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is wrong with one field of an object.
+//! Field errors: what is wrong with one field of an object.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Which objects name which others as their owners.
+//! The owner references of all objects, by owner.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

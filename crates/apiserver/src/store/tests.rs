@@ -1,4 +1,4 @@
-//! The past reads as it was, and what is forgotten is said to be.
+//! Lists at earlier versions, and the error once their history is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

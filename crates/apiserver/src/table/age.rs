@@ -1,4 +1,4 @@
-//! How long ago, as kubectl prints it.
+//! Ages, as kubectl prints them.
 //!
 //! Source: apimachinery `pkg/util/duration`, Kubernetes 1.36, for where the units change.
 

@@ -1,4 +1,4 @@
-//! What the cells of the built-in kinds say.
+//! The cells of the built-in kinds.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! In which form the client wants its answer. *(pure)*
+//! Content negotiation: the form in which the client wants its answer. *(pure)*
 
 use crate::status::Status;
 use crate::table::IncludeObject;

@@ -1,4 +1,4 @@
-//! What a URL means. *(pure)*
+//! The meaning of a URL. *(pure)*
 
 use std::borrow::Cow;
 

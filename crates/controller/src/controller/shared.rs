@@ -1,4 +1,4 @@
-//! What the tasks of a controller share.
+//! The state that the tasks of a controller share.
 
 use std::{
     collections::HashSet,

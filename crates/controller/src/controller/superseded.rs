@@ -1,4 +1,4 @@
-//! What a new event does to the pending calls of its object.
+//! The pending calls that a new event of their object replaces.
 //!
 //! | pending call | event | becomes |
 //! |--|--|--|

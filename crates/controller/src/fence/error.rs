@@ -1,4 +1,4 @@
-//! Why a fence refused.
+//! The error of a closed fence.
 
 use std::{error::Error, fmt, time::Duration};
 

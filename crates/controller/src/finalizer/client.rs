@@ -1,4 +1,4 @@
-//! Who writes the finalizers of objects.
+//! The client that writes the finalizers of objects.
 
 use std::future::Future;
 

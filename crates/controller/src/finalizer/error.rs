@@ -1,4 +1,4 @@
-//! Why a finalizer could not be written.
+//! Errors of finalizer writes.
 
 use windlass_informer::ObjectKey;
 

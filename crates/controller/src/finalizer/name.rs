@@ -1,4 +1,4 @@
-//! What a finalizer is called, as Kubernetes wants it.
+//! Names of finalizers, checked against the rules of Kubernetes.
 
 use std::{convert::Infallible, fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Which finalizer an operator has for a kind.
+//! Suppliers: the finalizer that an operator has for a kind.
 
 use kube::core::GroupVersionKind;
 

@@ -1,4 +1,4 @@
-//! What is counted about one kind: the series of its labels, looked up once.
+//! Metrics of one kind: the series of its labels, looked up once.
 //!
 //! What every turn of a worker counts is counted here, under one lock, and added to the
 //! collectors when they are gathered: a histogram of the collectors' takes four changes that all

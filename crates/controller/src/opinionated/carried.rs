@@ -1,4 +1,4 @@
-//! What a wrapped call leaves for the next call of its request. *(pure)*
+//! The state that a wrapped call leaves for the next call of its request. *(pure)*
 
 use crate::{Action, Failure, Outcome, State};
 

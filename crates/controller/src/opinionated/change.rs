@@ -1,4 +1,4 @@
-//! Whether two states of an object differ in what handlers work on. *(pure)*
+//! Comparison of two states of an object in what handlers work on. *(pure)*
 
 use kube::Resource;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What this process did for objects that the informer does not show yet. *(pure)*
+//! Writes of this process that the informer does not show yet. *(pure)*
 //!
 //! The informer shows our own patches later. Until then the memory of an object knows more than
 //! its events: its version says from when on the events know more than the memory.

@@ -1,4 +1,4 @@
-//! What a wrapper does next for an object that exists. *(pure)*
+//! The decision of a wrapper: its next step for an object that exists. *(pure)*
 
 use super::memory::Progress;
 use crate::finalizer::Standing;

@@ -1,4 +1,4 @@
-//! A reconciler that misses no deletion.
+//! `OpinionatedReconciler`: adds a finalizer, so that it misses no deletion.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! A watcher that misses no deletion.
+//! `OpinionatedWatcher`: adds a finalizer, so that it misses no deletion.
 
 use std::{fmt, future::Future, sync::Arc};
 

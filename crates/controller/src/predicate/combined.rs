@@ -1,4 +1,4 @@
-//! Predicates made of others.
+//! Predicates made of others: and, or, not.
 
 use std::{fmt, marker::PhantomData};
 

@@ -1,4 +1,4 @@
-//! How a call went wrong.
+//! `Failure`: the error of a call, and whether and when to retry.
 
 use std::{error::Error, fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How a call went well.
+//! `Outcome`: the success of a call, and whether to requeue.
 
 use std::time::Duration;
 

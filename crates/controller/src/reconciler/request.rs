@@ -1,4 +1,4 @@
-//! What a handler is asked to do.
+//! `Request`: the action, the object and the attempt of a call.
 
 use std::{
     any::Any,

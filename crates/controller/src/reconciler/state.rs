@@ -1,4 +1,4 @@
-//! What a call leaves for the next call of the same request.
+//! `State`: values that a call leaves for the next call of the same request.
 
 use std::{any::Any, fmt, sync::Arc};
 

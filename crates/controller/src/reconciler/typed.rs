@@ -170,7 +170,7 @@ fn short_name<K>() -> &'static str {
 // === impl CannotCastError ===
 
 impl CannotCastError {
-    /// Says who `object` is, as far as it says so itself.
+    /// Names `object` by what can be read of it.
     fn new<K>(object: &DynamicObject, source: serde_json::Error) -> Self {
         let types = object.types.clone().unwrap_or_default();
         let group = match types.api_version.split_once('/') {

@@ -1,4 +1,4 @@
-//! Whether a pending call is still wanted when something new happens to its object.
+//! Dequeue policies: whether a new event drops a pending call of its object.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Whether a call that failed is made again, and when.
+//! Retry policies: whether a failed call is repeated, and after how long.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is due when.
+//! A timer queue: values by due time, removable, without a clock.
 //!
 //! A heap in which each node has eight children, and a table that says where in it each
 //! appointment is: to set and to cancel one is a few moves for most, and O(log n) at worst;

@@ -1,4 +1,4 @@
-//! A list of few: four bytes where there is none, and a place in a pool for each.
+//! A list of a few values: four bytes while it is empty, and a place in a pool for each value.
 //!
 //! Not a box for each: a million of them that come and go are a million small pieces of memory to
 //! an allocator, which some put together again all at once, while everybody waits.

@@ -1,4 +1,4 @@
-//! Which kinds are worked on: none before all informers have synced. *(pure)*
+//! Gates of kinds: no kind is worked on before all informers have synced. *(pure)*
 
 use crate::route::KindId;
 

@@ -1,4 +1,4 @@
-//! Which lanes share their turns: those of one kind and one namespace.
+//! Groups of lanes that share turns: those of one kind and one namespace.
 
 use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Which lane has which name.
+//! The index of lanes by name.
 //!
 //! The names themselves are in the lanes. The index is in shards, because a table that is full
 //! is copied by the writer that puts in one more: so it is a small part of it that others wait for.

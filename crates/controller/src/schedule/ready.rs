@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! The queue of ready lanes, by priority and fair between groups.
 //!
 //! Lanes that are ready wait in classes of priority; within a class the groups (a kind and a
 //! namespace) take turns; within a group the lane that has waited longest is first.

@@ -1,4 +1,4 @@
-//! What stands for the origin of a trace where there is none: without OpenTelemetry.
+//! The origin of a trace without OpenTelemetry: none.
 
 use tracing::Span;
 

@@ -1,4 +1,4 @@
-//! What stands where in sixty-four bytes of JSON, a bit for each byte. *(pure)*
+//! Bit masks of sixty-four bytes of JSON: one mask for each kind of byte. *(pure)*
 //!
 //! The widest instructions of the machine that it runs on are used, whichever the program was
 //! built for: a caller looks at blocks within [`dispatch!`](fearless_simd::dispatch).

@@ -1,4 +1,4 @@
-//! In which form an object is kept. *(pure)*
+//! The form in which an object is kept. *(pure)*
 
 use std::sync::Arc;
 

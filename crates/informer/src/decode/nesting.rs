@@ -1,4 +1,4 @@
-//! How deep in brackets JSON is, sixty-four bytes at a time. *(pure)*
+//! The depth of brackets in JSON, sixty-four bytes at a time. *(pure)*
 //!
 //! To find where an object ends nothing in it need be understood: only which brackets stand
 //! outside of strings. That is a few comparisons a block, against one branch a byte in a

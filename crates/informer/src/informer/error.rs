@@ -1,4 +1,4 @@
-//! Why an informer ended, or is not synced.
+//! Errors of an informer that ended, or is not synced.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! When each object is resynced. *(pure)*
+//! Resync times of all objects. *(pure)*
 //!
 //! The period is cut into slices, and the hash of its key puts each object into one of them.
 //! The keys of a slice are read from the store when the slice begins, so an object is resynced

@@ -1,4 +1,4 @@
-//! Which caller of `run` drives a shared informer.
+//! The seat: the one caller of `run` that drives a shared informer.
 //!
 //! The calls of [`Informer::run`](super::Informer::run) that overlap share one session. Its
 //! future, the list and watch as it runs, is polled by one of them, the driver. A driver that

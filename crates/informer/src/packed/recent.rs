@@ -1,4 +1,4 @@
-//! What was decoded not long ago.
+//! The cache of the objects that were decoded last.
 
 use std::{
     fmt,

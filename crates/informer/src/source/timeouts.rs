@@ -1,4 +1,4 @@
-//! How long a list and a watch wait, and for what. *(pure)*
+//! The timeouts of lists and watches. *(pure)*
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Objects by something other than their name.
+//! Indexes: objects by something other than their name.
 
 use std::{
     any::Any,

@@ -1,4 +1,4 @@
-//! Where the objects lie: by name, in rows with a lock each.
+//! The map of cached objects by name, in shards with a lock each.
 
 use std::{
     hash::BuildHasher,

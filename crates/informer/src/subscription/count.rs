@@ -1,4 +1,4 @@
-//! How many subscriptions an informer has.
+//! The number of subscriptions of an informer.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! An event with what a subscriber has to know about how it came.
+//! An event with its span and how it came.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How long a broken watch waits before it tries again. *(pure)*
+//! Exponential backoff of a broken watch, with jitter and a cap. *(pure)*
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Why a watch broke off.
+//! Errors of a watch.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a resource version is, and which of two is the older. *(pure)*
+//! Resource versions, and which of two is older. *(pure)*
 
 /// Whether `version` can be a resource version: some visible characters, but not many. The
 /// API server's are numbers of at most 20 digits. It is sent back in URLs, and logged.

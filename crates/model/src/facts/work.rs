@@ -1,4 +1,4 @@
-//! What one handler was called for, for one object.
+//! The calls of one handler for one object.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! From the first call for an object to the last.
+//! Rules from the first call for an object to the last.
 
 use super::{Checked, Verdict, call, must};
 use crate::{Action, Began, SelectorExit, facts::Facts};

@@ -1,4 +1,4 @@
-//! What must have happened in the end.
+//! Rules about what must have happened in the end.
 
 use super::{Broken, Checked, Verdict, must, settled};
 use crate::{

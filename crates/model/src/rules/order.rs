@@ -1,4 +1,4 @@
-//! When a handler may be called at all: one call at a time, in add order, after sync.
+//! Rules about when a handler may be called: one call at a time, in add order, after sync.
 
 use super::{Checked, Verdict, call, must};
 use crate::{Action, Began, facts::Facts};

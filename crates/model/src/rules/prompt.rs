@@ -1,4 +1,4 @@
-//! What is not left waiting: when time passes and no call is open, all that can be done is done.
+//! Rules about waiting: when time passes and no call is open, all that can be done is done.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When a call is made again, with which attempt and which state.
+//! Rules about repeated calls: when, with which attempt and which state.
 
 use super::{Checked, Verdict, call, must};
 use crate::{

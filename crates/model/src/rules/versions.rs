@@ -1,4 +1,4 @@
-//! Which states a handler is given, and in which order.
+//! Rules about the states that a handler receives, and their order.
 
 use super::{Checked, Verdict, call, must};
 use crate::{Action, Began, Coalescing, facts::Facts};

@@ -1,4 +1,4 @@
-//! What wrappers write, and what they pass on.
+//! Rules about wrappers: what they write, and what they pass on.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a client of an admin server may use.
+//! Limits of the clients of an admin server.
 
 use std::{num::NonZeroUsize, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What protobuf leaves out and JSON does not.
+//! Fields that protobuf leaves out and JSON does not.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What a definition may say beside its schemas: names, columns, scale, selectable fields,
+//! The parts of a definition beside its schemas: names, columns, scale, selectable fields,
 //! deprecation, and the approval of groups that belong to Kubernetes.
 //!
 //! Source: measured on kube-apiserver v1.36.3.

@@ -1,4 +1,4 @@
-//! What a custom resource definition must say.
+//! Validation of custom resource definitions.
 
 use serde_json::Value;
 

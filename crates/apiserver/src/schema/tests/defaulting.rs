@@ -1,4 +1,4 @@
-//! Which fields come.
+//! Defaults: the fields that are added.
 
 use serde_json::{Value, json};
 

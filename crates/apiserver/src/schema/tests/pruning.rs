@@ -1,4 +1,4 @@
-//! Which fields go.
+//! Pruning: the fields that are dropped.
 
 use serde_json::{Value, json};
 

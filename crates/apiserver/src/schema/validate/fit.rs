@@ -1,4 +1,4 @@
-//! Whether a value is of the type, and a number in the range, that its node wants.
+//! Type and range of a value.
 
 use serde_json::{Number, Value};
 

@@ -1,4 +1,4 @@
-//! How many elements lists have, before they are read. *(pure)*
+//! The lengths of lists, counted before they are read. *(pure)*
 
 use fearless_simd::{Level, dispatch, prelude::*};
 

@@ -1,4 +1,4 @@
-//! What can be wrong with JSON, without a look at what stood there. *(pure)*
+//! Errors of the reader, which never quote the text. *(pure)*
 
 use std::fmt::{self, Display};
 

@@ -1,4 +1,4 @@
-//! What serde asks a deserializer for. *(pure)*
+//! The `Deserializer` of a value. *(pure)*
 
 use serde::de::{
     Deserializer, Visitor,

@@ -1,4 +1,4 @@
-//! Which lists a session believes, and when one is whole. *(pure)*
+//! The lists of a session: which are believed, and when one is whole. *(pure)*
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What serde asks for: every shape that a type may have.
+//! Every shape that a type may have for serde.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is JSON: numbers, strings, values in each other, and any text.
+//! Valid and invalid JSON: numbers, strings, nested values, and any text.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The reconciler: makes the world look as a website says it should.
+//! The reconciler: brings the cluster and the name service to the state that a website asks for.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use windlass::{Action, Failure, Outcome, Reconciler, Request};
 
 use crate::{
-    life::{Life, Who},
     names::NameService,
+    printer::{Actor, Printer},
     website::{Website, WebsiteStatus},
 };
 
@@ -33,7 +33,7 @@ use crate::{
 pub(crate) struct Publish {
     pub(crate) client: Client,
     pub(crate) names: Arc<NameService>,
-    pub(crate) life: Arc<Life>,
+    pub(crate) printer: Arc<Printer>,
 }
 
 impl Reconciler<Website> for Publish {
@@ -41,7 +41,7 @@ impl Reconciler<Website> for Publish {
 
     async fn reconcile(&self, request: Request<Website>) -> Result<Outcome, Failure> {
         match request.action() {
-            // The finalizer still holds it: there is time to clean up.
+            // The finalizer still holds it until this call has succeeded.
             Action::Deleted => self.clean_up(request.object()).await?,
             _ => self.publish(request.object()).await?,
         }
@@ -66,16 +66,16 @@ impl Publish {
             self.sites(site)
                 .patch_status(&site.name_any(), &PatchParams::default(), &patch)
                 .await?;
-            self.tell(site, format!("is published at {}", status.url));
+            self.print(site, format!("is published at {}", status.url));
         }
         Ok(())
     }
 
     async fn clean_up(&self, site: &Website) -> Result<(), Failure> {
         if self.names.withdraw(&site.spec.host) {
-            self.tell(site, format!("gives back the host name {}", site.spec.host));
+            self.print(site, format!("gives back the host name {}", site.spec.host));
         }
-        // A cluster's garbage collector would do so too; the embedded server has none.
+        // The garbage collector would delete them too, later: owner references are set.
         self.remove::<Service>(site).await?;
         self.remove::<Deployment>(site).await?;
         self.remove::<ConfigMap>(site).await?;
@@ -97,12 +97,12 @@ impl Publish {
         match api.get_opt(&name).await? {
             None => {
                 api.create(&PostParams::default(), &wanted).await?;
-                self.tell(site, format!("creates its {}", K::kind(&())));
+                self.print(site, format!("creates its {}", K::kind(&())));
             }
             Some(there) if !holds(&serde_json::to_value(&there)?, &wish) => {
                 let patch = Patch::Merge(&wish);
                 api.patch(&name, &PatchParams::default(), &patch).await?;
-                self.tell(site, format!("changes its {}", K::kind(&())));
+                self.print(site, format!("changes its {}", K::kind(&())));
             }
             Some(_) => {}
         }
@@ -118,7 +118,7 @@ impl Publish {
     {
         let api = Api::<K>::namespaced(self.client.clone(), &namespace(site));
         match api.delete(&site.name_any(), &DeleteParams::default()).await {
-            Ok(_) => self.tell(site, format!("removes its {}", K::kind(&()))),
+            Ok(_) => self.print(site, format!("removes its {}", K::kind(&()))),
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
@@ -131,7 +131,7 @@ impl Publish {
 
     fn tell(&self, site: &Website, what: impl AsRef<str>) {
         let line = format!("{:<5} {}", site.name_any(), what.as_ref());
-        self.life.tell(Who::Reconciler, line);
+        self.printer.print(Actor::Reconciler, line);
     }
 }
 

@@ -4,10 +4,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What somebody wants: a page, under a host name, on so many replicas.
+/// A page under a host name, served by a number of replicas.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema, CustomResource)]
 #[kube(
-    group = "quickstart.windlass.dev",
+    group = "tour.windlass.dev",
     version = "v1",
     kind = "Website",
     namespaced,
@@ -19,28 +19,28 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebsiteSpec {
-    /// The name that people type.
+    /// The host name.
     pub(crate) host: String,
 
-    /// What they see.
+    /// The HTML.
     pub(crate) page: String,
 
-    /// How many servers show it.
+    /// How many servers serve it.
     #[serde(default = "one")]
     pub(crate) replicas: i32,
 }
 
-/// How far it has come.
+/// The state of a website, as the operator reports it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebsiteStatus {
-    /// `Published` once everything below it is as it should be.
+    /// `Published` once all children and the host name exist.
     pub(crate) phase: String,
 
-    /// Where it can be seen.
+    /// The address of the page.
     pub(crate) url: String,
 
-    /// The generation of the wish that this status answers.
+    /// The generation that this status is about.
     pub(crate) observed_generation: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! What is printed: one line for each thing that happens, with when and by whom.
+//! The printed lines: what happens, when, and which part does it.
 
 use std::{
     fmt::Display,
@@ -7,21 +7,21 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Tells the life of the operator as it happens.
+/// Prints what happens, with the time since the start.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Printer {
     began: Instant,
     colours: bool,
 }
 
-/// Who did something.
+/// Actor did something.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
-    /// The person at the keyboard, played by this program.
+pub(crate) enum Actor {
+/// The part that acted.
     You,
     /// The API server.
     Server,
-    /// The watcher, which only looks.
+    /// The watcher, which only prints.
     Watcher,
     /// The reconciler, which acts.
     Reconciler,
@@ -29,9 +29,9 @@ pub(crate) enum Who {
     Retry,
 }
 
-// === impl Life ===
+// === impl Printer ===
 
-impl Life {
+impl Printer {
     pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),
@@ -39,7 +39,7 @@ impl Life {
         }
     }
 
-    pub(crate) fn tell(&self, who: Who, what: impl Display) {
+    pub(crate) fn print(&self, who: Actor, what: impl Display) {
         let seconds = self.began.elapsed().as_secs_f64();
         let (name, colour) = who.looks();
         if self.colours {
@@ -62,9 +62,9 @@ impl Life {
     }
 }
 
-// === impl Who ===
+// === impl Actor ===
 
-impl Who {
+impl Actor {
     /// A name, and a colour of the terminal.
     const fn looks(self) -> (&'static str, u8) {
         match self {

@@ -1,11 +1,11 @@
-//! What the collectors counted, as a table.
+//! A table of the collected metrics.
 
 use prometheus::proto::{Metric, MetricFamily, MetricType};
 
-use crate::life::Life;
+use crate::printer::Printer;
 
-/// The metrics that say most about a short life; the others stand in the same registry.
-const TOLD: [&str; 8] = [
+/// The metrics that say most about a short run; the registry has all others too.
+const SHOWN: [&str; 8] = [
     "informer_store_objects",
     "informer_events_total",
     "controller_runtime_reconcile_total",
@@ -16,12 +16,9 @@ const TOLD: [&str; 8] = [
     "informer_watch_restarts_total",
 ];
 
-pub(crate) fn print(families: &[MetricFamily], life: &Life) {
-    life.heading(&format!(
-        "What was counted in {:.1} seconds",
-        life.seconds()
-    ));
-    for name in TOLD {
+pub(crate) fn print(families: &[MetricFamily], printer: &Printer) {
+    printer.heading(&format!("Metrics after {:.1} seconds", printer.seconds()));
+    for name in SHOWN {
         for family in families.iter().filter(|family| family.name() == name) {
             let kind = family.get_field_type();
             for metric in family.get_metric() {
@@ -48,7 +45,7 @@ fn labels(metric: &Metric) -> String {
     pairs.join(" ")
 }
 
-/// What a series says; none if it says that nothing happened.
+/// The value of a series as text; none if it is zero.
 fn value(kind: MetricType, metric: &Metric) -> Option<String> {
     let number = match kind {
         MetricType::COUNTER => metric.get_counter().get_value(),

@@ -1,12 +1,12 @@
-//! The outside world: a name service, which has a bad day.
+//! A name service outside of the cluster, with outages.
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
 };
 
-/// A provider of host names. It is not Kubernetes, it remembers what it was told, and it
-/// must be told when a name is not needed any more.
+/// A provider of host names outside of Kubernetes: an operator must withdraw a name when it is
+/// not needed any more.
 #[derive(Debug, Default)]
 pub(crate) struct NameService {
     state: Mutex<State>,
@@ -30,7 +30,7 @@ pub(crate) struct Outage {
 // === impl NameService ===
 
 impl NameService {
-    /// Has the next `times` calls for `host` fail.
+    /// Makes the next `times` calls for `host` fail.
     pub(crate) fn fail(&self, host: &str, times: u32) {
         self.with(|state| state.outages.insert(host.to_owned(), times));
     }

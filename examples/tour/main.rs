@@ -1,17 +1,18 @@
-//! A first operator, at work on real objects: `cargo run --example quickstart`.
+//! A tour of an operator, step by step: `cargo run --example tour`.
 //!
 //! It starts an API server in this process, installs a kind (`Website`), runs an operator
-//! for it, and then does what people do: creates two websites, changes one, deletes it. One
-//! step fails at first and is retried. At the end it says what was counted, and ends.
+//! for it, and then acts as its users do: creates two websites, changes one, deletes it. One
+//! step fails at first and is retried. It prints each step with its time and the metrics at the
+//! end. The example `quickstart` is the one to copy.
 //!
 //! ```text
-//! cargo run --example quickstart                        # all of it, in this process
-//! cargo run --example quickstart -- --serve             # leaves it running, for kubectl
-//! cargo run --example quickstart -- --kubeconfig FILE   # the same on a cluster of yours
+//! cargo run --example tour                        # in this process
+//! cargo run --example tour -- --serve             # keeps running, for kubectl
+//! cargo run --example tour -- --kubeconfig FILE   # the same on a cluster of yours
 //! ```
 
-mod life;
 mod names;
+mod printer;
 mod publish;
 mod summary;
 mod website;
@@ -38,21 +39,21 @@ use windlass::{
 use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{
-    life::{Life, Who},
     names::NameService,
+    printer::{Actor, Printer},
     publish::Publish,
     website::{Website, WebsiteSpec},
 };
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the websites of this example live.
-const NAMESPACE: &str = "quickstart";
+/// The namespace of the websites.
+const NAMESPACE: &str = "tour";
 
-/// The longest that any step of the story may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of each step.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A first operator, at work on real objects.
+/// A tour of an operator, step by step.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Leave the server and the operator running, and print a kubeconfig for kubectl.
@@ -74,7 +75,7 @@ async fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("quickstart: {error}");
+            eprintln!("tour: {error}");
             let mut cause = error.source();
             while let Some(error) = cause {
                 eprintln!("  because {error}");
@@ -85,29 +86,29 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Returns whether everything came out as it should.
+/// Returns whether the result is the expected one.
 async fn run(arguments: Arguments) -> Result<bool, Error> {
-    let life = Arc::new(Life::new());
-    let server = Server::start(&arguments, &life).await?;
-    install(&server.client, &life).await?;
+    let printer = Arc::new(Printer::new());
+    let server = Server::start(&arguments, &printer).await?;
+    install(&server.client, &printer).await?;
 
-    // The operator: an informer of websites, a watcher that looks, a reconciler that acts.
+    // The operator: an informer of websites, a watcher that prints, a reconciler that acts.
     let names = Arc::new(NameService::default());
     let websites = Informer::new(Api::<Website>::all(server.client.clone()));
     let controller = InformerController::builder()
         .name("websites")
         .retry_policy(ExponentialBackoff::new(Duration::from_millis(200), 5))
-        .on_error(report(&life))
+        .on_error(report(&printer))
         .build()?;
     controller.add_informer("websites", &websites)?;
-    controller.add_watcher("websites", watcher(&life))?;
+    controller.add_watcher("websites", watcher(&printer))?;
     let publish = Publish {
         client: server.client.clone(),
         names: Arc::clone(&names),
-        life: Arc::clone(&life),
+        printer: Arc::clone(&printer),
     };
-    // No delete passes by: the finalizer holds a website until its host name is given back.
-    let finalizer = FinalizerName::new("quickstart.windlass.dev/host-name")?;
+    // The finalizer holds a website until its host name is withdrawn.
+    let finalizer = FinalizerName::new("tour.windlass.dev/host-name")?;
     let finalizers = Finalizers::new(server.client.clone(), finalizer)?;
     controller.add_reconciler("websites", OpinionatedReconciler::new(finalizers, publish))?;
     let operator = Operator::new();
@@ -118,29 +119,29 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     }
 
     let stop = CancellationToken::new();
-    let story = async {
-        let told = tell_story(&server.client, &websites, &names, &life).await;
-        if arguments.serve && told.is_ok() {
+    let scenario = async {
+        let done = run_scenario(&server.client, &websites, &names, &printer).await;
+        if arguments.serve && done.is_ok() {
             server.invite()?;
             // The operator ends when a signal comes.
             return std::future::pending().await;
         }
         stop.cancel();
-        told
+        done
     };
-    let told = if arguments.serve {
+    let done = if arguments.serve {
         tokio::select! {
             ended = operator.run() => return ended.map(|()| true).map_err(Into::into),
-            told = story => told,
+            done = scenario => done,
         }
     } else {
-        let (ended, told) = tokio::join!(operator.run_until(stop.clone()), story);
+        let (ended, done) = tokio::join!(operator.run_until(stop.clone()), scenario);
         ended?;
-        told
+        done
     };
-    told?;
-    summary::print(&registry.gather(), &life);
-    server.tidy(&life).await?;
+    done?;
+    summary::print(&registry.gather(), &printer);
+    server.tidy(&printer).await?;
     let left = names.published();
     let well = left == ["shop.example"];
     println!(
@@ -155,47 +156,47 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     Ok(well)
 }
 
-/// What people do to websites, and what comes of it.
-async fn tell_story(
+/// Creates, changes and deletes websites as users would, and waits for each result.
+async fn run_scenario(
     client: &Client,
     websites: &Informer<Website>,
     names: &NameService,
-    life: &Life,
+    printer: &Printer,
 ) -> Result<(), Error> {
     let sites: Api<Website> = Api::namespaced(client.clone(), NAMESPACE);
     let params = PostParams::default();
 
-    life.heading("A website is created");
-    life.tell(Who::You, "create the website blog");
+    printer.heading("A website is created");
+    printer.print(Actor::You, "create the website blog");
     let blog = website("blog", "blog.example", "<h1>Hello</h1>");
     let blog = sites.create(&params, &blog).await?;
     published(websites, &blog).await?;
 
-    life.heading("It is changed");
-    life.tell(Who::You, "change the page of blog, and ask for 3 servers");
+    printer.heading("It is changed");
+    printer.print(Actor::You, "change the page of blog, and ask for 3 servers");
     let wish = json!({ "spec": { "page": "<h1>Hello again</h1>", "replicas": 3 } });
     let patch = Patch::Merge(wish);
     let blog = sites.patch("blog", &PatchParams::default(), &patch).await?;
     published(websites, &blog).await?;
 
-    life.heading("A step fails, and is retried");
+    printer.heading("A step fails, and is retried");
     names.fail("shop.example", 3);
-    life.tell(
-        Who::You,
+    printer.print(
+        Actor::You,
         "create the website shop, while the name service is away",
     );
     let shop = website("shop", "shop.example", "<h1>Buy</h1>");
     let shop = sites.create(&params, &shop).await?;
     published(websites, &shop).await?;
 
-    life.heading("A website is deleted");
-    life.tell(Who::You, "delete the website blog");
+    printer.heading("A website is deleted");
+    printer.print(Actor::You, "delete the website blog");
     sites.delete("blog", &DeleteParams::default()).await?;
     wait(websites, "blog", "to be gone", |site| site.is_none()).await?;
     Ok(())
 }
 
-/// Waits until the newest wish for `site` is fulfilled.
+/// Waits until the newest generation of `site` is published.
 async fn published(websites: &Informer<Website>, site: &Website) -> Result<(), Error> {
     let generation = site.meta().generation;
     wait(websites, &site.name_any(), "to be published", |site| {
@@ -223,18 +224,18 @@ async fn wait(
         }
         Ok(())
     };
-    let waited = tokio::time::timeout(PATIENCE, satisfied).await;
-    waited.map_err(|_| format!("waited {PATIENCE:?} for {name} {what}, in vain"))?
+    let waited = tokio::time::timeout(TIMEOUT, satisfied).await;
+    waited.map_err(|_| format!("timed out after {TIMEOUT:?} waiting for {name} {what}"))?
 }
 
-/// A watcher that tells what it sees.
-fn watcher(life: &Arc<Life>) -> SimpleWatcher<Website> {
+/// A watcher that prints each event.
+fn watcher(printer: &Arc<Printer>) -> SimpleWatcher<Website> {
     let tell = |what: &'static str| {
-        let life = Arc::clone(life);
+        let printer = Arc::clone(printer);
         move |site: &Website| {
             let version = site.resource_version().unwrap_or_default();
             let news = format!("{:<5} {what} (version {version})", site.name_any());
-            life.tell(Who::Watcher, news);
+            printer.print(Actor::Watcher, news);
         }
     };
     let (added, updated, deleted) = (tell("is added"), tell("is updated"), tell("is gone"));
@@ -253,20 +254,20 @@ fn watcher(life: &Arc<Life>) -> SimpleWatcher<Website> {
         })
 }
 
-/// Tells of calls that failed.
-fn report(life: &Arc<Life>) -> impl Fn(&ErrorReport<'_>) + Send + Sync + use<> {
-    let life = Arc::clone(life);
+/// Prints failed calls.
+fn report(printer: &Arc<Printer>) -> impl Fn(&ErrorReport<'_>) + Send + Sync + use<> {
+    let printer = Arc::clone(printer);
     move |report| {
         let calls = report.attempt + 1;
         let next = match report.retry_in {
-            Some(wait) => format!("again in {wait:.1?}"),
+            Some(wait) => format!("retry in {wait:.1?}"),
             None => "given up".to_owned(),
         };
         let error = std::error::Error::source(report.error)
             .map_or_else(|| report.error.to_string(), ToString::to_string);
         let name = report.key.name();
         let news = format!("{name:<5} failed {calls}x: {error}; {next}");
-        life.tell(Who::Retry, news);
+        printer.print(Actor::Retry, news);
     }
 }
 
@@ -281,17 +282,17 @@ fn website(name: &str, host: &str, page: &str) -> Website {
     )
 }
 
-/// Makes the kind and the namespace exist.
-async fn install(client: &Client, life: &Life) -> Result<(), Error> {
+/// Installs the kind and creates the namespace.
+async fn install(client: &Client, printer: &Printer) -> Result<(), Error> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = Website::crd();
     unless_there(crds.create(&PostParams::default(), &crd).await)?;
     let name = crd.name_any();
     let established = await_condition(crds, &name, conditions::is_crd_established());
-    tokio::time::timeout(PATIENCE, established)
+    tokio::time::timeout(TIMEOUT, established)
         .await
         .map_err(|_| format!("the kind {name} does not become served"))??;
-    life.tell(Who::Server, format!("serves {name}"));
+    printer.print(Actor::Server, format!("serves {name}"));
     let namespace = Namespace {
         metadata: ObjectMeta {
             name: Some(NAMESPACE.to_owned()),
@@ -310,7 +311,7 @@ fn unless_there<T>(created: Result<T, kube::Error>) -> Result<(), Error> {
     }
 }
 
-/// The API server that the story is told on.
+/// The API server of this run: embedded, or a cluster.
 struct Server {
     client: Client,
     embedded: Option<Embedded>,
@@ -325,12 +326,12 @@ struct Embedded {
 // === impl Server ===
 
 impl Server {
-    async fn start(arguments: &Arguments, life: &Life) -> Result<Self, Error> {
+    async fn start(arguments: &Arguments, printer: &Printer) -> Result<Self, Error> {
         if let Some(path) = &arguments.kubeconfig {
             let kubeconfig = Kubeconfig::read_from(path)?;
             let config =
                 Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-            life.tell(Who::Server, format!("is {}", config.cluster_url));
+            printer.print(Actor::Server, format!("is {}", config.cluster_url));
             return Ok(Self {
                 client: Client::try_from(config)?,
                 embedded: None,
@@ -338,8 +339,8 @@ impl Server {
         }
         let server = ApiServer::new();
         let listening = server.listen(([127, 0, 0, 1], 0)).await?;
-        life.tell(
-            Who::Server,
+        printer.print(
+            Actor::Server,
             format!("in this process, at {}, in memory", listening.url()),
         );
         Ok(Self {
@@ -351,13 +352,13 @@ impl Server {
         })
     }
 
-    /// Says how kubectl gets in.
+    /// Prints how kubectl connects.
     fn invite(&self) -> Result<(), Error> {
         let Some(embedded) = &self.embedded else {
             return Ok(());
         };
         let kubeconfig = embedded.listening.kubeconfig();
-        let name = format!("windlass-quickstart-{}.kubeconfig", std::process::id());
+        let name = format!("windlass-tour-{}.kubeconfig", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, &kubeconfig)?;
         println!("\n{kubeconfig}\nThis kubeconfig is in a file too. In another terminal:\n");
@@ -370,7 +371,7 @@ impl Server {
     }
 
     /// Leaves a cluster as it was, but for the kind.
-    async fn tidy(&self, life: &Life) -> Result<(), Error> {
+    async fn tidy(&self, printer: &Printer) -> Result<(), Error> {
         if self.embedded.is_some() {
             return Ok(());
         }
@@ -381,9 +382,9 @@ impl Server {
         namespaces
             .delete(NAMESPACE, &DeleteParams::default())
             .await?;
-        life.heading("The cluster is tidied");
-        life.tell(
-            Who::You,
+        printer.heading("The cluster is tidied");
+        printer.print(
+            Actor::You,
             format!(
                 "delete the namespace {NAMESPACE}; the kind {} stays",
                 Website::crd_name()

@@ -26,7 +26,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use windlass::{
     AdminServer, Failure, Informer, InformerController, LeaderElection, ListWatch, Operator,
-    OperatorError, Outcome, Request,
+    Outcome, Request, operator::OperatorError,
 };
 use windlass_apiserver::ApiServer;
 

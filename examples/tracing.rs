@@ -43,7 +43,7 @@ use tracing_subscriber::{
 };
 use windlass::{
     Action, ExponentialBackoff, Informer, InformerController, Outcome, Request, SimpleWatcher,
-    opentelemetry_layer, set_tracer,
+    tracing::{opentelemetry_layer, set_tracer},
 };
 use windlass_apiserver::ApiServer;
 

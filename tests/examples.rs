@@ -13,6 +13,34 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
+/// What the README says that a reader sees.
+#[test]
+fn quickstart_reconciles_drift_changes_and_the_deletion() {
+    let output = run("quickstart", &[]);
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}\n{complaints}");
+    let mut rest = told.as_ref();
+    for expected in [
+        "user:     create the website blog, with 1 server",
+        "operator: default/blog Created",
+        "user:     scale its deployment to 0 by hand",
+        "operator: default/blog Resynced",
+        "user:     ask for 3 servers",
+        "operator: default/blog Updated",
+        "user:     delete the website",
+        "operator: default/blog Deleted",
+        "user:     the website is gone, and so is its deployment",
+        "metrics:  controller_runtime_reconcile_total{controller=\"websites\",kind=\"websites\",result=\"success\"}",
+        "all is well",
+    ] {
+        let (_, after) = rest
+            .split_once(expected)
+            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+        rest = after;
+    }
+}
+
 #[test]
 fn tour_shows_create_change_retry_and_delete() {
     let output = run("tour", &[]);

@@ -14,8 +14,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use prometheus::{Registry, TextEncoder};
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Informer, InformerController, NeverRetry, Operator, Outcome, Request, Scripted, SimpleWatcher,
-    Verb, WatchError,
+    Informer, InformerController, Operator, Outcome, Request, SimpleWatcher,
+    retry::NeverRetry,
+    source::{Scripted, Verb, WatchError},
 };
 
 #[derive(Debug, thiserror::Error)]

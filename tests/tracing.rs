@@ -28,8 +28,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt as _;
 use windlass::{
-    Action, Coalescing, HandlerError, Informer, InformerController, ListWatch, Outcome, Request,
-    Scripted, get_tracer, opentelemetry_layer, set_tracer,
+    Action, Informer, InformerController, ListWatch, Outcome, Request,
+    controller::{Coalescing, ErrorReport},
+    source::Scripted,
+    tracing::{get_tracer, opentelemetry_layer, set_tracer},
 };
 use windlass_apiserver::ApiServer;
 
@@ -324,7 +326,7 @@ where
     let source = ListWatch::new(api.clone()).streamed_lists(false);
     let informer = Informer::new(source);
     let controller = InformerController::builder()
-        .retry_policy(|_: &HandlerError, attempt| (attempt < 2).then_some(DELAY))
+        .retry_policy(|failed: &ErrorReport<'_>| (failed.attempt < 2).then_some(DELAY))
         .on_error(|_| {})
         .build()
         .expect("good settings");

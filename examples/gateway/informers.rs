@@ -5,7 +5,7 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, PartialObjectMeta},
 };
-use windlass::{AddError, Informer, InformerController, ObjectKey, Reconciler};
+use windlass::{Informer, InformerController, ObjectKey, Reconciler, controller::AddError};
 
 use crate::{
     api::{Gateway, GatewayClass, ReferenceGrant, Route, RouteKind},

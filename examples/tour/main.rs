@@ -33,8 +33,8 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    ErrorReport, ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController,
-    ObjectKey, Operator, OpinionatedReconciler, SimpleWatcher,
+    ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ObjectKey,
+    Operator, OpinionatedReconciler, SimpleWatcher, controller::ErrorReport,
 };
 use windlass_apiserver::{ApiServer, Listening};
 

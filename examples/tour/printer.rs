@@ -14,10 +14,10 @@ pub(crate) struct Printer {
     colours: bool,
 }
 
-/// Actor did something.
+/// The part that acted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Actor {
-/// The part that acted.
+    /// The user, for which this program acts.
     You,
     /// The API server.
     Server,

@@ -1,9 +1,18 @@
 //! A retry policy, a dequeue policy and error handlers, as closures.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Ready, ready},
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use windlass::{Action, AnyObject, Arrival, ErrorReport, HandlerError, PendingRetry};
+use windlass::{
+    Action,
+    controller::{ErrorReport, ExhaustedCall},
+    retry::{Arrival, PendingRetry},
+    store::AnyObject,
+};
 
 use crate::{
     diary::{Diary, Who},
@@ -13,15 +22,15 @@ use crate::{
 
 /// Trouble on the road is tried again soon, and a little later each time; what is forbidden is
 /// given up at once.
-pub(crate) fn retry(diary: &Diary) -> impl Fn(&HandlerError, u32) -> Option<Duration> + use<> {
+pub(crate) fn retry(diary: &Diary) -> impl Fn(&ErrorReport<'_>) -> Option<Duration> + use<> {
     let diary = diary.clone();
-    move |error, attempt| {
-        if let Some(Trouble::Forbidden) = error.downcast_ref() {
+    move |failed: &ErrorReport<'_>| {
+        if let Some(Trouble::Forbidden) = failed.error.downcast_ref() {
             return None;
         }
-        let delay = Duration::from_millis(150) * (attempt + 1);
+        let delay = Duration::from_millis(150) * (failed.attempt + 1);
         diary.tell(Who::Office, format_args!("again in {delay:?}"));
-        (attempt < 50).then_some(delay)
+        (failed.attempt < 50).then_some(delay)
     }
 }
 
@@ -50,10 +59,11 @@ pub(crate) fn dequeue(diary: &Diary) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>)
 }
 
 /// Prints the call that was given up.
-pub(crate) fn exhausted(diary: &Diary) -> impl Fn(&ErrorReport<'_>) + use<> {
+pub(crate) fn exhausted(diary: &Diary) -> impl Fn(ExhaustedCall) -> Ready<()> + use<> {
     let diary = diary.clone();
-    move |report| {
-        let name = report.key.name();
-        diary.tell(Who::Office, format_args!("given up: {name}: {report}"));
+    move |exhausted| {
+        let name = exhausted.call().key.name();
+        diary.tell(Who::Office, format_args!("given up: {name}: {exhausted}"));
+        ready(())
     }
 }

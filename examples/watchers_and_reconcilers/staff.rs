@@ -7,7 +7,9 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use windlass::{Action, Failure, Outcome, Reconciler, Request, SimpleWatcher, State, Watcher};
+use windlass::{
+    Action, Failure, Outcome, Reconciler, Request, SimpleWatcher, Watcher, handler::State,
+};
 
 use crate::{
     diary::{Diary, Who},

@@ -18,8 +18,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Action, AddError, ExponentialBackoff, Failure, HealthState, Informer, InformerController,
-    Outcome, Request, SimpleWatcher, State,
+    Action, ExponentialBackoff, Failure, Informer, InformerController, Outcome, Request,
+    SimpleWatcher, controller::AddError, handler::State, informer::HealthState,
 };
 
 use crate::{

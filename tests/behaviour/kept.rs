@@ -16,7 +16,7 @@ use kube::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use tokio::sync::mpsc;
-use windlass::{Informer, InformerController, Named as _, ObjectKey, Outcome, Request};
+use windlass::{Informer, InformerController, ObjectKey, Outcome, Request, store::Named as _};
 
 use crate::{
     kinds::{config, value},

@@ -19,8 +19,9 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
-    Failure, Informer, InformerController, LeaderElection, LeaderElectionBuilder, LeadershipLost,
-    Operator, OperatorError, Outcome, Request,
+    Failure, Informer, InformerController, LeaderElection, Operator, Outcome, Request,
+    leader::{LeaderElectionBuilder, LeadershipLost},
+    operator::OperatorError,
 };
 
 use crate::{

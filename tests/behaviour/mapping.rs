@@ -13,8 +13,8 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass::{
-    GenerationChanged, Index, Informer, InformerController, ObjectKey, Outcome, Owners, Reconciler,
-    Request,
+    GenerationChanged, Informer, InformerController, ObjectKey, Outcome, Owners, Reconciler,
+    Request, store::Index,
 };
 
 use crate::{

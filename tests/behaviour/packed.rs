@@ -17,8 +17,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Event, ExponentialBackoff, Index, Informer, InformerController, Named as _, ObjectKey, Outcome,
-    Packed, Request, Stored as _,
+    Event, ExponentialBackoff, Informer, InformerController, ObjectKey, Outcome, Request,
+    store::{Index, Named as _, Packed, Stored as _},
 };
 
 use crate::{

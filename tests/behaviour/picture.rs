@@ -13,7 +13,7 @@ use kube::{
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use windlass::{HealthState, Informer, ObjectKey};
+use windlass::{Informer, ObjectKey, informer::HealthState};
 
 use crate::{
     kinds::{Gizmo, config, loose_gizmo},

@@ -1,7 +1,7 @@
 //! A controller that runs for as long as a test needs it.
 
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass::{InformerController, RunError};
+use windlass::{InformerController, controller::RunError};
 
 /// A controller that runs.
 pub(crate) struct Running {

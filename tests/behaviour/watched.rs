@@ -7,7 +7,12 @@ use std::{
 
 use kube::Resource;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass::{Backoff, Event, Informer, InformerError, ListWatch, Source, Stored, Subscription};
+use windlass::{
+    Event, Informer, ListWatch,
+    informer::{InformerError, Subscription},
+    source::{Backoff, Source},
+    store::Stored,
+};
 
 /// An informer that runs, and one handler's view of it.
 pub(crate) struct Watched<K: Stored> {
@@ -85,7 +90,7 @@ where
 
     /// Waits until the watch follows what happens.
     pub(crate) async fn following(&self) {
-        let watching = |state: &_| matches!(state, windlass::HealthState::Watching);
+        let watching = |state: &_| matches!(state, windlass::informer::HealthState::Watching);
         self.informer.until(watching).await;
     }
 

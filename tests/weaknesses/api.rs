@@ -15,8 +15,11 @@ use kube::{
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 use windlass::{
-    AddError, GenerationChanged, HealthState, Informer, ListWatch, ObjectKey, Outcome, Reconciler,
-    Request, Scripted, State, TypedReconciler,
+    GenerationChanged, Informer, ListWatch, ObjectKey, Outcome, Reconciler, Request,
+    controller::AddError,
+    handler::{State, TypedReconciler},
+    informer::HealthState,
+    source::Scripted,
 };
 use windlass_apiserver::ApiServer;
 
@@ -187,8 +190,8 @@ async fn w43_a_reconciler_reads_the_store_of_another_kind() {
     rig.stop().await;
 }
 
-/// A secret names the config that uses it. Each end of a reference that moves is dispatched again, in
-/// its turn and once for all that woke it; a name without an object wakes nothing.
+/// A secret names the config that uses it. Each end of a reference that moves is dispatched again,
+/// in its turn and once for all that woke it; a name without an object wakes nothing.
 #[tokio::test(start_paused = true)]
 async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes_both() {
     let mut rig = Rig::new(quiet());

@@ -15,8 +15,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Arrival, Controller, ExponentialBackoff, HandlerError, Informer, InformerController, Operator,
-    OperatorError, Outcome, PendingRetry, Request, RunError, Scripted,
+    ExponentialBackoff, Informer, InformerController, Operator, Outcome, Request,
+    controller::{Controller, ErrorReport, RunError},
+    operator::OperatorError,
+    retry::{Arrival, PendingRetry},
+    source::Scripted,
 };
 
 use crate::rig::{KIND, Log, Refused, Rig, ask, config, pass, quiet, secs, settle};
@@ -121,16 +124,19 @@ async fn use_the_controller() {
         (use_it.clone(), use_it.clone(), use_it.clone(), use_it);
     let mut rig = Rig::new(
         InformerController::builder()
-            .retry_policy(move |_: &HandlerError, attempt: u32| {
+            .retry_policy(move |failed: &ErrorReport<'_>| {
                 retry();
-                (attempt < 1).then_some(secs(1))
+                (failed.attempt < 1).then_some(secs(1))
             })
             .retry_dequeue_policy(move |_: &Arrival<'_>, _: &PendingRetry<'_>| {
                 dequeue();
                 true
             })
             .on_error(move |_| failed())
-            .on_exhausted(move |_| given_up()),
+            .on_exhausted(move |_| {
+                given_up();
+                std::future::ready(())
+            }),
     );
     myself.set(rig.controller.clone()).expect("set once");
     rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
@@ -183,7 +189,7 @@ async fn w20_retries_run_side_by_side_and_are_waited_for_at_the_end() {
 async fn w22_a_panic_anywhere_in_the_users_code_is_a_failure_of_one_call() {
     let mut rig = Rig::new(
         InformerController::builder()
-            .retry_policy(|_: &HandlerError, _: u32| -> Option<Duration> { panic!("the policy") })
+            .retry_policy(|_: &ErrorReport<'_>| -> Option<Duration> { panic!("the policy") })
             .retry_dequeue_policy(|_: &Arrival<'_>, _: &PendingRetry<'_>| panic!("the dequeue"))
             .on_error(|_| panic!("the hook")),
     );

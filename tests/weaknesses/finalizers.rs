@@ -12,9 +12,11 @@ use serde_json::json;
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Action, FinalizerName, FinalizerSupplier, Finalizers, Informer, InformerController,
-    InvalidFinalizer, ListWatch, OpinionatedReconciler, OpinionatedWatcher, Outcome,
-    QualifiedFinalizerSupplier, Reconciler, Request, RunError, SimpleWatcher, Watcher,
+    Action, FinalizerName, Finalizers, Informer, InformerController, ListWatch,
+    OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request, SimpleWatcher,
+    Watcher,
+    controller::RunError,
+    finalizer::{FinalizerSupplier, InvalidFinalizer, QualifiedFinalizerSupplier},
 };
 use windlass_apiserver::ApiServer;
 
@@ -63,9 +65,9 @@ impl Town {
 
     fn live(
         &self,
-        add: impl FnOnce(&InformerController) -> Result<(), windlass::AddError>,
+        add: impl FnOnce(&InformerController) -> Result<(), windlass::controller::AddError>,
     ) -> Life {
-        let soon = |_: &windlass::HandlerError, _: u32| Some(Duration::from_millis(1));
+        let soon = |_: &windlass::controller::ErrorReport<'_>| Some(Duration::from_millis(1));
         let controller = quiet().retry_policy(soon).build().expect("good settings");
         let seen = ListWatch::new(self.configs.clone()).labels("app=web");
         let informer = Informer::new(seen.expect("a selector"));

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject};
 use windlass::{
-    Informer, InformerController, NeverDequeue, Outcome, Reconciler, Request, Scripted,
+    Informer, InformerController, Outcome, Reconciler, Request, retry::NeverDequeue,
+    source::Scripted,
 };
 
 use crate::rig::{KIND, Log, Refused, Rig, ask, config, pass, quiet, reborn, secs, settle};

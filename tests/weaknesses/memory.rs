@@ -23,7 +23,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Arrival, Coalescing, Event, Informer, Outcome, PendingRetry, Request, listmap::ListMap,
+    Event, Informer, Outcome, Request, controller::Coalescing, listmap::ListMap,
+    retry::{Arrival, PendingRetry},
 };
 use windlass_apiserver::ApiServer;
 

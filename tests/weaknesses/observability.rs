@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    AddError, ExponentialBackoff, HandlerError, Informer, InformerController, Operator, Outcome,
-    Request, Role,
+    ExponentialBackoff, Informer, InformerController, Operator, Outcome, Request,
+    controller::{AddError, HandlerError, Role},
 };
 
 use crate::rig::{KIND, Log, Refused, Rig, config, counted, pass, quiet, secs, settle};

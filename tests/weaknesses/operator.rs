@@ -20,8 +20,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    AdminServer, Informer, InformerController, LeaderElection, ListWatch, Operator, OperatorError,
-    Outcome, Request, RouteError, Scripted,
+    AdminServer, Informer, InformerController, LeaderElection, ListWatch, Operator, Outcome,
+    Request, admin::RouteError, operator::OperatorError, source::Scripted,
 };
 use windlass_apiserver::ApiServer;
 

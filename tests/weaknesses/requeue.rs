@@ -8,9 +8,12 @@ use std::sync::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::time::Instant;
 use windlass::{
-    Action, AlwaysDequeue, ExponentialBackoff, Failure, HandlerError, Informer, InformerController,
-    NeverDequeue, NeverRetry, OpinionatedRetryDequeuePolicy, Outcome, Request, RetryDequeuePolicy,
-    RetryPolicy, State,
+    Action, ExponentialBackoff, Failure, Informer, InformerController, Outcome, Request,
+    controller::ErrorReport,
+    handler::State,
+    retry::{
+        AlwaysDequeue, NeverDequeue, NeverRetry, OpinionatedRetryDequeuePolicy, RetryDequeuePolicy,
+    },
 };
 
 use crate::rig::{Log, Refused, Rig, ask, config, pass, quiet, secs};
@@ -96,7 +99,10 @@ async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends()
         InformerController::builder()
             .retry_policy(ExponentialBackoff::new(secs(1), 2))
             .on_error(move |report| failed.say(format_args!("{:?}", report.retry_in)))
-            .on_exhausted(move |_| given_up.say("given up")),
+            .on_exhausted(move |_| {
+                given_up.say("given up");
+                std::future::ready(())
+            }),
     );
     rig.reconcile(|_: Request<ConfigMap>| async {
         Err::<Outcome, _>(Failure::new("busy").retry_after(secs(30)))
@@ -118,11 +124,10 @@ async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends()
 async fn w17_what_is_given_up_is_told_and_counted_and_can_be_made_again() {
     let told = Log::default();
     let hook = told.clone();
-    let mut rig = Rig::new(
-        quiet()
-            .retry_policy(NeverRetry)
-            .on_exhausted(move |report| hook.say(report)),
-    );
+    let mut rig = Rig::new(quiet().retry_policy(NeverRetry).on_exhausted(move |call| {
+        hook.say(call);
+        std::future::ready(())
+    }));
     let (log, mended) = (rig.log.clone(), Arc::new(AtomicBool::new(false)));
     let well = Arc::clone(&mended);
     rig.reconcile(move |request: Request<ConfigMap>| {
@@ -176,7 +181,8 @@ async fn w17_what_was_given_up_comes_back_with_a_resync() {
 /// To the millisecond of the runtime's timer, from the end of the call that failed: no tick.
 #[tokio::test(start_paused = true)]
 async fn w21_a_delay_is_kept_to_the_millisecond() {
-    let mut rig = Rig::new(quiet().retry_policy(|_: &HandlerError, attempt: u32| {
+    let mut rig = Rig::new(quiet().retry_policy(|failed: &ErrorReport<'_>| {
+        let attempt = failed.attempt;
         // Both shorter than a second and no whole number of seconds.
         [secs(1).mul_f64(0.25), secs(1).mul_f64(1.35)]
             .get(attempt as usize)
@@ -209,10 +215,9 @@ async fn w21_a_delay_is_kept_to_the_millisecond() {
 
 #[test]
 fn w42_a_backoff_means_what_it_says_and_has_jitter_and_a_cap_and_no_overflow() {
-    let error = HandlerError::TimedOut { limit: secs(1) };
     let five = ExponentialBackoff::new(secs(5), 5);
     let delays: Vec<_> = (0..7)
-        .map(|attempt| five.delay(&error, attempt, 0.0).map(|it| it.as_secs()))
+        .map(|attempt| five.delay_after(attempt, 0.0).map(|it| it.as_secs()))
         .collect();
     assert_eq!(
         delays,
@@ -225,13 +230,13 @@ fn w42_a_backoff_means_what_it_says_and_has_jitter_and_a_cap_and_no_overflow() {
         .jitter(0.5);
     for attempt in [10, 63, 64, 1_024, u32::MAX] {
         for random in [0.0, 0.5, 0.999] {
-            let delay = capped.delay(&error, attempt, random).expect("for ever");
+            let delay = capped.delay_after(attempt, random).expect("for ever");
             assert!((secs(30)..=secs(60)).contains(&delay), "{delay:?}");
         }
     }
     assert_ne!(
-        capped.delay(&error, 3, 0.1),
-        capped.delay(&error, 3, 0.9),
+        capped.delay_after(3, 0.1),
+        capped.delay_after(3, 0.9),
         "what failed together is not tried again together"
     );
 }

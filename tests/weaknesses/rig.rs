@@ -12,8 +12,9 @@ use prometheus::{Registry, TextEncoder, core::Collector};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Action, ExponentialBackoff, HandlerId, Informer, InformerController, InformerControllerBuilder,
-    Reconciler, Request, RunError, Script, Scripted, Watcher,
+    Action, ExponentialBackoff, Informer, InformerController, Reconciler, Request, Watcher,
+    controller::{HandlerId, InformerControllerBuilder, RunError},
+    source::{Script, Scripted},
 };
 
 /// The kind of most tests.

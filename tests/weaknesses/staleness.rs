@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Event, Informer, ListWatch, NeverDequeue, NeverRetry, ObjectKey, OpinionatedRetryDequeuePolicy,
-    Outcome, Request, RetryDequeuePolicy, SimpleWatcher,
+    Event, Informer, ListWatch, ObjectKey, Outcome, Request, SimpleWatcher,
+    retry::{NeverDequeue, NeverRetry, OpinionatedRetryDequeuePolicy, RetryDequeuePolicy},
 };
 use windlass_apiserver::ApiServer;
 

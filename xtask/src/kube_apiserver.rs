@@ -54,6 +54,9 @@ const FOLDER: &str = "tests/kube-apiserver";
 /// Where envtest's binaries are, by the convention of controller-runtime.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
+/// The path of a server's program that is built already. The behaviour suite reads it too.
+pub(crate) const BUILT: &str = "WINDLASS_KUBE_APISERVER";
+
 // === impl KubeApiserver ===
 
 impl KubeApiserver {
@@ -71,12 +74,14 @@ impl KubeApiserver {
         if self.without_watch_cache {
             command.arg("--watch-cache=false");
         }
-        // It ends when its stdin does, so also when we are killed. A Ctrl-C reaches it
-        // straight from the terminal.
+        // The server ends when its stdin does, so also when this process is killed. A Ctrl-C in a
+        // terminal reaches both.
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
+        // Held apart from the child: `Child::wait` closes the stdin that it still has.
+        let open = child.stdin.take();
         let mut ready = String::new();
         let stdout = child.stdout.take().expect("stdout is piped");
         BufReader::new(stdout).read_line(&mut ready)?;
@@ -87,6 +92,7 @@ impl KubeApiserver {
             println!("Ctrl-C ends it and removes all it wrote.");
         }
         let status = child.wait()?;
+        drop(open);
         Ok(if status.success() {
             ExitCode::SUCCESS
         } else {
@@ -97,6 +103,13 @@ impl KubeApiserver {
 
 /// Finds a real server, and builds it if that has not been done.
 pub(crate) fn find(repository: &Repository) -> Result<Found> {
+    if let Some(program) = env::var_os(BUILT).filter(|program| !program.is_empty()) {
+        let version = Command::new(&program).arg("--version").output()?;
+        return Ok(Found::Server(RealServer {
+            program: program.into(),
+            version: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+        }));
+    }
     if let Some(assets) = env::var_os(ASSETS).filter(|assets| !assets.is_empty()) {
         return envtest::find(repository, Path::new(&assets)).map(Found::Server);
     }

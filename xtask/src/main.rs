@@ -10,10 +10,12 @@ mod repository;
 // One file per command.
 mod bench;
 mod coverage;
+mod features;
 mod kube_apiserver;
 mod protobuf_tables;
 mod stats;
 mod test;
+mod tools;
 
 // What they share.
 mod duration;
@@ -56,6 +58,12 @@ enum Command {
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),
 
+    /// Checks each set of features, and the oldest Rust.
+    Features(features::Features),
+
+    /// Installs the programs that some checks need.
+    Tools(tools::Tools),
+
     /// Starts the binaries in `KUBEBUILDER_ASSETS`, for tests.
     #[command(hide = true)]
     Envtest(kube_apiserver::Envtest),
@@ -69,6 +77,8 @@ fn main() -> ExitCode {
         Command::ProtobufTables(tables) => tables.run(),
         Command::Bench(bench) => bench.run(),
         Command::Stats(stats) => stats.run(),
+        Command::Features(features) => features.run(),
+        Command::Tools(tools) => tools.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

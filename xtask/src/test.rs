@@ -13,9 +13,10 @@ use crate::{
     Result,
     duration::Stopwatch,
     go_clients,
-    kube_apiserver::{self, Found, RealServer},
+    kube_apiserver::{self, Found},
     progress,
     repository::{Repository, cargo},
+    tools,
 };
 
 mod totals;
@@ -60,9 +61,6 @@ const BEHAVIOUR: &str = "behaviour";
 /// The version of the types that is documented, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";
 
-/// Where the behaviour suite learns how to start a real server.
-const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
-
 // === impl Test ===
 
 impl Test {
@@ -81,10 +79,11 @@ impl Test {
         if clients.is_some() {
             self.check(&repository, tables(), &mut outcome)?;
         }
-        if has_cargo_deny() {
-            self.check(&repository, licences(), &mut outcome)?;
+        let deny = tools::cargo_deny(&repository)?;
+        if Command::new(&deny).arg("--version").output().is_ok() {
+            self.check(&repository, licences(&deny), &mut outcome)?;
         } else {
-            let why = "cargo-deny is not installed (cargo install cargo-deny)";
+            let why = "cargo-deny is not installed (cargo xtask tools)";
             not_run.push(format!("licences of dependencies: {why}"));
         }
         if !has_promtool() {
@@ -166,14 +165,6 @@ impl Test {
             return Ok(Found::Nothing(
                 "left out by --without-kube-apiserver".to_owned(),
             ));
-        }
-        if let Some(program) = std::env::var_os(REAL_SERVER) {
-            let version = Command::new(&program).arg("--version").output()?;
-            let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
-            return Ok(Found::Server(RealServer {
-                program: program.into(),
-                version,
-            }));
         }
         let stopwatch = Stopwatch::start();
         let name = "kube-apiserver, real";
@@ -288,16 +279,14 @@ fn checks() -> [Step; 3] {
     ]
 }
 
-fn licences() -> Step {
-    Step::new(
-        "licences",
-        &["deny", "--offline", "check", "licenses", "bans", "sources"],
-    )
-}
-
-fn has_cargo_deny() -> bool {
-    let output = cargo().args(["deny", "--version"]).output();
-    output.is_ok_and(|output| output.status.success())
+fn licences(deny: &Path) -> Step {
+    let mut command = Command::new(deny);
+    command.args(["--offline", "check", "licenses", "bans", "sources"]);
+    Step {
+        name: "licences".to_owned(),
+        command,
+        on_servers: false,
+    }
 }
 
 /// Without it, the test that asks it says so and passes.
@@ -343,8 +332,8 @@ fn behaviour(found: &Found) -> Step {
     let mut step = Step::new("behaviour", &arguments);
     step.on_servers = true;
     match found {
-        Found::Server(server) => step.command.env(REAL_SERVER, &server.program),
-        Found::Nothing(_) => step.command.env_remove(REAL_SERVER),
+        Found::Server(server) => step.command.env(kube_apiserver::BUILT, &server.program),
+        Found::Nothing(_) => step.command.env_remove(kube_apiserver::BUILT),
     };
     step
 }

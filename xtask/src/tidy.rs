@@ -6,6 +6,7 @@
 mod header;
 mod ignored;
 mod language;
+mod names;
 mod orphans;
 mod pure;
 
@@ -13,6 +14,7 @@ mod pure;
 mod architecture;
 mod directions;
 mod observability;
+mod publish;
 mod rows;
 
 /// Fails if there are `findings`, and tells them all.

@@ -29,6 +29,7 @@ mod turn;
 
 // What is reported and kept of failures.
 mod dead_letters;
+mod exhausted;
 mod report;
 
 // The tasks, and what they share.
@@ -39,8 +40,8 @@ mod shared;
 mod model;
 
 pub use self::{
-    builder::InformerControllerBuilder, dead_letters::GivenUp, queued::Coalescing,
-    report::ErrorReport,
+    builder::InformerControllerBuilder, dead_letters::GivenUp, exhausted::ExhaustedCall,
+    queued::Coalescing, report::ErrorReport,
 };
 use self::{builder::Settings, feed::InformerFeed, shared::Shared};
 pub(crate) use self::{merge::Merge, queued::PendingCall, snapshot::KindSnapshot};

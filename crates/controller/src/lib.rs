@@ -19,9 +19,9 @@
 //!
 //! # Which handlers receive an event
 //!
-//! All handlers of its kind, except those whose [`Predicate`] refuses it. A [`Mapper`] names objects
-//! of another kind, for example those that own, use or mirror the changed object; their handlers
-//! receive these objects again.
+//! All handlers of its kind, except those whose [`Predicate`] refuses it. A [`Mapper`] names
+//! objects of another kind, for example those that own, use or mirror the changed object; their
+//! handlers receive these objects again.
 //!
 //! # Not supported
 //!
@@ -81,8 +81,8 @@ pub use windlass_informer::AnyObject;
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Coalescing, ErrorReport, GivenUp, InformerController, InformerControllerBuilder,
-        InformerHealth,
+        Coalescing, ErrorReport, ExhaustedCall, GivenUp, InformerController,
+        InformerControllerBuilder, InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
     fence::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced, is_time_simulated},

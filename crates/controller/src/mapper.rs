@@ -21,11 +21,11 @@ pub use self::{owners::Owners, same_name::SameName};
 /// anybody: of an update with the old object and with the new, so that a reference that moved
 /// wakes both ends. Each object that it names and that exists is dispatched to all handlers of its
 /// kind as [`Resynced`](crate::Action::Resynced), in its newest state, in its turn, and as soon
-/// as the change itself would be. Named again before it is dispatched, it is dispatched once: a thousand
-/// changes of one object are not a thousand calls for those that it concerns. One that is not
-/// there is dispatched to no handler; when it is created it is dispatched as any other. By the time they are called,
-/// the store has what woke them. A mapper that panics loses its own answer and nothing else;
-/// [`on_error`](crate::InformerControllerBuilder::on_error) is called.
+/// as the change itself would be. Named again before it is dispatched, it is dispatched once: a
+/// thousand changes of one object are not a thousand calls for those that it concerns. One that is
+/// not there is dispatched to no handler; when it is created it is dispatched as any other. By the
+/// time they are called, the store has what woke them. A mapper that panics loses its own answer
+/// and nothing else; [`on_error`](crate::InformerControllerBuilder::on_error) is called.
 ///
 /// *Asked.* That it answers at once and waits for nothing: meanwhile no event of its kind is
 /// queued.

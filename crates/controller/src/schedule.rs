@@ -97,7 +97,8 @@ pub(crate) struct Schedule<E, P> {
     /// What is being offered, for as long as that takes.
     coming: Vec<Coming<E>>,
 
-    /// Memory for the pending calls that the next turn asks about, so that it is not allocated for each.
+    /// Memory for the pending calls that the next turn asks about, so that it is not allocated for
+    /// each.
     spare: Vec<Pending<P>>,
 }
 

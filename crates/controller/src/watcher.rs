@@ -82,8 +82,8 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// `object` has not changed, and is dispatched again. By default an update from it to itself, as
-    /// in client-go.
+    /// `object` has not changed, and is dispatched again. By default an update from it to itself,
+    /// as in client-go.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Calls of the user's code: the only file that makes them.
+//! Calls of the user's code, with panics and timeouts made errors.
 //!
 //! Whatever it does comes back as a value: a panic and a call that takes too long are errors
 //! of that call. No lock of ours is held meanwhile.
@@ -323,7 +323,7 @@ fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &An
 
 /// The event as one about a `K`, to be asked about. One that does not decode is wanted, so that
 /// it is reported.
-fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
+pub(crate) fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
     of_kind(event.clone()).ok().flatten()
 }
 

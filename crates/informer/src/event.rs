@@ -26,7 +26,8 @@ pub enum Event<K: ?Sized> {
 
     /// An object that was there before, and differs.
     Updated {
-        /// The last state that was reported, decoded at the first read: most handlers never read it.
+        /// The last state that was reported, decoded at the first read: most handlers never read
+        /// it.
         old: Kept<K>,
         /// As it is now.
         new: Arc<K>,
@@ -111,7 +112,8 @@ impl<K: ?Sized> Clone for Event<K> {
     }
 }
 
-/// Shows the event's type and the object's key, and never the object's content, which may be secret.
+/// Shows the event's type and the object's key, and never the object's content, which may be
+/// secret.
 impl<K: Stored> fmt::Debug for Event<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.object() {

@@ -1,8 +1,8 @@
 //! Decoded objects that are held beside their JSON, and for how long.
 //!
 //! An object is worth holding decoded while a handler works on it, and while it is read
-//! repeatedly. The first is said by the handler's controller ([`Hold::hold`], [`Hold::rest`]); the second
-//! is counted, from one [`Hold::sweep`] to the next. To be read once is not enough: else one
+//! repeatedly. The first is said by the handler's controller ([`Hold::hold`], [`Hold::rest`]); the
+//! second is counted, from one [`Hold::sweep`] to the next. To be read once is not enough: else one
 //! look at everything would fill the memory with everything.
 
 use std::{any::Any, fmt, sync::Arc};

@@ -141,8 +141,8 @@ impl<K: Any + Send + Sync> Kept<K> {
         }
     }
 
-    /// What was not read since the last sweep is not held decoded any more, and is given back, to be
-    /// dropped.
+    /// What was not read since the last sweep is not held decoded any more, and is given back, to
+    /// be dropped.
     pub(crate) fn sweep(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.object.held()?.sweep()
     }

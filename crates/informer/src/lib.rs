@@ -45,11 +45,11 @@ mod trace;
 #[cfg(feature = "kube-runtime")]
 pub use crate::source::WatcherStream;
 pub use crate::{
-    decode::{DecodeError, Decoder, Form, Identity, Trim},
+    decode::{DecodeError, Identity, Trim},
     event::Event,
     health::{Health, HealthState},
-    informer::{Informer, InformerBuilder, InformerError, InformerId, SyncError},
-    kept::{Fresh, Kept},
+    informer::{Informer, InformerBuilder, InformerError, SyncError},
+    kept::Kept,
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,
     object::AnyObject,
@@ -58,6 +58,15 @@ pub use crate::{
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
     stored::{Named, Stored},
-    subscription::{AnyTold, ResyncHandle, Subscription, Told},
+    subscription::{Subscription, Told},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
+};
+
+// What the crates above need, and no user does.
+#[doc(hidden)]
+pub use crate::{
+    decode::{Decoder, Form},
+    informer::InformerId,
+    kept::Fresh,
+    subscription::{AnyTold, ResyncHandle},
 };

@@ -25,8 +25,8 @@ use crate::{
 /// # Contract
 ///
 /// *Promised.* Store, index and events are those of every other object. What was decoded last
-/// is kept for the next reads ([`RECENT`](Self::RECENT) objects an informer), so that several looks at
-/// one object decode it once. A handler of `K`s can be added where an informer of `Packed<K>`s
+/// is kept for the next reads ([`RECENT`](Self::RECENT) objects an informer), so that several looks
+/// at one object decode it once. A handler of `K`s can be added where an informer of `Packed<K>`s
 /// is: what it is given is decoded before it is called.
 ///
 /// *Asked.* An index over packed objects decodes each of them that changes; it is worth that

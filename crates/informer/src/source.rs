@@ -196,7 +196,8 @@ impl<K> fmt::Debug for Changes<K> {
 
 // === impl Change ===
 
-/// Shows the change's type and the object's key, and never the object's content, which may be secret.
+/// Shows the change's type and the object's key, and never the object's content, which may be
+/// secret.
 impl<K: Stored> fmt::Debug for Change<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,8 @@
 //! [`ListMap`]: ordered lists by key, safe to share between threads.
 //!
 //! A utility for operators, for example for handlers by kind. The engine does not use it: its
-//! routes change in whole snapshots. Calls for the same key are serial; calls for different keys do not
-//! wait for each other, and no call waits for a user's closure.
+//! routes change in whole snapshots. Calls for the same key are serial; calls for different keys do
+//! not wait for each other, and no call waits for a user's closure.
 //!
 //! ```
 //! use windlass_listmap::ListMap;

@@ -11,8 +11,8 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use windlass::{
-    DefaultFinalizerSupplier, DeleteOrder, FinalizerPatch, Finalizers, Informer,
-    InformerController, ObjectKey, OpinionatedWatcher, PatchClient, SimpleWatcher,
+    Finalizers, Informer, InformerController, ObjectKey, OpinionatedWatcher, SimpleWatcher,
+    finalizer::{DefaultFinalizerSupplier, DeleteOrder, FinalizerPatch, PatchClient},
 };
 
 use super::{

@@ -14,9 +14,11 @@ use kube::{Client, ResourceExt as _};
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass::{
-    Action, ExponentialBackoff, FinalizerName, FinalizerPatch, Finalizers, Informer,
-    InformerController, ListWatch, ObjectKey, OpinionatedReconciler, OpinionatedWatcher, Outcome,
-    PatchClient, Reconciler, Request, RunError, SimpleWatcher, Watcher,
+    Action, ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ListWatch,
+    ObjectKey, OpinionatedReconciler, OpinionatedWatcher, Outcome, Reconciler, Request,
+    SimpleWatcher, Watcher,
+    controller::RunError,
+    finalizer::{FinalizerPatch, PatchClient},
 };
 
 use crate::{cluster::Cluster, kinds::value, watched::quick};

@@ -7,8 +7,8 @@ use kube::{
 };
 use serde_json::json;
 use windlass::{
-    FinalizerName, FinalizerPatch, Finalizers, ObjectKey, OnSelectorExit, OpinionatedWatcher,
-    PatchClient,
+    FinalizerName, Finalizers, ObjectKey, OpinionatedWatcher,
+    finalizer::{FinalizerPatch, OnSelectorExit, PatchClient},
 };
 
 use super::{

@@ -1,4 +1,6 @@
-//! The rule that ARCHITECTURE.md names every module, and no file that does not exist.
+//! The rule that documents name what exists, and that ARCHITECTURE.md names every module.
+
+use std::collections::HashSet;
 
 use super::nothing;
 use crate::repository::{Repository, Source};
@@ -18,6 +20,116 @@ fn every_file_that_it_names_exists() {
     let findings =
         missing.map(|word| format!("{ARCHITECTURE}: it names `{word}`, which does not exist"));
     nothing(&findings.collect::<Vec<_>>());
+}
+
+/// Documents that name only items of ours. Not docs/features.md and docs/names.md, which name
+/// those of other projects.
+const OURS: [&str; 7] = [
+    ARCHITECTURE,
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "docs/compared.md",
+    "docs/observability.md",
+    "docs/reliability.md",
+];
+
+/// Documents beside those, whose files must exist all the same.
+const OTHERS: [&str; 3] = ["docs/features.md", "docs/names.md", "docs/style.md"];
+
+#[test]
+fn every_type_and_function_that_a_document_names_exists() {
+    let repository = Repository::here();
+    let mut known = HashSet::new();
+    for extension in ["rs", "toml", "go"] {
+        let sources = repository.sources(extension);
+        for source in sources.expect("the repository can be read") {
+            known.extend(words(&source.text).map(str::to_owned));
+        }
+    }
+    let mut findings = Vec::new();
+    for page in OURS {
+        let text = repository.read(page).expect("the page can be read");
+        for span in in_backticks(&without_fences(&text)) {
+            for word in words(span).filter(|word| is_name(word) && !known.contains(*word)) {
+                findings.push(format!("{page}: it names `{span}`, and there is no {word}"));
+            }
+        }
+    }
+    nothing(&findings);
+}
+
+#[test]
+fn every_file_that_a_document_names_or_links_to_exists() {
+    let repository = Repository::here();
+    let sources = repository
+        .sources("rs")
+        .expect("the repository can be read");
+    let mut findings = Vec::new();
+    for page in OURS.into_iter().chain(OTHERS) {
+        let text = repository.read(page).expect("the page can be read");
+        let text = without_fences(&text);
+        let folder = page.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let links = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        let links = links.map(|link| link.split('#').next().unwrap_or_default());
+        for link in links.filter(|link| !link.is_empty() && !link.contains("://")) {
+            if !repository.join(folder).join(link).exists() {
+                findings.push(format!("{page}: it links to {link}, which does not exist"));
+            }
+        }
+        let named = in_backticks(&text).filter(|word| word.contains('/') && !word.contains(' '));
+        for word in named.filter(|word| EXTENSIONS.iter().any(|it| word.ends_with(it))) {
+            // Its end may do, as of `wire/lists.rs`, where the page says in which crate.
+            let end = format!("/{word}");
+            let is_end = sources.iter().any(|source| source.path.ends_with(&end));
+            if !is_end && !paths(word).any(|path| repository.join(path).is_file()) {
+                findings.push(format!("{page}: it names `{word}`, which does not exist"));
+            }
+        }
+    }
+    nothing(&findings);
+}
+
+#[test]
+fn a_name_is_a_type_or_has_an_underscore() {
+    assert!(
+        ["ListWatch", "add_mapper", "Store"]
+            .into_iter()
+            .all(is_name)
+    );
+    assert!(!["kubectl", "UID", "5s", "json"].into_iter().any(is_name));
+    assert_eq!(without_fences("a\n```\nb\n```\nc"), "a\nc\n");
+}
+
+/// Whether a word is the name of a type or of a function of several words.
+fn is_name(word: &str) -> bool {
+    let mut letters = word.chars();
+    let begins = letters.next().is_some_and(char::is_uppercase);
+    let goes_on = letters.next().is_some_and(char::is_lowercase);
+    (begins && goes_on) || word.trim_matches('_').contains('_')
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
+        .filter(|word| !word.is_empty())
+}
+
+/// The text without its blocks of code, whose commands and programs are tried elsewhere.
+fn without_fences(text: &str) -> String {
+    let mut inside = false;
+    let mut rest = String::new();
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        inside ^= is_fence;
+        if !inside && !is_fence {
+            rest.push_str(line);
+            rest.push('\n');
+        }
+    }
+    rest
 }
 
 #[test]

@@ -6,18 +6,11 @@ use crate::repository::Repository;
 /// What each crate may know of the others.
 const MAY_KNOW: [(&str, &[&str]); 8] = [
     ("windlass-listmap", &[]),
-    ("windlass-informer", &["windlass-listmap"]),
-    (
-        "windlass-controller",
-        &["windlass-listmap", "windlass-informer"],
-    ),
+    ("windlass-informer", &[]),
+    ("windlass-controller", &["windlass-informer"]),
     (
         "windlass-operator",
-        &[
-            "windlass-listmap",
-            "windlass-informer",
-            "windlass-controller",
-        ],
+        &["windlass-informer", "windlass-controller"],
     ),
     (
         "windlass",

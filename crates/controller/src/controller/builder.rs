@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    future::Future,
     num::NonZeroUsize,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -9,6 +10,7 @@ use std::{
 
 use super::{
     InformerController,
+    exhausted::{self, ExhaustedCall},
     queued::Coalescing,
     report::{self, ErrorReport, Hook},
 };
@@ -53,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) queue: NonZeroUsize,
     pub(crate) limit: Option<Duration>,
     pub(crate) on_error: Hook,
-    pub(crate) on_exhausted: Hook,
+    pub(crate) on_exhausted: Option<exhausted::Hook>,
     pub(crate) seed: Option<u64>,
 }
 
@@ -92,7 +94,7 @@ impl InformerControllerBuilder {
                 queue: Self::DEFAULT_QUEUE,
                 limit: None,
                 on_error: Box::new(report::log),
-                on_exhausted: Box::new(|_| {}),
+                on_exhausted: None,
                 seed: None,
             },
         }
@@ -204,9 +206,29 @@ impl InformerControllerBuilder {
     }
 
     /// Calls `hook` for each call that is not repeated any more, after
-    /// [`on_error`](Self::on_error).
-    pub fn on_exhausted(mut self, hook: impl Fn(&ErrorReport<'_>) + Send + Sync + 'static) -> Self {
-        self.settings.on_exhausted = Box::new(hook);
+    /// [`on_error`](Self::on_error), and waits for its end before the object's next call. The hook
+    /// sees the object, so that it can write a status. It has the same
+    /// [`timeout`](Self::timeout) as a handler.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use windlass_controller::{ExhaustedCall, InformerController};
+    ///
+    /// let controller = InformerController::builder()
+    ///     .on_exhausted(|exhausted: ExhaustedCall| async move {
+    ///         let phase = exhausted.object::<Pod>().and_then(|pod| pod.status.clone()?.phase);
+    ///         eprintln!("{}: {phase:?}: {}", exhausted.call().key, exhausted.call().error);
+    ///     })
+    ///     .build()?;
+    /// # drop(controller);
+    /// # Ok::<(), windlass_controller::BuildError>(())
+    /// ```
+    pub fn on_exhausted<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: Fn(ExhaustedCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.settings.on_exhausted = Some(exhausted::boxed(hook));
         self
     }
 

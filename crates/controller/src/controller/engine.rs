@@ -24,8 +24,8 @@ use crate::{
 pub(crate) struct Engine<E, P> {
     schedule: Mutex<Schedule<E, P>>,
 
-    /// Notified when something may be ready. Remembers one call at most, so a worker that takes passes
-    /// it on while more is ready.
+    /// Notified when something may be ready. Remembers one call at most, so a worker that takes
+    /// passes it on while more is ready.
     ready: Notify,
 
     /// Told when the next due time may be sooner than it was.
@@ -192,8 +192,8 @@ impl<E: About, P: About> Engine<E, P> {
         self.clock.now()
     }
 
-    /// Changes the schedule under its lock, and notifies those that have something to do for it: the
-    /// timer, if something is due sooner, and a worker, if something is ready.
+    /// Changes the schedule under its lock, and notifies those that have something to do for it:
+    /// the timer, if something is due sooner, and a worker, if something is ready.
     fn change<T>(&self, change: impl FnOnce(&mut Schedule<E, P>) -> T) -> T {
         let mut schedule = self.schedule.lock();
         let before = schedule.next_due().unwrap_or(Moment::NEVER);

@@ -1,8 +1,8 @@
 //! Every interleaving, within reason, of small programs on the engine.
 //!
-//! The engine and its folder are compiled here a second time, from the same files, with `shuttle`'s lock in
-//! place of `parking_lot`'s and a clock that the program moves. A task that waits for ever is a
-//! deadlock to shuttle, and it prints the schedule that led there: so a lost wake-up is found.
+//! The engine and its folder are compiled here a second time, from the same files, with `shuttle`'s
+//! lock in place of `parking_lot`'s and a clock that the program moves. A task that waits for ever
+//! is a deadlock to shuttle, and it prints the schedule that led there: so a lost wake-up is found.
 
 #[expect(dead_code, reason = "not every call of it is in a program here")]
 #[path = "engine.rs"]

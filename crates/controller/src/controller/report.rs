@@ -25,7 +25,8 @@ pub struct ErrorReport<'a> {
     pub attempt: u32,
     /// Why it failed.
     pub error: &'a HandlerError,
-    /// After how long it is called again; none if the call is given up.
+    /// After how long it is called again; none if the call is given up, and while the retry
+    /// policy is asked.
     pub retry_in: Option<Duration>,
 }
 
@@ -33,7 +34,7 @@ pub struct ErrorReport<'a> {
 pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
 
 /// An error and its sources, as one line.
-struct Causes<'a>(&'a dyn Error);
+pub(super) struct Causes<'a>(pub(super) &'a dyn Error);
 
 /// Logs a failed call, as an error of the component `InformerController`.
 pub(crate) fn log(report: &ErrorReport<'_>) {

@@ -8,13 +8,14 @@ use super::{
     Shared,
     dead_letters::{DeadLetter, GivenUp},
     engine::LaneGuard,
+    exhausted::{self, ExhaustedCall},
     queued::{FailedCall, PendingCall, Place, QueuedEvent},
     report::ErrorReport,
     snapshot::{KindSnapshot, RouteSnapshot},
     superseded::{Carried, Previous, supersede},
 };
 use crate::{
-    Action, AnyObject, ExponentialBackoff, HandlerError, HandlerId, RetryPolicy,
+    Action, AnyObject, ExponentialBackoff, HandlerError, HandlerId,
     event::AnyEvent,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
@@ -338,7 +339,8 @@ impl Turn<'_> {
                     origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
-                    self.give_up(invocation, attempt, call);
+                    self.give_up(invocation, call).await;
+                    *now = self.shared.engine.now();
                     return None;
                 };
                 self.metrics.retried();
@@ -365,8 +367,8 @@ impl Turn<'_> {
         let settings = &self.shared.settings;
         let retry_in = match failed.retry {
             Retry::Never => None,
-            Retry::Policy => self.policy(&failed.error, attempt),
-            Retry::After(delay) => self.policy(&failed.error, attempt).map(|_| delay),
+            Retry::Policy => self.policy(invocation, attempt, failed),
+            Retry::After(delay) => self.policy(invocation, attempt, failed).map(|_| delay),
         };
         let report = self.report(invocation, attempt, &failed.error, retry_in);
         ask("on_error", || (settings.on_error)(&report));
@@ -392,8 +394,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Keeps a call that is not repeated any more as a dead letter, and reports it.
-    fn give_up(&self, invocation: &Invocation<'_>, attempt: u32, call: PendingCall) {
+    /// Keeps a call that is not repeated any more as a dead letter, and calls the hook.
+    async fn give_up(&self, invocation: &Invocation<'_>, call: PendingCall) {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
@@ -404,10 +406,11 @@ impl Turn<'_> {
             role: invocation.handler.role,
             action: invocation.action,
             attempts: call.attempt,
-            error: Arc::clone(&error),
+            error,
             number: 0,
         };
         self.metrics.given_up();
+        let exhausted = ExhaustedCall::new(letter.clone(), invocation.event.clone());
         self.shared.add_dead_letter(DeadLetter {
             letter,
             lane: LaneKey {
@@ -417,17 +420,26 @@ impl Turn<'_> {
             call,
         });
         // The hook may look for the dead letter, and have the call repeated.
-        let report = self.report(invocation, attempt, &error, None);
-        let hook = &self.shared.settings.on_exhausted;
-        ask("on_exhausted", || hook(&report));
+        let settings = &self.shared.settings;
+        if let Some(hook) = &settings.on_exhausted {
+            // As for a handler: the hook may write a status.
+            let _permit = self.shared.permit().await;
+            exhausted::call(hook, exhausted, settings.limit).await;
+        }
     }
 
     /// What the retry policy says; what the default says, if it panics.
-    fn policy(&self, error: &HandlerError, attempt: u32) -> Option<Duration> {
+    fn policy(
+        &self,
+        invocation: &Invocation<'_>,
+        attempt: u32,
+        failed: &Failed,
+    ) -> Option<Duration> {
         let random = self.shared.random();
         let policy = &self.shared.settings.retry;
-        ask("retry_policy", || policy.delay(error, attempt, random))
-            .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay(error, attempt, random))
+        let report = self.report(invocation, attempt, &failed.error, None);
+        ask("retry_policy", || policy.delay(&report, random))
+            .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay_after(attempt, random))
     }
 
     fn is_last(&self, attempt: u32) -> bool {

@@ -6,8 +6,9 @@ use super::State;
 
 /// A call that went wrong, and what its handler has to say about the next one.
 ///
-/// Every error becomes one by `?`, so it is named only where there is more to say. Like
-/// `anyhow::Error`, and for the same reason, it is not itself an [`Error`].
+/// Every error becomes one by `?`, an `anyhow::Error` and a `Box<dyn Error + Send + Sync>` too, so
+/// it is named only where there is more to say. It is not itself an [`Error`], because no type can
+/// be one and be made of every error by `?`.
 ///
 /// # Example
 ///
@@ -19,6 +20,12 @@ use super::State;
 ///     Ok(port.parse::<u16>()?)
 /// }
 /// assert_eq!(parse("http").unwrap_err().to_string(), "invalid digit found in string");
+///
+/// fn check(host: &str) -> Result<(), Failure> {
+///     let checked: Result<(), Box<dyn std::error::Error + Send + Sync>> = Err(host.into());
+///     Ok(checked?)
+/// }
+/// assert_eq!(check("no host").unwrap_err().to_string(), "no host");
 ///
 /// let busy = Failure::new("the registry is busy")
 ///     .retry_after(Duration::from_secs(30))
@@ -99,7 +106,8 @@ impl Failure {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for Failure {
+/// Of any error, of `anyhow::Error`, `Box<dyn Error + Send + Sync>` and messages.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(error)
     }

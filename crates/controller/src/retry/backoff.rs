@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::RetryPolicy;
-use crate::HandlerError;
+use crate::ErrorReport;
 
 /// A retry policy that waits longer after every failure.
 ///
@@ -14,12 +14,11 @@ use crate::HandlerError;
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass_controller::{ExponentialBackoff, HandlerError, RetryPolicy};
+/// use windlass_controller::ExponentialBackoff;
 ///
-/// let error = HandlerError::TimedOut { limit: Duration::ZERO };
 /// let backoff = ExponentialBackoff::new(Duration::from_secs(5), 5);
 /// let delays: Vec<_> = (0..7)
-///     .map(|attempt| backoff.delay(&error, attempt, 0.5).map(|delay| delay.as_secs()))
+///     .map(|attempt| backoff.delay_after(attempt, 0.5).map(|delay| delay.as_secs()))
 ///     .collect();
 /// assert_eq!(delays, [Some(5), Some(10), Some(20), Some(40), Some(80), None, None]);
 /// ```
@@ -125,14 +124,11 @@ impl ExponentialBackoff {
     }
 }
 
-impl Default for ExponentialBackoff {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-impl RetryPolicy for ExponentialBackoff {
-    fn delay(&self, _: &HandlerError, attempt: u32, random: f64) -> Option<Duration> {
+impl ExponentialBackoff {
+    /// The delay after the failure of `attempt`, which is 0 for the first call; none after the
+    /// last attempt. `random` is in `[0, 1)` and selects the jitter.
+    #[must_use]
+    pub fn delay_after(&self, attempt: u32, random: f64) -> Option<Duration> {
         if self.max_attempts.is_some_and(|max| attempt >= max) {
             return None;
         }
@@ -146,6 +142,18 @@ impl RetryPolicy for ExponentialBackoff {
             Jitter::UpperHalf => delay * (0.5 + random / 2.0),
         };
         Some(Duration::try_from_secs_f64(delay.min(cap)).unwrap_or(self.cap))
+    }
+}
+
+impl Default for ExponentialBackoff {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl RetryPolicy for ExponentialBackoff {
+    fn delay(&self, failed: &ErrorReport<'_>, random: f64) -> Option<Duration> {
+        self.delay_after(failed.attempt, random)
     }
 
     fn max_attempts(&self) -> Option<u32> {
@@ -171,7 +179,7 @@ mod tests {
         check(default, 0.0, "0.9 1.8 3.6 7.2");
         assert_eq!(default.max_attempts(), None);
         for attempt in [100, u32::MAX] {
-            let delay = default.delay(&error(), attempt, 0.99);
+            let delay = default.delay_after(attempt, 0.99);
             assert_eq!(delay, Some(Duration::from_secs(300)));
         }
     }
@@ -197,7 +205,7 @@ mod tests {
             ExponentialBackoff::CLIENT_GO,
         ] {
             for attempt in [0, 63, 64, 1_023, 1_024, u32::MAX] {
-                let delay = backoff.delay(&error(), attempt, 0.999);
+                let delay = backoff.delay_after(attempt, 0.999);
                 assert!(delay.expect("it goes on for ever") <= backoff.cap);
             }
         }
@@ -243,19 +251,11 @@ mod tests {
     fn check(backoff: ExponentialBackoff, random: f64, delays: &str) {
         let said: Vec<_> = (0..)
             .zip(delays.split(' '))
-            .map(
-                |(attempt, _)| match backoff.delay(&error(), attempt, random) {
-                    Some(delay) => delay.as_secs_f64().to_string(),
-                    None => "-".to_owned(),
-                },
-            )
+            .map(|(attempt, _)| match backoff.delay_after(attempt, random) {
+                Some(delay) => delay.as_secs_f64().to_string(),
+                None => "-".to_owned(),
+            })
             .collect();
         assert_eq!(said.join(" "), delays, "{backoff:?}");
-    }
-
-    fn error() -> HandlerError {
-        HandlerError::TimedOut {
-            limit: Duration::ZERO,
-        }
     }
 }

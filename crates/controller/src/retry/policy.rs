@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::HandlerError;
+use crate::ErrorReport;
 
 /// Says whether a call that failed is made again, and after how long.
 ///
-/// Every `Fn(&HandlerError, u32) -> Option<Duration>` is one. [`ExponentialBackoff`] has the
-/// presets of the systems that people come from.
+/// Every `Fn(&ErrorReport<'_>) -> Option<Duration>` is one. [`ExponentialBackoff`] has the
+/// presets of other frameworks.
 ///
 /// [`ExponentialBackoff`]: crate::ExponentialBackoff
 ///
@@ -22,23 +22,25 @@ use crate::HandlerError;
 ///
 /// ```
 /// use std::time::Duration;
-/// use windlass_controller::{HandlerError, InformerController};
+/// use windlass_controller::{ErrorReport, InformerController};
 ///
-/// let thrice = |error: &HandlerError, attempt: u32| {
-///     let hopeless = error.downcast_ref::<std::num::ParseIntError>().is_some();
-///     (attempt < 3 && !hopeless).then_some(Duration::from_secs(1))
+/// let three_retries = |failed: &ErrorReport<'_>| {
+///     let permanent = failed.error.downcast_ref::<std::num::ParseIntError>().is_some();
+///     let system = failed.key.namespace() == Some("kube-system");
+///     let delay = Duration::from_secs(if system { 1 } else { 10 });
+///     (failed.attempt < 3 && !permanent).then_some(delay)
 /// };
-/// let controller = InformerController::builder().retry_policy(thrice).build()?;
+/// let controller = InformerController::builder().retry_policy(three_retries).build()?;
 /// # drop(controller);
 /// # Ok::<(), windlass_controller::BuildError>(())
 /// ```
 pub trait RetryPolicy: Send + Sync + 'static {
     /// After how long to try again; none to give up.
     ///
-    /// `attempt` is how many calls of this request had failed before this one: 0 for the
-    /// first failure. `random` is a number in `[0, 1)` from the controller's own source, so
+    /// `failed` names the object, the handler, the error and the attempt; its `retry_in` is
+    /// always none here. `random` is a number in `[0, 1)` from the controller's own source, so
     /// that a run with the same seed has the same delays.
-    fn delay(&self, error: &HandlerError, attempt: u32, random: f64) -> Option<Duration>;
+    fn delay(&self, failed: &ErrorReport<'_>, random: f64) -> Option<Duration>;
 
     /// How many retries it allows at most, where it knows without seeing the error. The
     /// handler of the last one is informed of that.
@@ -55,17 +57,17 @@ pub struct NeverRetry;
 
 impl<F> RetryPolicy for F
 where
-    F: Fn(&HandlerError, u32) -> Option<Duration> + Send + Sync + 'static,
+    F: Fn(&ErrorReport<'_>) -> Option<Duration> + Send + Sync + 'static,
 {
-    fn delay(&self, error: &HandlerError, attempt: u32, _: f64) -> Option<Duration> {
-        self(error, attempt)
+    fn delay(&self, failed: &ErrorReport<'_>, _: f64) -> Option<Duration> {
+        self(failed)
     }
 }
 
 // === impl NeverRetry ===
 
 impl RetryPolicy for NeverRetry {
-    fn delay(&self, _: &HandlerError, _: u32, _: f64) -> Option<Duration> {
+    fn delay(&self, _: &ErrorReport<'_>, _: f64) -> Option<Duration> {
         None
     }
 

@@ -1,7 +1,8 @@
 //! A slab: values by small numbers, whose memory grows and shrinks by chunks.
 //!
-//! Values lie in chunks, so that growing never moves the others, however
-//! many there are; and a chunk that is empty is given back.
+//! Values lie in chunks, so that growing never moves the others, however many there are; and a
+//! chunk that is empty is given back. The crate `slab` gives neither guarantee: it is one `Vec`,
+//! which moves all of a million lanes under the engine's lock when it grows, and never shrinks.
 
 use std::{
     num::NonZeroU32,

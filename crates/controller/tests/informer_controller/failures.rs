@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use parking_lot::Mutex;
 use windlass_controller::{
-    Action, ErrorReport, ExponentialBackoff, HandlerError, InformerController, NeverRetry, Outcome,
-    Request, SimpleWatcher,
+    Action, ErrorReport, ExhaustedCall, ExponentialBackoff, Failure, HandlerError,
+    InformerController, NeverRetry, Outcome, Request, SimpleWatcher,
 };
 
 use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};
@@ -104,7 +104,7 @@ async fn a_panic_is_a_failure_of_one_call() {
 async fn a_hook_that_panics_harms_nothing() {
     let builder = InformerController::builder()
         .on_error(|_| panic!("the hook"))
-        .retry_policy(|_: &HandlerError, _: u32| -> Option<Duration> { panic!("the policy") });
+        .retry_policy(|_: &ErrorReport<'_>| -> Option<Duration> { panic!("the policy") });
     let rig = Rig::new(builder);
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
@@ -152,7 +152,10 @@ async fn what_is_given_up_is_told() {
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .on_error(|_| {})
-        .on_exhausted(move |report| hook.say(report));
+        .on_exhausted(move |call| {
+            hook.say(call);
+            std::future::ready(())
+        });
     let rig = Rig::new(builder);
     rig.watch(rig.log.failing("w", 9));
     let running = rig.start_empty().await;
@@ -167,6 +170,127 @@ async fn what_is_given_up_is_told() {
     // A later event starts afresh.
     running.apply(config("web", 2)).await;
     assert_eq!(running.said().await, "w update web=1 web=2");
+    running.stop().await.expect("it stops");
+}
+
+/// The hook sees the object, so that it can write a status, and the object's next call waits for
+/// its end. A hook that panics ends nothing.
+#[tokio::test(start_paused = true)]
+async fn on_exhausted_sees_the_object_and_the_next_call_waits_for_it() {
+    let told = Log::default();
+    let (hook, handler) = (told.clone(), told.clone());
+    let builder = InformerController::builder()
+        .retry_policy(NeverRetry)
+        .on_error(|_| {})
+        .on_exhausted(move |exhausted: ExhaustedCall| {
+            let hook = hook.clone();
+            async move {
+                let object = exhausted.object::<ConfigMap>().expect("a config map");
+                assert!(exhausted.object::<Pod>().is_none(), "it is no pod");
+                hook.say(format_args!("begin {}", show(&object)));
+                tokio::time::sleep(secs(5)).await;
+                hook.say("end");
+                assert!(!show(&object).contains('1'), "a bug of the hook's");
+            }
+        });
+    let rig = Rig::new(builder);
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        handler.say(format_args!("call {}", show(request.object())));
+        async { Err::<Outcome, _>(Refused("no")) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    pass(60).await;
+    assert_eq!(
+        told.take().await,
+        "call web=1, begin web=1, end, call web=2, begin web=2, end"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// A hook has the time limit of a handler.
+#[tokio::test(start_paused = true)]
+async fn on_exhausted_is_dropped_when_it_takes_too_long() {
+    let told = Log::default();
+    let handler = told.clone();
+    let builder = InformerController::builder()
+        .retry_policy(NeverRetry)
+        .timeout(secs(10))
+        .on_error(|_| {})
+        .on_exhausted(|_| std::future::pending());
+    let rig = Rig::new(builder);
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        handler.say(format_args!("call {}", show(request.object())));
+        async { Err::<Outcome, _>(Refused("no")) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    pass(5).await;
+    assert_eq!(told.take().await, "call web=1");
+    pass(60).await;
+    assert_eq!(told.take().await, "call web=2");
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-23
+#[tokio::test(start_paused = true)]
+async fn a_retry_policy_sees_the_object_the_handler_and_the_error() {
+    let told = Log::default();
+    let policy = told.clone();
+    let builder = InformerController::builder().on_error(|_| {}).retry_policy(
+        move |failed: &ErrorReport<'_>| {
+            policy.say(format_args!("{failed}, attempt {}", failed.attempt));
+            assert!(failed.retry_in.is_none());
+            (failed.key.name() == "web" && failed.attempt < 1).then_some(secs(1))
+        },
+    );
+    let rig = Rig::new(builder);
+    rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    running.apply(config("api", 1)).await;
+    pass(60).await;
+    let failed = |name, attempt| {
+        format!(
+            "reconciler 0 of configs shop/{name} on CREATE: the handler failed: no, attempt {attempt}"
+        )
+    };
+    let all = [failed("web", 0), failed("web", 1), failed("api", 0)];
+    assert_eq!(told.take().await, all.join(", "));
+    running.stop().await.expect("it stops");
+}
+
+/// Errors of `anyhow` and boxed ones need no conversion, as a handler's type of error and by `?`.
+#[tokio::test(start_paused = true)]
+async fn anyhow_and_boxed_errors_are_errors_of_a_handler() {
+    type Boxed = Box<dyn std::error::Error + Send + Sync>;
+    async fn by_question_mark(request: Request<ConfigMap>) -> Result<Outcome, Failure> {
+        let boxed: Result<(), Boxed> = Err("boxed".into());
+        match request.attempt() {
+            0 => boxed?,
+            _ => Err(anyhow::anyhow!("inner").context("outer"))?,
+        }
+        Ok(Outcome::done())
+    }
+    let told = Log::default();
+    let hook = told.clone();
+    let builder = InformerController::builder()
+        .retry_policy(ExponentialBackoff::new(secs(1), 1))
+        .on_error(move |report| hook.say(report));
+    let rig = Rig::new(builder);
+    rig.reconcile(by_question_mark);
+    rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(anyhow::anyhow!("anyhow")) });
+    rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, Boxed>("box".into()) });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    let told = told.take().await;
+    for said in [": boxed", ": outer: inner", ": anyhow", ": box,"] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
     running.stop().await.expect("it stops");
 }
 

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_controller::{
-    Coalescing, ExponentialBackoff, Failure, HandlerError, InformerController,
+    Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController,
     InformerControllerBuilder, NeverDequeue, Outcome, Request, RetryObject, State,
 };
 
@@ -76,7 +76,8 @@ async fn delays(builder: InformerControllerBuilder, seconds: u64) -> Vec<u128> {
 /// Rows: GA-23, GA-106
 #[tokio::test(start_paused = true)]
 async fn a_policy_of_ones_own_sees_the_error_and_the_attempt() {
-    let rig = Rig::new(quiet().retry_policy(|error: &HandlerError, attempt: u32| {
+    let rig = Rig::new(quiet().retry_policy(|failed: &ErrorReport<'_>| {
+        let (error, attempt) = (failed.error, failed.attempt);
         let refused = error.downcast_ref::<Refused>().expect("ours");
         (refused.0 == "again" && attempt < 2).then_some(Duration::from_secs(1))
     }));

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use windlass_controller::{
-    Coalescing, HandlerError, InformerController, Outcome, Request, RetryObject,
+    Coalescing, ErrorReport, InformerController, Outcome, Request, RetryObject,
 };
 
 use crate::support::{Refused, Rig, config};
@@ -43,7 +43,7 @@ async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
             // The newest object could be ahead of the events that are still to be told.
             .retry_object(RetryObject::AsReceived)
             // At once: what fails comes between all the rest.
-            .retry_policy(|_: &HandlerError, _: u32| Some(Duration::ZERO))
+            .retry_policy(|_: &ErrorReport<'_>| Some(Duration::ZERO))
             .on_error(|_| {});
         let rig = Rig::new(builder);
         let (book, done, last) = (Arc::clone(&seen), Arc::clone(&finished), Arc::clone(&all));

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Arrival, Coalescing, DeleteRetry, ExponentialBackoff, FinalizerName, Finalizers, HandlerError,
+    Arrival, Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, Finalizers,
     HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OnSelectorExit,
     OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
     PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
@@ -111,12 +111,13 @@ impl Engine {
         builder = match options.retry {
             RetryOption::Default => builder,
             RetryOption::Constant => {
-                builder.retry_policy(move |_: &HandlerError, _: u32| Some(seconds(4)))
+                builder.retry_policy(move |_: &ErrorReport<'_>| Some(seconds(4)))
             }
             RetryOption::Doubling => {
                 builder.retry_policy(ExponentialBackoff::forever(seconds(1)).cap(seconds(64)))
             }
-            RetryOption::Twice => builder.retry_policy(move |_: &HandlerError, failure: u32| {
+            RetryOption::Twice => builder.retry_policy(move |failed: &ErrorReport<'_>| {
+                let failure = failed.attempt;
                 (failure < 2).then_some(seconds(2))
             }),
             RetryOption::Never => builder.retry_policy(NeverRetry),

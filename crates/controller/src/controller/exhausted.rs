@@ -1,0 +1,102 @@
+//! Calls whose retries are exhausted, and the hook that is called for each.
+
+use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{FutureExt as _, future::BoxFuture};
+
+use super::{dead_letters::GivenUp, report::Causes};
+use crate::{
+    event::AnyEvent,
+    work::{ask, caught, typed},
+};
+
+/// A call that is not repeated any more, with the object that it was made for.
+///
+/// [`on_exhausted`](crate::InformerControllerBuilder::on_exhausted) receives it, for example to
+/// write the failure into the object's status.
+#[derive(Clone)]
+pub struct ExhaustedCall {
+    call: GivenUp,
+    event: AnyEvent,
+}
+
+/// The user's hook.
+pub(crate) type Hook = Box<dyn Fn(ExhaustedCall) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Calls the hook and waits for it, at most for `limit`. A panic is logged.
+pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Duration>) {
+    let key = exhausted.call.key.clone();
+    let Some(called) = ask("on_exhausted", || hook(exhausted)) else {
+        return;
+    };
+    let mut called = AssertUnwindSafe(called).catch_unwind();
+    let ended = match limit {
+        None => Ok((&mut called).await),
+        Some(limit) => tokio::time::timeout(limit, &mut called).await,
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(panic)) => {
+            let message = caught(panic);
+            tracing::error!(object = %key, %message, "on_exhausted panicked");
+        }
+        Err(_) => tracing::error!(object = %key, ?limit, "on_exhausted timed out"),
+    }
+    // A future that is dropped before its end runs the user's code once more.
+    ask("on_exhausted", || drop(called));
+}
+
+/// Boxes the future of a hook.
+pub(super) fn boxed<F, Fut>(hook: F) -> Hook
+where
+    F: Fn(ExhaustedCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    Box::new(move |exhausted| hook(exhausted).boxed())
+}
+
+// === impl ExhaustedCall ===
+
+impl ExhaustedCall {
+    pub(super) const fn new(call: GivenUp, event: AnyEvent) -> Self {
+        Self { call, event }
+    }
+
+    /// The call: its kind, key, handler, action, attempts and last error.
+    #[must_use]
+    pub const fn call(&self) -> &GivenUp {
+        &self.call
+    }
+
+    /// The object that the last call was made for: of a deleted object the last known state. None
+    /// if it is not a `K`, or does not decode.
+    #[must_use]
+    pub fn object<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
+        typed::<K>(&self.event)?.object().cloned()
+    }
+}
+
+/// Shows the call, and never the object's content, which may be secret.
+impl fmt::Debug for ExhaustedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExhaustedCall")
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for ExhaustedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GivenUp {
+            kind,
+            key,
+            handler,
+            role,
+            action,
+            error,
+            ..
+        } = &self.call;
+        let (role, action, error) = (role.as_str(), action.as_str(), Causes(&**error));
+        write!(f, "{role} {handler} of {kind} {key} on {action}: {error}")
+    }
+}

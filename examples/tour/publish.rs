@@ -129,7 +129,7 @@ impl Publish {
         Api::namespaced(self.client.clone(), &namespace(site))
     }
 
-    fn tell(&self, site: &Website, what: impl AsRef<str>) {
+    fn print(&self, site: &Website, what: impl AsRef<str>) {
         let line = format!("{:<5} {}", site.name_any(), what.as_ref());
         self.printer.print(Actor::Reconciler, line);
     }

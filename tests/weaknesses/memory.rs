@@ -23,7 +23,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Event, Informer, Outcome, Request, controller::Coalescing, listmap::ListMap,
+    Event, Informer, Outcome, Request,
+    controller::Coalescing,
+    listmap::ListMap,
     retry::{Arrival, PendingRetry},
 };
 use windlass_apiserver::ApiServer;

@@ -59,6 +59,12 @@ pub(crate) use self::{
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reconciler of `{K}`",
+    label = "neither implements `Reconciler<{K}>` nor is a function of a `Request<{K}>`",
+    note = "a closure is one in this form: `|request: Request<{K}>| async move {{ Ok::<_, E>(Outcome::done()) }}`",
+    note = "`E` is any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `Failure`"
+)]
 pub trait Reconciler<K>: Send + Sync + 'static {
     /// What can go wrong: any error, or a [`Failure`] where a failed call has more to say.
     type Error: Into<Failure> + Send;

@@ -123,6 +123,9 @@ fn ruled_out(text: &str, is_code: bool) -> Vec<(usize, &'static str, &'static st
     let mut found = Vec::new();
     for at in 0..words.len() {
         for (phrase, instead) in WORDS {
+            if !phrase.starts_with(&*words[at].1) {
+                continue;
+            }
             let mut parts = phrase.split(' ').zip(&words[at..]);
             let is_whole = words.len() - at >= phrase.split(' ').count();
             if is_whole && parts.all(|(part, (_, word))| part == word) {

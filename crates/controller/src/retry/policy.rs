@@ -34,6 +34,10 @@ use crate::ErrorReport;
 /// # drop(controller);
 /// # Ok::<(), windlass_controller::BuildError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a retry policy",
+    note = "use `ExponentialBackoff`, `NeverRetry`, or a closure `|failed: &ErrorReport<'_>| -> Option<Duration>`"
+)]
 pub trait RetryPolicy: Send + Sync + 'static {
     /// After how long to try again; none to give up.
     ///

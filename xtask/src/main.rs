@@ -10,6 +10,7 @@ mod repository;
 // One file per command.
 mod bench;
 mod kube_apiserver;
+mod mutants;
 mod protobuf_tables;
 mod rooms;
 mod rows;
@@ -53,6 +54,9 @@ enum Command {
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
+    /// Changes the code in one place at a time, and says which changes no test notices.
+    Mutants(mutants::Mutants),
+
     /// Lists files by size and public items by crate.
     Rooms(rooms::Rooms),
 
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Mutants(mutants) => mutants.run(),
         Command::Rooms(rooms) => rooms.run(),
         Command::Envtest(envtest) => envtest.run(),
     };

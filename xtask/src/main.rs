@@ -12,6 +12,7 @@ mod bench;
 mod coverage;
 mod features;
 mod kube_apiserver;
+mod mutants;
 mod protobuf_tables;
 mod stats;
 mod test;
@@ -55,6 +56,9 @@ enum Command {
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
+    /// Changes the code in one place at a time, and says which changes no test notices.
+    Mutants(mutants::Mutants),
+
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),
 
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Stats(stats) => stats.run(),
         Command::Features(features) => features.run(),
         Command::Tools(tools) => tools.run(),
+        Command::Mutants(mutants) => mutants.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

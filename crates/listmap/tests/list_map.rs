@@ -5,6 +5,7 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, channel},
     },
     thread,
@@ -246,8 +247,45 @@ fn its_size_is_the_number_of_its_keys() {
     map.extend("a", [1, 2]);
     map.push("b", 3);
     assert_eq!(map.len(), 2);
+    assert!(!map.is_empty());
     map.remove_key("a");
     assert_eq!(map.len(), 1);
+    map.remove_key("b");
+    assert!(map.is_empty());
+}
+
+/// Items that a caller holds are copied by a change, and only by a change.
+#[test]
+fn a_removal_of_an_index_that_does_not_exist_copies_nothing() {
+    #[derive(Debug)]
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Clone for Counted {
+        fn clone(&self) -> Self {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Self(Arc::clone(&self.0))
+        }
+    }
+
+    let copies = Arc::new(AtomicUsize::new(0));
+    let map = ListMap::new();
+    map.push("a", Counted(Arc::clone(&copies)));
+    let held = map.items("a");
+    assert!(map.remove_at("a", 1).is_none());
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
+    assert!(map.remove_at("a", 0).is_some());
+    assert_eq!(copies.load(Ordering::Relaxed), 1);
+    assert_eq!(held.len(), 1);
+}
+
+#[test]
+fn a_copy_of_items_has_the_same_items_and_both_print_them() {
+    let map = ListMap::new();
+    map.extend("a", [1, 2]);
+    let items = map.items("a").clone();
+    assert_eq!(*items, [1, 2]);
+    assert_eq!(format!("{items:?}"), "[1, 2]");
+    assert_eq!(format!("{map:?}"), r#"{"a": [1, 2]}"#);
 }
 
 /// Better than the original, which keeps each key it ever had.

@@ -1,10 +1,16 @@
 //! What is counted.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use prometheus::{Encoder, Registry, TextEncoder};
-use windlass_controller::{InformerController, NeverRetry, Outcome, Request};
+use windlass_controller::{
+    Coalescing, ExponentialBackoff, InformerController, NeverRetry, Outcome, Request,
+};
 
 use crate::support::{Refused, Rig, Running, config, pass, secs, settle};
 
@@ -159,6 +165,85 @@ async fn panics_and_requeues_are_counted_as_such() {
         let value = value(&running, &series);
         assert_eq!(value, expected, "{series}");
     }
+    running.stop().await.expect("it stops");
+}
+
+/// Waits, retries, folded events and failed watchers are counted where dashboards look for them.
+///
+/// Rows: GA-34
+#[tokio::test(start_paused = true)]
+async fn waits_retries_folded_events_and_failed_watchers_are_counted() {
+    let seen = Mutex::new(HashSet::new());
+    let rig = Rig::new(
+        InformerController::builder()
+            .name("shop")
+            .concurrency(NonZeroUsize::MIN)
+            .coalescing(Coalescing::Always)
+            .retry_policy(ExponentialBackoff::GRAFANA)
+            .on_error(|_| {}),
+    );
+    rig.watch(rig.log.failing("w", 1))
+        .reconcile(move |request: Request<ConfigMap>| {
+            // The first call of each object asks to be repeated.
+            let is_first = seen.lock().expect("no panic").insert(request.key().clone());
+            async move {
+                if request.key().name() == "slow" {
+                    tokio::time::sleep(secs(10)).await;
+                }
+                let again = is_first.then(|| Outcome::requeue_after(secs(20)));
+                Ok::<_, Refused>(again.unwrap_or_else(Outcome::done))
+            }
+        });
+    let running = rig.start_empty().await;
+    // The first call of the watcher fails. While the reconciler is slow, three updates fold.
+    running.apply(config("slow", 1)).await;
+    settle().await;
+    for value in [1, 2, 3, 4] {
+        running.apply(config("web", value)).await;
+    }
+    // A call of the watcher is repeated after 5 s and one of each reconciler after 20 s; each
+    // waits for the one worker.
+    pass(120).await;
+
+    let name = r#"controller="shop""#;
+    let queue = r#"controller="shop",name="shop""#;
+    for (series, expected) in [
+        (
+            format!(r#"watcher_errors_total{{{name},event_type="CREATE",kind="configs"}}"#),
+            "1",
+        ),
+        (
+            format!(r#"informer_events_total{{{name},event_type="UPDATE",kind="configs"}}"#),
+            "3",
+        ),
+        // Two objects were added; the updates became one event with the add.
+        (format!("workqueue_adds_total{{{queue}}}"), "2"),
+        // One failed call and two requeues.
+        (format!("workqueue_retries_total{{{queue}}}"), "3"),
+        // Two events and three repeated calls.
+        (
+            format!("workqueue_queue_duration_seconds_count{{{queue}}}"),
+            "5",
+        ),
+        (
+            format!("workqueue_work_duration_seconds_count{{{queue}}}"),
+            "5",
+        ),
+        (
+            format!(r#"event_handler_latency_seconds_count{{{name},kind="configs"}}"#),
+            "2",
+        ),
+    ] {
+        let value = value(&running, &series);
+        assert_eq!(value, expected, "{series}");
+    }
+    // The event of `web` waited for the slow call of ten seconds.
+    let waited = value(
+        &running,
+        &format!("workqueue_queue_duration_seconds_sum{{{queue}}}"),
+    );
+    let waited: f64 = waited.parse().expect("a number");
+    assert!((10.0..40.0).contains(&waited), "{waited}");
     running.stop().await.expect("it stops");
 }
 

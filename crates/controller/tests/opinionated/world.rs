@@ -61,6 +61,10 @@ pub(crate) enum Fault {
     RacesUntil(u32),
     /// It is refused, now and later: 422.
     Refused(u32),
+    /// It is refused because of a race: 409. Nothing has changed.
+    Conflicts(u32),
+    /// Before it, another writer removes all finalizers and deletes the object: 404.
+    Vanishes(u32),
 }
 
 // === impl World ===
@@ -198,6 +202,8 @@ impl PatchClient<Lease> for World {
             match fault {
                 Fault::Fails(n) if n == number => return Err(api(500, "InternalError")),
                 Fault::Refused(n) if n == number => return Err(api(422, "Invalid")),
+                Fault::Conflicts(n) if n == number => return Err(api(409, "Conflict")),
+                Fault::Vanishes(n) if n == number => state.vanish(name).await,
                 Fault::LosesReply(n) if n == number => fate = Err(false),
                 Fault::CrashAfter(n) if n == number => fate = Err(true),
                 Fault::Races(n, theirs) if n == number => state.race(name, theirs).await,
@@ -271,6 +277,13 @@ impl State {
         if !alike {
             lease.metadata.finalizers = None;
         }
+        self.write(lease).await;
+    }
+
+    async fn vanish(&mut self, name: &str) {
+        let mut lease = self.objects[name].clone();
+        lease.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        lease.metadata.finalizers = None;
         self.write(lease).await;
     }
 

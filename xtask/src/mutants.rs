@@ -1,0 +1,253 @@
+//! `cargo xtask mutants`: single changes of the code, and whether a test notices each.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use clap::Args;
+
+use crate::{
+    Result,
+    duration::Stopwatch,
+    progress,
+    repository::{Repository, cargo},
+};
+
+mod outcomes;
+
+use self::outcomes::Outcomes;
+
+/// Changes the code in one place at a time and says which changes no test notices.
+///
+/// Each change is first tested with the tests of its own package. Changes that these miss are
+/// tested with the tests of all packages on the embedded server. The report is written to
+/// `target/mutants/report.md`.
+#[derive(Args, Debug)]
+pub(crate) struct Mutants {
+    /// A package, with or without `windlass-`; may be given more than once.
+    /// Default: listmap, informer, controller, operator and apiserver.
+    #[arg(long = "package", value_name = "PACKAGE")]
+    packages: Vec<String>,
+
+    /// Only changes of lines that differ from the commit in `--base`.
+    #[arg(long)]
+    changed: bool,
+
+    /// What `--changed` compares the working tree with.
+    #[arg(long, default_value = "HEAD~1", value_name = "COMMIT")]
+    base: String,
+
+    /// Part `K` of `N` of the changes, counted from 0: a sample, or one machine's share.
+    #[arg(long, value_name = "K/N")]
+    shard: Option<String>,
+
+    /// Leaves out the second pass, in which the tests of all packages run.
+    #[arg(long)]
+    own_tests_only: bool,
+}
+
+/// The version that is installed into `target/tools`.
+const VERSION: &str = "26.0.0";
+
+/// Packages that are mutated by default.
+const PACKAGES: [&str; 5] = ["listmap", "informer", "controller", "operator", "apiserver"];
+
+/// Packages whose tests run in the second pass: all that use what is mutated.
+const TESTED: &str = "windlass,windlass-informer,windlass-controller,windlass-operator,\
+                      windlass-apiserver,windlass-model";
+
+/// Seconds after which a test run counts as hanging. A run takes up to two minutes.
+const TIMEOUT: &str = "600";
+
+/// A real server would make each run minutes longer.
+const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
+
+// === impl Mutants ===
+
+impl Mutants {
+    pub(crate) fn run(&self) -> Result {
+        let repository = Repository::here();
+        let stopwatch = Stopwatch::start();
+        let target = repository.target()?;
+        let program = install(&target)?;
+        let output = target.join("mutants");
+        fs::create_dir_all(&output)?;
+        let diff = self.diff(&repository, &output)?;
+
+        let mut all = Outcomes::default();
+        for package in self.packages() {
+            let pass = Pass {
+                repository: &repository,
+                program: &program,
+                target: &target,
+                package: &package,
+            };
+            let mut outcomes = pass.run("own", |command| {
+                if let Some(diff) = &diff {
+                    command.arg("--in-diff").arg(diff);
+                }
+                if let Some(shard) = &self.shard {
+                    command.args(["--shard", shard]);
+                }
+            })?;
+            let missed = outcomes.missed(&package);
+            if !missed.is_empty() && !self.own_tests_only {
+                let wide = pass.run("all", |command| {
+                    command.arg(format!("--test-package={TESTED}"));
+                    for mutant in &missed {
+                        command.arg("--re").arg(exactly(mutant));
+                    }
+                })?;
+                outcomes.add(wide);
+            }
+            all.add(outcomes);
+        }
+        let report = all.report();
+        let path = output.join("report.md");
+        fs::write(&path, &report)?;
+        print!("{report}");
+        println!(
+            "\nthis took {}; written to {}",
+            stopwatch.elapsed(),
+            repository.relative(&path)
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The full names of the packages to mutate.
+    fn packages(&self) -> Vec<String> {
+        let given: Vec<&str> = if self.packages.is_empty() {
+            PACKAGES.to_vec()
+        } else {
+            self.packages.iter().map(String::as_str).collect()
+        };
+        let full = |name: &str| format!("windlass-{}", name.trim_start_matches("windlass-"));
+        given.into_iter().map(full).collect()
+    }
+
+    /// The file with the changed lines, if only they are mutated.
+    fn diff(&self, repository: &Repository, output: &Path) -> Result<Option<PathBuf>> {
+        if !self.changed {
+            return Ok(None);
+        }
+        let git = Command::new("git")
+            .args(["diff", &self.base])
+            .current_dir(repository.root())
+            .output()?;
+        if !git.status.success() {
+            let why = String::from_utf8_lossy(&git.stderr).trim().to_owned();
+            return Err(format!("cannot compare with {}: {why}", self.base).into());
+        }
+        let path = output.join("changed.diff");
+        fs::write(&path, git.stdout)?;
+        Ok(Some(path))
+    }
+}
+
+/// One run of cargo-mutants over a package.
+struct Pass<'a> {
+    repository: &'a Repository,
+    program: &'a Path,
+    target: &'a Path,
+    package: &'a str,
+}
+
+// === impl Pass ===
+
+impl Pass<'_> {
+    /// Runs the tests called `tests`, and reads what each mutant came to.
+    fn run(&self, tests: &str, add: impl FnOnce(&mut Command)) -> Result<Outcomes> {
+        let output = self
+            .target
+            .join("mutants")
+            .join(format!("{}-{tests}", self.package));
+        if output.exists() {
+            fs::remove_dir_all(&output)?;
+        }
+        let mut command = Command::new(self.program);
+        command
+            .args(["mutants", "--package", self.package])
+            .args(["--timeout", TIMEOUT, "--colors", "never", "--caught"])
+            .arg("--output")
+            .arg(&output)
+            // The mutated copy of the tree has another path at each run; what it does not
+            // mutate is compiled once.
+            .arg(format!(
+                "--cargo-arg=--target-dir={}",
+                self.target.join("mutants/target").display()
+            ))
+            .env_remove(REAL_SERVER)
+            .current_dir(self.repository.root());
+        add(&mut command);
+
+        let mut done = 0_usize;
+        let name = format!("{}, {tests} tests", self.package);
+        let ran = progress::run(&name, &mut command, |line| {
+            let word = line.split_whitespace().next()?;
+            let ended = ["MISSED", "caught", "TIMEOUT", "unviable"].contains(&word);
+            done += usize::from(ended);
+            ended.then(|| format!("{done} done"))
+        })?;
+        // cargo-mutants ends with 2 if a mutant was missed and with 3 if one timed out; it
+        // writes no lists where there is nothing to mutate.
+        let lists = output.join("mutants.out");
+        match ran.status.code() {
+            Some(0) if !lists.exists() => Ok(Outcomes::default()),
+            Some(0 | 2 | 3) => Outcomes::read(self.package, &lists),
+            _ => Err(format!("cargo-mutants failed:\n{}", ran.output).into()),
+        }
+    }
+}
+
+/// The regular expression that matches the name of one mutant alone.
+fn exactly(mutant: &str) -> String {
+    let mut pattern = String::from("^");
+    for character in mutant.chars() {
+        if !character.is_alphanumeric() && !" _/:-=<>!&'\"".contains(character) {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('$');
+    pattern
+}
+
+/// The program, which is installed once.
+fn install(target: &Path) -> Result<PathBuf> {
+    let root = target.join("tools");
+    let program = root.join("bin/cargo-mutants");
+    let version = |program: &Path| {
+        let output = Command::new(program)
+            .args(["mutants", "--version"])
+            .output();
+        output.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains(VERSION))
+    };
+    if version(&program) {
+        return Ok(program);
+    }
+    let mut command = cargo();
+    command
+        .args(["install", "--locked", "--version", VERSION, "--root"])
+        .arg(&root)
+        .arg("cargo-mutants");
+    let ran = progress::run("cargo-mutants, installing", &mut command, |_| None)?;
+    if ran.status.success() {
+        Ok(program)
+    } else {
+        Err(format!("cannot install cargo-mutants {VERSION}:\n{}", ran.output).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exactly;
+
+    #[test]
+    fn the_name_of_a_mutant_is_no_pattern() {
+        let name = "a/b.rs:1:2: replace f -> Option<(u8, [T])> with None";
+        let pattern = r"^a/b\.rs:1:2: replace f -> Option<\(u8\, \[T\]\)> with None$";
+        assert_eq!(exactly(name), pattern);
+    }
+}

@@ -150,17 +150,26 @@ impl Roads {
     }
 
     pub(crate) fn clear(&self, address: &str) {
-        let mut troubles = self.0.lock().expect("no thread panics while it holds the lock");
+        let mut troubles = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         troubles.remove(address);
     }
 
     fn set(&self, address: &str, trouble: Trouble) {
-        let mut troubles = self.0.lock().expect("no thread panics while it holds the lock");
+        let mut troubles = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         troubles.insert(address.to_owned(), trouble);
     }
 
     fn trouble(&self, address: &str) -> Option<Trouble> {
-        let troubles = self.0.lock().expect("no thread panics while it holds the lock");
+        let troubles = self
+            .0
+            .lock()
+            .expect("no thread panics while it holds the lock");
         troubles.get(address).copied()
     }
 }

@@ -210,11 +210,17 @@ struct Replica {
 
 impl Log {
     fn say(&self, line: String) {
-        self.0.lock().expect("no thread panics while it holds the lock").push(line);
+        self.0
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .push(line);
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().expect("no thread panics while it holds the lock").clone()
+        self.0
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .clone()
     }
 
     /// What one controller of whatever replica wrote; a write may be made again before its
@@ -398,7 +404,10 @@ async fn until(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
         let waited = began.elapsed();
-        assert!(waited < Duration::from_secs(50), "timed out waiting for {what}");
+        assert!(
+            waited < Duration::from_secs(50),
+            "timed out waiting for {what}"
+        );
         sleep(STEP).await;
     }
 }

@@ -68,7 +68,10 @@ impl Line {
 
     /// Every list and watch that was asked for, as its path and query.
     pub(crate) fn heard(&self) -> Vec<String> {
-        self.heard.lock().expect("no thread panics while it holds the lock").clone()
+        self.heard
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .clone()
     }
 
     /// How many times something that contains `part` was asked for.
@@ -122,7 +125,10 @@ where
                 let passes =
                     |part: &Option<String>| part.as_ref().is_none_or(|part| !url.contains(part));
                 paused.wait_for(passes).await?;
-                line.heard.lock().expect("no thread panics while it holds the lock").push(url);
+                line.heard
+                    .lock()
+                    .expect("no thread panics while it holds the lock")
+                    .push(url);
             }
             let mut cuts = line.cuts.subscribe();
             let now = *cuts.borrow_and_update();

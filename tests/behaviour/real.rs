@@ -73,7 +73,10 @@ impl RealServer {
 
     /// Forgets the history up to now.
     pub(crate) fn compact(&self) {
-        let mut talk = self.talk.lock().expect("no thread panics while it holds the lock");
+        let mut talk = self
+            .talk
+            .lock()
+            .expect("no thread panics while it holds the lock");
         writeln!(talk.say, "compact").expect("the server listens");
         let answer = read_json(&mut talk.hear);
         assert!(answer.get("error").is_none(), "{answer}");

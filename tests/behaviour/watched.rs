@@ -42,7 +42,9 @@ where
             .on_error({
                 let problems = Arc::clone(&problems);
                 move |problem| {
-                    let mut problems = problems.lock().expect("no thread panics while it holds the lock");
+                    let mut problems = problems
+                        .lock()
+                        .expect("no thread panics while it holds the lock");
                     problems.push(problem.to_string());
                 }
             })

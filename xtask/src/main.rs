@@ -10,6 +10,7 @@ mod repository;
 // One file per command.
 mod bench;
 mod coverage;
+mod fuzz;
 mod kube_apiserver;
 mod protobuf_tables;
 mod stats;
@@ -52,6 +53,9 @@ enum Command {
 
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
+
+    /// Runs each fuzz target for some minutes.
+    Fuzz(fuzz::Fuzz),
 
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),

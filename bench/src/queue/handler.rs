@@ -52,7 +52,10 @@ impl Handler {
 
     /// Expects so many calls, to do this.
     pub(super) fn expect(&self, calls: usize, does: Does) {
-        *self.does.write().expect("no thread panics while it holds the lock") = does;
+        *self
+            .does
+            .write()
+            .expect("no thread panics while it holds the lock") = does;
         self.left.store(calls, Ordering::Release);
     }
 
@@ -103,7 +106,10 @@ impl Handler {
     }
 
     fn again(&self, object: &ConfigMap) -> Option<Duration> {
-        let does = *self.does.read().expect("no thread panics while it holds the lock");
+        let does = *self
+            .does
+            .read()
+            .expect("no thread panics while it holds the lock");
         let Does::Again { after, within } = does else {
             return None;
         };

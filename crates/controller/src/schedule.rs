@@ -530,7 +530,11 @@ impl<E: About, P: About> Schedule<E, P> {
 
     fn release(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
-        debug_assert_eq!(lane.phase, Phase::Held, "released a lane that no worker holds");
+        debug_assert_eq!(
+            lane.phase,
+            Phase::Held,
+            "released a lane that no worker holds"
+        );
         lane.phase = Phase::Idle;
         self.held -= 1;
         self.settle(id);

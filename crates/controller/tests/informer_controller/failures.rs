@@ -221,7 +221,10 @@ async fn what_is_given_up_is_forgotten_when_something_happens_or_its_handler_goe
     assert_eq!(controller.given_up().len(), 1);
 
     controller.remove_all_watchers(KIND);
-    assert!(!controller.redrive(&given_up[1]), "there is no handler to call");
+    assert!(
+        !controller.redrive(&given_up[1]),
+        "there is no handler to call"
+    );
     assert!(controller.given_up().is_empty());
     running.stop().await.expect("it stops");
 }

@@ -319,11 +319,7 @@ impl Play {
                 || self.slots.get(name).is_some_and(|slots| !slots.is_empty())
         };
         let owed = self.untold.keys().filter(|name| owed(name)).count();
-        assert_eq!(
-            self.schedule.lanes(),
-            owed,
-            "a lane that has work"
-        );
+        assert_eq!(self.schedule.lanes(), owed, "a lane that has work");
         assert_eq!(self.schedule.index.len(), owed);
     }
 }

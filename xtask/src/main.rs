@@ -11,6 +11,7 @@ mod repository;
 mod bench;
 mod coverage;
 mod features;
+mod fuzz;
 mod kube_apiserver;
 mod mutants;
 mod protobuf_tables;
@@ -58,6 +59,8 @@ enum Command {
 
     /// Changes the code in one place at a time, and says which changes no test notices.
     Mutants(mutants::Mutants),
+    /// Runs each fuzz target for some minutes.
+    Fuzz(fuzz::Fuzz),
 
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),

@@ -1,0 +1,136 @@
+//! An informer of config maps at the other end of a scripted API server.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, future::BoxFuture, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use kube::client::Body;
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tower::Service;
+use windlass_informer::{Informer, InformerError, Source, Stored};
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
+
+/// Answers requests with one body after the other, each in chunks; later requests are not
+/// answered.
+#[derive(Clone)]
+pub(crate) struct Script {
+    bodies: Arc<Mutex<VecDeque<Vec<Bytes>>>>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+/// An informer that runs against a script.
+pub(crate) struct Running<K: Stored> {
+    pub(crate) informer: Informer<K>,
+    script: Script,
+    task: AbortOnDropHandle<Result<(), InformerError>>,
+}
+
+// === impl Script ===
+
+impl Script {
+    pub(crate) fn new(bodies: impl IntoIterator<Item = Vec<Bytes>>) -> Self {
+        Self {
+            bodies: Arc::new(Mutex::new(bodies.into_iter().collect())),
+            requests: Arc::default(),
+        }
+    }
+
+    /// A client of this server.
+    pub(crate) fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+}
+
+impl Service<Request<Body>> for Script {
+    type Response = Response<StreamBody<Chunks>>;
+    type Error = tower::BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let script = self.clone();
+        Box::pin(async move {
+            let uri = request.uri().to_string();
+            script.requests.lock().expect("no panic").push(uri);
+            let body = script.bodies.lock().expect("no panic").pop_front();
+            let Some(body) = body else {
+                return std::future::pending().await;
+            };
+            let chunks = body.into_iter().map(|chunk| Ok(Frame::data(chunk)));
+            let chunks: Chunks = stream::iter(chunks).boxed();
+            Ok(Response::new(StreamBody::new(chunks)))
+        })
+    }
+}
+
+// === impl Running ===
+
+impl<K: Stored> Running<K> {
+    /// Runs an informer for a minute of virtual time.
+    pub(crate) async fn for_a_minute(script: Script, source: impl Source<K>) -> Self {
+        let informer = Informer::new(source);
+        let running = informer.clone();
+        let task = tokio::spawn(async move { running.run(CancellationToken::new()).await });
+        let mut task = AbortOnDropHandle::new(task);
+        // A panic of the informer ends the task with an error.
+        if let Ok(ended) = timeout(Duration::from_secs(60), &mut task).await {
+            let ended = ended.expect("the informer does not panic");
+            assert!(ended.is_err(), "an informer runs until it is stopped");
+        }
+        Self {
+            informer,
+            script,
+            task,
+        }
+    }
+
+    /// The requests that were sent.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.script.requests.lock().expect("no panic").clone()
+    }
+
+    /// Whether the informer has ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+/// The objects of a store as text, by key. Those that cannot be decoded are left out.
+pub(crate) fn contents<K: Stored + serde::Serialize>(
+    informer: &Informer<K>,
+) -> BTreeMap<String, String> {
+    let store = informer.store();
+    let objects = store.keys().into_iter().filter_map(|key| {
+        let object = store.get(&key)?;
+        let text = serde_json::to_string(&*object).expect("objects have a JSON form");
+        Some((key.to_string(), text))
+    });
+    objects.collect()
+}
+
+/// `text` cut into chunks whose lengths are `cuts`, again and again.
+pub(crate) fn cut(text: &[u8], cuts: &[u8]) -> Vec<Bytes> {
+    let mut rest = Bytes::copy_from_slice(text);
+    let mut chunks = Vec::new();
+    let mut lengths = cuts.iter().map(|length| usize::from(*length) + 1).cycle();
+    while !rest.is_empty() {
+        let length = lengths.next().unwrap_or(rest.len()).min(rest.len());
+        chunks.push(rest.split_to(length));
+    }
+    chunks
+}

@@ -87,6 +87,7 @@ fn main() -> ExitCode {
         Command::Features(features) => features.run(),
         Command::Tools(tools) => tools.run(),
         Command::Mutants(mutants) => mutants.run(),
+        Command::Fuzz(fuzz) => fuzz.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

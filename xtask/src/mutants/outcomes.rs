@@ -1,4 +1,4 @@
-//! What became of each mutant, and the report of it.
+//! The outcomes of mutants, and their report.
 
 use std::{collections::BTreeMap, fmt, fmt::Write as _, fs, path::Path};
 

@@ -53,6 +53,8 @@ pub(super) enum Progress {
     Released,
     /// It was marked for deletion, without a finalizer of ours, when it was first seen.
     Ignored,
+    /// Its clean-up was begun, and then the server was restored from a backup.
+    Undone,
 }
 
 /// A call of the inner handler that was begun and has not succeeded: a newer event may have
@@ -63,6 +65,12 @@ pub(super) enum Unfinished<K> {
     Update(Arc<K>),
     /// A resume.
     Resume,
+}
+
+/// Whether the inner handler has cleaned up after the object, or has begun to: if the object lives,
+/// it is added again, whatever finalizer it has.
+pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
+    matches!(progress, Some(Progress::CleanedUp | Progress::Undone))
 }
 
 // === impl Memories ===
@@ -103,11 +111,9 @@ impl<K> Memories<K> {
         Some(changed)
     }
 
-    /// Forgets the object.
-    pub(super) fn forget(&mut self, uid: Option<&Uid>) {
-        if let Some(uid) = uid {
-            self.entries.remove(uid);
-        }
+    /// Forgets the object. Returns what was remembered, to be dropped where no lock is held.
+    pub(super) fn forget(&mut self, uid: Option<&Uid>) -> Option<Memory<K>> {
+        self.entries.remove(uid?)
     }
 
     /// Of how many objects something is remembered.

@@ -1,6 +1,6 @@
 //! What a wrapper does next for an object that exists. *(pure)*
 
-use super::memory::Progress;
+use super::memory::{Progress, is_cleaned_up};
 use crate::finalizer::Standing;
 
 /// Why a wrapper is called.
@@ -68,6 +68,11 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
             // Also if another writer has removed our finalizer: its clean-up has not succeeded.
             _ => NextStep::CleanUp,
         };
+    }
+    if is_cleaned_up(progress) {
+        // The inner handler has cleaned up after it, and it lives: the server was restored, or it
+        // is back in the selector.
+        return NextStep::Add;
     }
     if stale && progress == Some(Progress::Released) {
         // It was released outside of the selector, and is back: the event is older than that.
@@ -145,6 +150,20 @@ mod tests {
             let released = Some(Progress::Released);
             check(cause, "stale held", released, NextStep::Add);
             check(cause, "free", released, NextStep::Add);
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_cleaned_up_and_lives_is_added() {
+        for cause in ALL {
+            for progress in [Progress::CleanedUp, Progress::Undone] {
+                for shown in ["free", "guarded", "held", "stale held"] {
+                    check(cause, shown, Some(progress), NextStep::Add);
+                }
+            }
+            let undone = Some(Progress::Undone);
+            check(cause, "dying held", undone, NextStep::CleanUp);
+            check(cause, "dying free", undone, NextStep::CleanUp);
         }
     }
 

@@ -54,12 +54,12 @@ impl OnServer {
     }
 
     /// Whether another client took the last of these finalizers away after the first of these
-    /// versions and before the second.
+    /// versions, and not after the second.
     pub(crate) fn was_stripped_in(&self, range: &Range<Version>, finalizers: &[String]) -> bool {
         self.changes.iter().any(|it| {
             let version = it.after.as_ref().map(|it| it.version);
             it.by == Writer::Other
-                && version.is_some_and(|version| range.contains(&version))
+                && version.is_some_and(|it| range.start < it && it <= range.end)
                 && it.strips(finalizers)
         })
     }

@@ -25,6 +25,9 @@ pub(crate) struct Sighted {
     /// Whether two informers disagreed in one instant, so that the engine may have read either
     /// first.
     pub(crate) unsure: bool,
+    /// Whether an informer showed it while another one had not noticed that the server was
+    /// restored: no version tells the engine which of the two is right.
+    pub(crate) doubtful: bool,
     /// When each informer last showed it.
     shown: BTreeMap<InformerId, Moment>,
     /// Whether an informer was removed in the instant in which it showed something: that need
@@ -80,6 +83,7 @@ impl Sighted {
             absences: Vec::new(),
             buried: None,
             unsure: false,
+            doubtful: false,
             shown: BTreeMap::new(),
             unread: false,
             resynced: None,

@@ -29,7 +29,9 @@ fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Opti
         let id = handling.handler.id;
         let sighted = facts.sighted.iter();
         let sighted =
-            sighted.filter(|(_, it)| it.kind == handling.handler.kind && !it.unread && !it.unsure);
+            sighted.filter(|(_, it)| {
+            it.kind == handling.handler.kind && !it.unread && !it.unsure && !it.doubtful
+        });
         let sighted =
             sighted.filter(|(_, it)| it.life().is_some_and(|it| it.from.at > handling.added));
         sighted.map(move |(uid, sighted)| (handling, uid, sighted, facts.work(id, uid)))

@@ -32,9 +32,14 @@ fn has_cause(facts: &Facts, began: &Began) -> Verdict {
     if is_wrapped(facts, began) {
         return Ok(());
     }
-    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    let sighted = facts.sighted.get(uid);
+    let cause = work.cause(began, sighted, facts.now);
+    let doubtful = sighted.is_some_and(|it| it.doubtful);
+    // The delete between two lives may have been hidden from it.
+    let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
+    let doubtful = doubtful || (filtered && sighted.is_some_and(|it| it.lives.len() > 1));
     must(
-        cause.event || cause.due || cause.urgent || cause.resync,
+        cause.event || cause.due || cause.urgent || cause.resync || doubtful,
         uid,
         || match work.pending.first() {
             Some(pending) => format!(
@@ -87,7 +92,10 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
     // A call of the wrapper that the policy kept counts on, whatever the inner one did.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
-    if failed_patches || kept {
+    // A wrapper may give what the restored server answered before the informers notice, and the
+    // engine counts by what they show.
+    let restored = is_wrapped(facts, began) && began.object.version.epoch > 0;
+    if failed_patches || kept || restored {
         // They are failures of the wrapped call.
         return Ok(());
     }

@@ -75,7 +75,7 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .get(uid)
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
-    let restored = work.is_some_and(|it| it.is_older_epoch(&began.object));
+    let restored = work.is_some_and(|it| it.is_restored(&began.object));
     must(cleaned.is_none() || again || restored || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })
@@ -110,7 +110,7 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
         .server
         .get(uid)
         .is_some_and(|it| it.was_stripped_in(&range, ours));
-    let restored = work.is_older_epoch(new);
+    let restored = work.is_restored(new);
     must(changed || others || put_back || restored, uid, || {
         format!("{} was given {last}, and now {new}", began.handler)
     })

@@ -345,10 +345,11 @@ pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
     let meta = &lease.metadata;
     let note = meta.annotations.as_ref().and_then(|it| it.get("note"));
     let content = format!(
-        "{} {} {}",
+        "{} {} {} {}",
         value(lease),
         label_of(lease).unwrap_or_default(),
-        note.map(String::as_str).unwrap_or_default()
+        note.map(String::as_str).unwrap_or_default(),
+        epoch_of(lease)
     );
     let number = meta
         .resource_version
@@ -458,6 +459,9 @@ fn patched(stored: &Lease, patch: &FinalizerPatch) -> Result<Vec<String>, kube::
     let mut value = json!({ "metadata": { "uid": meta.uid } });
     if let Some(finalizers) = &meta.finalizers {
         value["metadata"]["finalizers"] = json!(finalizers);
+    }
+    if let Some(marked) = &meta.deletion_timestamp {
+        value["metadata"]["deletionTimestamp"] = json!(marked);
     }
     let operations: Vec<PatchOperation> =
         serde_json::from_value(Value::Array(patch.operations().to_vec())).expect("a JSON patch");

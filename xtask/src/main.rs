@@ -11,6 +11,7 @@ mod repository;
 mod bench;
 mod kube_apiserver;
 mod protobuf_tables;
+mod reverts;
 mod rooms;
 mod rows;
 mod test;
@@ -50,6 +51,9 @@ enum Command {
     /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
     ProtobufTables(protobuf_tables::ProtobufTables),
 
+    /// Undoes each fix of defects 1 to 8 alone, and demands that the random histories find it.
+    Reverts(reverts::Reverts),
+
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Rows(rows) => rows.run(),
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
+        Command::Reverts(reverts) => reverts.run(),
         Command::Bench(bench) => bench.run(),
         Command::Rooms(rooms) => rooms.run(),
         Command::Envtest(envtest) => envtest.run(),

@@ -11,7 +11,9 @@ mod pure;
 // Of the house.
 mod architecture;
 mod directions;
+mod links;
 mod observability;
+mod reverts;
 mod rows;
 
 /// Fails if there are `findings`, and tells them all.

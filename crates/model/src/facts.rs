@@ -167,7 +167,7 @@ impl Facts {
             }
             Entry::Erased { by, object } => {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
-                on_server.erase(*by, object);
+                on_server.erase(*by, object, self.at);
             }
             Entry::Restored => {
                 self.server.clear();
@@ -205,7 +205,11 @@ impl Facts {
 
     fn began(&mut self, began: &Began) {
         let key = (began.handler, Arc::clone(&began.object.uid));
-        if began.action == Action::Deleted {
+        // A wrapper calls for a clean-up before the object is gone.
+        let wrapped = self
+            .handler(began.handler)
+            .is_some_and(Handling::is_wrapped);
+        if began.action == Action::Deleted && !wrapped {
             self.cancel_filtered(&key.1);
         }
         let sighted = self.sighted.get(&key.1);

@@ -484,8 +484,7 @@ mod tests {
     fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() {
         let mut merge = merge(false);
         let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        let apply =
-            |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
+        let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
         let restored = Event::Added(object("4"));
         assert!(apply(&mut merge, sighting(0, restored, 1)).is_some());
         merge.remove(id(1));

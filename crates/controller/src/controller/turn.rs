@@ -158,7 +158,10 @@ impl Turn<'_> {
     /// server went back. Here, between two calls for the object, and before predicates are asked:
     /// all calls before this event were about the old history, and all after it are about the new.
     fn forget_restored(&self, queued: &QueuedEvent) {
-        let uid = queued.event.object().and_then(|object| Named::uid(&**object));
+        let uid = queued
+            .event
+            .object()
+            .and_then(|object| Named::uid(&**object));
         let Some(uid) = uid.filter(|_| queued.restored && queued.told.is_none()) else {
             return;
         };

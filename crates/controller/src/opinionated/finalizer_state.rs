@@ -145,6 +145,19 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         drop(forgotten);
     }
 
+    /// Forgets of an object that is gone, and was released, all but that: an informer that lags
+    /// may still show it.
+    pub(super) fn retire(&self, object: &K) {
+        let uid = Uid::of(object);
+        let mut forgotten = None;
+        let mut memories = self.memories.lock();
+        memories.change(uid.clone(), |memory| forgotten = memory.given.take());
+        memories.retire(uid);
+        drop(memories);
+        // Dropped where no lock is held.
+        drop(forgotten);
+    }
+
     /// Forgets the object, which is gone.
     pub(super) fn forget(&self, object: &K) {
         let _forgotten = self.memories.lock().forget(Uid::of(object).as_ref());
@@ -237,6 +250,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             self.change(&object, |memory| memory.patched.clone_from(version));
         }
         if goal != Goal::Release && is_dying(&*settled) {
+            if goal == Goal::Guard {
+                self.set_progress(&object, Progress::Doomed);
+            }
             return Ok(None);
         }
         Ok(Some(settled))

@@ -53,6 +53,8 @@ pub(super) enum Progress {
     Released,
     /// It was marked for deletion, without a finalizer of ours, when it was first seen.
     Ignored,
+    /// It is marked for deletion on the server, and what the informer shows is older.
+    Doomed,
     /// Its clean-up was begun, and then the server was restored from a backup.
     Undone,
 }

@@ -74,6 +74,10 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
         // is back in the selector.
         return NextStep::Add;
     }
+    if progress == Some(Progress::Doomed) {
+        // The event that shows that it is marked for deletion will come.
+        return NextStep::Nothing;
+    }
     if stale && progress == Some(Progress::Released) {
         // It was released outside of the selector, and is back: the event is older than that.
         return NextStep::Add;
@@ -161,6 +165,10 @@ mod tests {
                     check(cause, shown, Some(progress), NextStep::Add);
                 }
             }
+            check(cause, "free", Some(Progress::Doomed), NextStep::Nothing);
+            check(cause, "held", Some(Progress::Doomed), NextStep::Nothing);
+            let doomed = Some(Progress::Doomed);
+            check(cause, "dying held", doomed, NextStep::CleanUp);
             let undone = Some(Progress::Undone);
             check(cause, "dying held", undone, NextStep::CleanUp);
             check(cause, "dying free", undone, NextStep::CleanUp);

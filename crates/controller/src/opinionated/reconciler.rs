@@ -370,7 +370,7 @@ where
         let released = progress == Some(Progress::Released);
         let after_removal = self.order == DeleteOrder::AfterRemoval;
         if released && !after_removal {
-            state.forget(&last);
+            state.retire(&last);
             return Ok(Outcome::done());
         }
         let disposition = if released {

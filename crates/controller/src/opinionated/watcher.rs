@@ -262,9 +262,16 @@ where
         let state = &self.state;
         let last = state.newest(last);
         let progress = state.progress(&last);
-        if matches!(progress, Some(Progress::Released | Progress::Ignored)) {
-            state.forget(&last);
-            return Ok(());
+        match progress {
+            Some(Progress::Released) => {
+                state.retire(&last);
+                return Ok(());
+            }
+            Some(Progress::Ignored) => {
+                state.forget(&last);
+                return Ok(());
+            }
+            _ => {}
         }
         let disposition = state.disposition(&last).await?;
         if progress == Some(Progress::CleanedUp) {

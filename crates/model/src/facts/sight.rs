@@ -104,6 +104,7 @@ impl Sighted {
             Shown::Resynced(_) => self.resynced = Some(now),
             Shown::Added { .. } | Shown::Updated(_) => {}
         }
+        self.versions.entry(object.version).or_insert(now);
         let lags = self.buried.is_some_and(|buried| object.version < buried);
         if lags && self.holders.is_empty() {
             let ended = self.life().and_then(|it| it.until);
@@ -128,7 +129,6 @@ impl Sighted {
             life.listed_first |= seen == Seen::FirstList;
         }
         self.holders.entry(informer).or_insert(now);
-        self.versions.entry(object.version).or_insert(now);
         self.advance(object);
     }
 

@@ -131,7 +131,9 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
         };
         let again = sighted.is_back_after(closed)
             || (handling.is_wrapped() && work.is_restored(&began.object));
-        let fine = again && (began.action == Action::Created || handling.is_wrapped());
+        // What was cleaned up and is back begins anew; a wrapper resumes what was not.
+        let resumed = handling.is_wrapped() && !work.deleted;
+        let fine = again && (began.action == Action::Created || resumed);
         let fine = fine || (again && handler != began.handler);
         must(fine, uid, || {
             format!(

@@ -133,6 +133,19 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
             "the first call has a state".to_owned()
         });
     };
+    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    let repeats = cause.due && !cause.event && !cause.urgent && !cause.resync;
+    if repeats && !is_wrapped(facts, began) {
+        // A repeated call has the state of its own request, whatever other calls left meanwhile.
+        let mut due = work.pending.iter().filter(|it| it.due <= facts.now);
+        let own = due.any(|it| it.uncertain || it.state == request.state);
+        return must(own, uid, || {
+            format!(
+                "the state is {:?}, and no call that is due has it",
+                request.state
+            )
+        });
+    }
     let pending = work.pending.iter().any(|it| it.state == request.state);
     let other = work.pending.len() > 1 || work.pending.iter().any(|it| it.action != began.action);
     // A call that the policy kept keeps its state, and the event has none.

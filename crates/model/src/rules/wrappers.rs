@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Checked, Verdict, call, must, write};
 use crate::{
-    Action, Began, Role, SelectorExit, Snapshot, Writer,
+    Action, Began, Dequeue, Role, SelectorExit, Snapshot, Writer,
     facts::{Facts, Uid},
 };
 
@@ -111,9 +111,13 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
         .get(uid)
         .is_some_and(|it| it.was_stripped_in(&range, ours));
     let restored = work.is_restored(new);
-    must(changed || others || put_back || restored, uid, || {
-        format!("{} was given {last}, and now {new}", began.handler)
-    })
+    // A call that the policy kept is repeated, whatever came meanwhile.
+    let kept = facts.settings.dequeue != Dequeue::Always;
+    must(
+        changed || others || put_back || restored || kept,
+        uid,
+        || format!("{} was given {last}, and now {new}", began.handler),
+    )
 }
 
 fn not_on_dying(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid: &Uid) -> Verdict {

@@ -2,7 +2,8 @@
 //!
 //! | variable | meaning |
 //! |--|--|
-//! | `WINDLASS_HISTORIES` | how many are played, from `WINDLASS_FIRST` (0) on |
+//! | `WINDLASS_HISTORIES` | how many are played on scripted sources, from `WINDLASS_FIRST` (0) on |
+//! | `WINDLASS_SERVER_HISTORIES` | how many are played on the embedded server, from there on |
 //! | `WINDLASS_HISTORY` | plays one, a number or a script, and prints its log |
 //! | `WINDLASS_SURVEY` | goes on after a failure, and prints one history for each rule |
 //! | `WINDLASS_PLAIN`, `WINDLASS_ONE_HANDLER`, `WINDLASS_ONE_INFORMER` | leave something out |
@@ -20,6 +21,9 @@ use crate::{
 
 /// How many histories are played, unless `WINDLASS_HISTORIES` says otherwise.
 const HISTORIES: u64 = 10_000;
+
+/// The same on the embedded server, unless `WINDLASS_SERVER_HISTORIES` says otherwise.
+const SERVER_HISTORIES: u64 = 1_000;
 
 /// Planned panics are not printed.
 pub(crate) fn quiet_panics() {
@@ -47,24 +51,44 @@ fn failure(script: Script, failed: Failed, number: Option<u64>) -> String {
 
 #[test]
 fn random_histories_keep_all_rules() {
-    quiet_panics();
     if let Ok(text) = env::var("WINDLASS_HISTORY") {
         let script = match text.parse() {
             Ok(number) => random::script(number),
             Err(_) => text.parse().unwrap_or_else(|error| panic!("{error}")),
         };
+        quiet_panics();
         replay(&script);
         return;
     }
-    let set = |name: &str| env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
-    let count = set("WINDLASS_HISTORIES").unwrap_or(HISTORIES);
+    survey(
+        set("WINDLASS_HISTORIES").unwrap_or(HISTORIES),
+        random::script,
+    );
+}
+
+#[test]
+fn random_histories_on_the_embedded_server_keep_all_rules() {
+    let count = set("WINDLASS_SERVER_HISTORIES").unwrap_or(SERVER_HISTORIES);
+    if env::var("WINDLASS_HISTORY").is_err() {
+        survey(count, random::server_script);
+    }
+}
+
+/// The number in a variable of the environment.
+fn set(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+/// Plays scripts, and fails with those that break a rule.
+fn survey(count: u64, script_of: impl Fn(u64) -> Script) {
+    quiet_panics();
     let first = set("WINDLASS_FIRST").unwrap_or(0);
     // Reads the whole space, and shows one history for each rule that is broken.
     let survey = env::var("WINDLASS_SURVEY").is_ok();
     let restored = env::var("WINDLASS_RESTORED").is_ok();
     let mut broken: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for number in first..first + count {
-        let script = restricted(random::script(number));
+        let script = restricted(script_of(number));
         if restored && !script.steps.contains(&Step::Restore) {
             continue;
         }

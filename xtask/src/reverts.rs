@@ -125,9 +125,10 @@ pub(crate) fn apply(root: &Path, patch: &Path, options: &[&str]) -> Result<()> {
 
 impl Copy {
     fn new(repository: &Repository) -> Result<Self> {
-        // Dependencies are shared with the checkout; our own crates are of another path.
-        let target = repository.target()?;
-        let root = target.join("reverts");
+        // Not the target directory of the checkout: cargo tells crates of one name apart by their
+        // path in the workspace, and would take one for the other.
+        let reverts = repository.target()?.join("reverts");
+        let (root, target) = (reverts.join("tree"), reverts.join("target"));
         fs::create_dir_all(&root)?;
         Ok(Self { root, target })
     }

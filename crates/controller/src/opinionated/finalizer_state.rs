@@ -79,7 +79,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// The inner handler has cleaned up after `object`, which is gone: an informer that lags may
     /// still show it.
     pub(super) fn set_cleaned_up(&self, object: &K) {
-        self.set_progress(object, Progress::Released);
+        self.set_progress(object, Progress::Gone);
         self.memories.lock().retire(Uid::of(object));
     }
 
@@ -135,7 +135,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         let mut memories = self.memories.lock();
         let forgotten = memories.forget(Some(&uid));
         if let Some(
-            Progress::CleaningUp | Progress::CleanedUp | Progress::Released | Progress::Undone,
+            Progress::CleaningUp
+            | Progress::CleanedUp
+            | Progress::Released
+            | Progress::Gone
+            | Progress::Undone,
         ) = forgotten.as_ref().and_then(|memory| memory.progress)
         {
             memories.change(Some(uid), |memory| memory.progress = Some(Progress::Undone));

@@ -57,6 +57,9 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
         stale,
     } = observed;
     let free = standing == Standing::Free;
+    if progress == Some(Progress::Gone) {
+        return NextStep::Nothing;
+    }
     if dying {
         return match progress {
             Some(Progress::Released) if stale || free => NextStep::Nothing,
@@ -169,6 +172,9 @@ mod tests {
             check(cause, "held", Some(Progress::Doomed), NextStep::Nothing);
             let doomed = Some(Progress::Doomed);
             check(cause, "dying held", doomed, NextStep::CleanUp);
+            for shown in ["free", "held", "dying held", "dying free"] {
+                check(cause, shown, Some(Progress::Gone), NextStep::Nothing);
+            }
             let undone = Some(Progress::Undone);
             check(cause, "dying held", undone, NextStep::CleanUp);
             check(cause, "dying free", undone, NextStep::CleanUp);

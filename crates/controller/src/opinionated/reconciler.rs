@@ -367,7 +367,7 @@ where
         let state = &self.state;
         let last = state.newest(request.object());
         let progress = state.progress(&last);
-        let released = progress == Some(Progress::Released);
+        let released = matches!(progress, Some(Progress::Released | Progress::Gone));
         let after_removal = self.order == DeleteOrder::AfterRemoval;
         if released && !after_removal {
             state.retire(&last);

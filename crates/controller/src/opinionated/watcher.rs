@@ -263,7 +263,7 @@ where
         let last = state.newest(last);
         let progress = state.progress(&last);
         match progress {
-            Some(Progress::Released) => {
+            Some(Progress::Released | Progress::Gone) => {
                 state.retire(&last);
                 return Ok(());
             }

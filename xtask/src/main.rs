@@ -16,6 +16,7 @@ mod kube_apiserver;
 mod mutants;
 mod protobuf_tables;
 mod stats;
+mod reverts;
 mod test;
 mod tools;
 
@@ -54,6 +55,9 @@ enum Command {
     /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
     ProtobufTables(protobuf_tables::ProtobufTables),
 
+    /// Undoes each fix of defects 1 to 8 alone, and demands that the random histories find it.
+    Reverts(reverts::Reverts),
+
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Coverage(coverage) => coverage.run(),
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
+        Command::Reverts(reverts) => reverts.run(),
         Command::Bench(bench) => bench.run(),
         Command::Stats(stats) => stats.run(),
         Command::Features(features) => features.run(),

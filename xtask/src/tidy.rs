@@ -13,8 +13,10 @@ mod pure;
 // Of the repository.
 mod architecture;
 mod directions;
+mod links;
 mod observability;
 mod publish;
+mod reverts;
 mod rows;
 
 /// Fails if there are `findings`, and tells them all.

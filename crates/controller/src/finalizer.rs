@@ -71,6 +71,9 @@ pub(crate) enum Settled<K> {
     Dying,
     /// It is gone, or another has its name.
     Gone,
+    /// It was to be released because it is marked for deletion, and lives: the server was
+    /// restored from a backup.
+    Lives,
 }
 
 // === impl Finalizers ===
@@ -184,6 +187,11 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
             let Some(fresh) = self.find(object).await? else {
                 return Ok(Settled::Gone);
             };
+            let dies = |object: &K| object.meta().deletion_timestamp.is_some();
+            if goal == Goal::Release && dies(object) && !dies(&fresh) {
+                // The server was restored from a backup, and the object lives.
+                return Ok(Settled::Lives);
+            }
             let is_same = self.names.plan(goal, fresh.meta()) == Plan::Write(patch);
             if is_same && status(&refused) == Some(422) {
                 return Err(self.cannot_write(key, refused));

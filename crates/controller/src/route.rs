@@ -275,15 +275,6 @@ impl Route {
         handlers.any(|handler| handler.code.finalizer() == Some(finalizer))
     }
 
-    /// Tells the handlers of `kind` that the API server has a history from before what they may
-    /// remember.
-    pub(crate) fn history_went_back(&self, kind: KindId) {
-        let chain = self.kinds.get(&kind).map(|kind| &kind.chain);
-        for handler in chain.into_iter().flat_map(|chain| chain.iter()) {
-            handler.code.history_went_back();
-        }
-    }
-
     /// Whether `kind` has an informer.
     pub(crate) fn has_informer(&self, kind: KindId) -> bool {
         (self.kinds.get(&kind)).is_some_and(|kind| !kind.informers.is_empty())

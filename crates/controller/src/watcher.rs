@@ -104,10 +104,13 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         None
     }
 
-    /// The API server has a history from before what this handler may remember: it was restored
-    /// from a backup. For wrappers that remember versions.
+    /// The next event of the object with `uid` is from a history before what this handler may
+    /// remember of it: the API server was restored from a backup. For wrappers that remember
+    /// versions.
     #[doc(hidden)]
-    fn history_went_back(&self) {}
+    fn history_went_back(&self, uid: &str) {
+        let _ = uid;
+    }
 
     /// This watcher, told of nothing but what passes `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>

@@ -35,8 +35,11 @@ pub(crate) trait Handle: Send + Sync {
         None
     }
 
-    /// The API server has a history from before what the handler may remember.
-    fn history_went_back(&self) {}
+    /// The next event of the object with `uid` is from a history before what the handler may
+    /// remember of it.
+    fn history_went_back(&self, uid: &str) {
+        let _ = uid;
+    }
 }
 
 /// A mapper, whatever the type of its objects.
@@ -254,8 +257,8 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
         self.0.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.0.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.0.history_went_back(uid);
     }
 }
 
@@ -284,8 +287,8 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
         self.0.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.0.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.0.history_went_back(uid);
     }
 }
 

@@ -124,6 +124,8 @@ pub struct Changes<K> {
     sender: mpsc::Sender<Change<K>>,
     store: Store<K>,
     subscribers: SubscriberCount,
+    /// The version of the store when the run began; none if it is the first run.
+    version: Option<String>,
 }
 
 /// The informer has stopped, or was dropped, and takes no more changes.
@@ -138,12 +140,20 @@ impl<K: Stored> Changes<K> {
         sender: mpsc::Sender<Change<K>>,
         store: Store<K>,
         subscribers: SubscriberCount,
+        version: Option<String>,
     ) -> Self {
         Self {
             sender,
             store,
             subscribers,
+            version,
         }
+    }
+
+    /// The version up to which the run before this one missed nothing. A list that is older is
+    /// from the past, though this run has seen nothing yet.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 
     /// How many subscriptions the informer has.

@@ -53,6 +53,10 @@ pub(crate) struct Showing {
     pub(crate) synced: bool,
     /// Whether it was added before the controller ran.
     pub(crate) initial: bool,
+    /// Whether the server was restored since its first list, and it has not noticed.
+    behind: bool,
+    /// When it last noticed that.
+    noticed: Option<Duration>,
 }
 
 /// A handler of the controller.
@@ -129,6 +133,8 @@ impl Facts {
                     kind: Arc::clone(kind),
                     synced: false,
                     initial: self.started.is_none(),
+                    behind: false,
+                    noticed: None,
                 };
                 self.informers.insert(*informer, showing);
             }
@@ -147,6 +153,13 @@ impl Facts {
                     showing.synced = true;
                 }
             }
+            Entry::WentBack(informer) => {
+                let now = self.now;
+                if let Some(showing) = self.informers.get_mut(informer) {
+                    showing.behind = false;
+                    showing.noticed = Some(now);
+                }
+            }
             Entry::Shown { informer, shown } => self.shown(*informer, shown),
             Entry::Committed { by, object } => {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
@@ -154,11 +167,13 @@ impl Facts {
             }
             Entry::Erased { by, object } => {
                 let on_server = self.server.entry(Arc::clone(&object.uid)).or_default();
-                on_server.erase(*by, object);
+                on_server.erase(*by, object, self.at);
             }
             Entry::Restored => {
                 self.server.clear();
                 self.cleaned.clear();
+                let synced = self.informers.values_mut().filter(|it| it.synced);
+                synced.for_each(|it| it.behind = true);
             }
             Entry::PatchBegan(_) => self.patches += 1,
             Entry::PatchEnded(_) => self.patches = self.patches.saturating_sub(1),
@@ -179,14 +194,22 @@ impl Facts {
             return;
         };
         let now = self.moment();
+        let doubtful = self.informers.iter().any(|(other, it)| {
+            *other != informer && it.kind == kind && (it.behind || it.noticed == Some(now.time))
+        });
         let uid = Arc::clone(&shown.object().uid);
         let sighted = (self.sighted.entry(uid)).or_insert_with(|| Sighted::new(kind, shown));
+        sighted.doubtful |= doubtful;
         sighted.show(informer, shown, now);
     }
 
     fn began(&mut self, began: &Began) {
         let key = (began.handler, Arc::clone(&began.object.uid));
-        if began.action == Action::Deleted {
+        // A wrapper calls for a clean-up before the object is gone.
+        let wrapped = self
+            .handler(began.handler)
+            .is_some_and(Handling::is_wrapped);
+        if began.action == Action::Deleted && !wrapped {
             self.cancel_filtered(&key.1);
         }
         let sighted = self.sighted.get(&key.1);

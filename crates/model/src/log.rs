@@ -176,6 +176,9 @@ pub enum Entry {
     },
     /// An informer has shown its first list.
     Synced(InformerId),
+    /// An informer noticed that the server was restored: what it shows from now on is of the
+    /// restored server.
+    WentBack(InformerId),
     /// The API server has a new state of an object.
     Committed {
         /// Who wrote it.
@@ -363,6 +366,7 @@ impl fmt::Display for Entry {
             Self::InformerRemoved(informer) => write!(f, "{informer} removed"),
             Self::Shown { informer, shown } => write!(f, "{informer} shows {shown}"),
             Self::Synced(informer) => write!(f, "{informer} synced"),
+            Self::WentBack(informer) => write!(f, "{informer} notices the restored server"),
             Self::Committed { by, object } => write!(f, "server: {object} by {by}"),
             Self::Erased { by, object } => write!(f, "server: {} erased by {by}", object.uid),
             Self::Restored => f.write_str("server restored from a backup"),

@@ -6,7 +6,7 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -22,13 +22,12 @@ use windlass_informer::{
 use super::{
     Shared,
     mapping::{self, TriggeredKeys},
-    merge::Merge,
+    merge::{Merge, Merged, Sighting},
     permit::{EventBudget, Permits},
     queued::{Coalescing, QueuedEvent},
 };
 use crate::{
     Action, AnyObject,
-    event::AnyEvent,
     metrics::KindMetrics,
     route::{KindId, Mappers},
     schedule::{LaneKey, Moment, Offer, Priority},
@@ -81,8 +80,6 @@ pub(crate) struct InformerFeed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
     progress: AtomicU64,
-    /// The epoch of the last event: see [`Store::epoch`](windlass_informer::Store::epoch).
-    epoch: AtomicU32,
     triggered: TriggeredKeys,
 }
 
@@ -116,7 +113,6 @@ impl<K: Stored> InformerFeed<K> {
             informer,
             synced: AtomicBool::new(false),
             progress: AtomicU64::new(0),
-            epoch: AtomicU32::new(0),
             triggered: TriggeredKeys::default(),
         }
     }
@@ -245,10 +241,6 @@ impl<K: Stored> Enqueuer<'_, K> {
         let has_mappers = !self.mappers.is_empty();
         let mut to_map = Vec::new();
         let mut synced = feed.synced.load(Ordering::Relaxed);
-        let epoch = told.iter().map(|told| told.epoch).max().unwrap_or_default();
-        if epoch > feed.epoch.fetch_max(epoch, Ordering::Relaxed) {
-            into.route.read().history_went_back(self.kind);
-        }
         {
             // Held until the events are queued, so that they are in the order of the merge.
             let mut merge = self.merge.lock();
@@ -296,6 +288,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             recalled,
             from_list,
             epoch,
+            mut restored,
             ..
         } = told;
         // Without a key it is about no object.
@@ -304,7 +297,16 @@ impl<K: Stored> Enqueuer<'_, K> {
         let event = if merge.is_idle() {
             event
         } else {
-            self.merge(merge, event, epoch, !from_list)?
+            let shown = Sighting {
+                informer: feed.informer.id(),
+                event,
+                epoch,
+                live: !from_list,
+                restored,
+            };
+            let merged = self.merge(merge, shown)?;
+            restored = merged.restored;
+            merged.event
         };
         let priority = match action {
             Action::Resynced if recalled => feed.triggered.take(&key).unwrap_or(Priority::Live),
@@ -334,6 +336,7 @@ impl<K: Stored> Enqueuer<'_, K> {
                 resynced: false,
                 woken: recalled,
                 listed: from_list,
+                restored,
                 event,
             },
         };
@@ -344,19 +347,13 @@ impl<K: Stored> Enqueuer<'_, K> {
         Some(Enqueued { key, offer, span })
     }
 
-    fn merge(
-        &self,
-        merge: &mut Merge,
-        event: AnyEvent,
-        epoch: u32,
-        live: bool,
-    ) -> Option<AnyEvent> {
+    fn merge(&self, merge: &mut Merge, shown: Sighting) -> Option<Merged> {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
             let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
             feed?.feed.holds(key, uid)
         };
-        merge.apply(self.feed.informer.id(), event, epoch, live, &lookup)
+        merge.apply(shown, &lookup)
     }
 
     /// Offers the events to the engine, under one lock.

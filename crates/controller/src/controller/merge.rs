@@ -51,9 +51,31 @@ struct Member {
     /// The newest version that it has shown live.
     passed: Version,
 
-    /// By how much the epochs of the kind are ahead of those that the informer counts: of one
-    /// that was added after the history went back.
-    ahead: i64,
+    /// How often its history went back, as the informer counts.
+    counted: u32,
+
+    /// The epoch of the kind in which it is.
+    epoch: u32,
+}
+
+/// An event of one informer.
+pub(super) struct Sighting {
+    pub(super) informer: InformerId,
+    pub(super) event: AnyEvent,
+    /// The epoch as the informer counts.
+    pub(super) epoch: u32,
+    /// Whether it comes from the watch and not from a list.
+    pub(super) live: bool,
+    /// Whether it is the first state of its object since the history went back.
+    pub(super) restored: bool,
+}
+
+/// What a sighting means for handlers.
+pub(super) struct Merged {
+    pub(super) event: AnyEvent,
+    /// Whether it is the first state of its object since the history went back, as of all
+    /// informers.
+    pub(super) restored: bool,
 }
 
 /// What is known of one uid.
@@ -70,6 +92,10 @@ struct Seen {
 
     /// The epoch of both.
     epoch: u32,
+
+    /// An informer showed it that has not noticed that the history went back, or did not have to
+    /// because it listed later.
+    doubtful: bool,
 
     /// The newest version at which an informer showed that it was deleted, or left.
     left: Version,
@@ -101,7 +127,8 @@ impl Merge {
             informer,
             preceding: started,
             passed: Version::default(),
-            ahead: i64::from(self.epoch) - i64::from(epoch),
+            counted: epoch,
+            epoch: self.epoch,
         });
     }
 
@@ -119,31 +146,79 @@ impl Merge {
         self.members.is_empty()
     }
 
-    /// What an event of `informer` means for handlers, if it means something.
-    pub(super) fn apply(
-        &mut self,
-        informer: InformerId,
-        event: AnyEvent,
-        epoch: u32,
-        live: bool,
-        lookup: Lookup<'_>,
-    ) -> Option<AnyEvent> {
+    /// What a sighting means for handlers, if it means something.
+    pub(super) fn apply(&mut self, shown: Sighting, lookup: Lookup<'_>) -> Option<Merged> {
+        let Sighting {
+            informer,
+            event,
+            epoch,
+            live,
+            mut restored,
+        } = shown;
         let object = Arc::clone(event.object()?);
         let Some(uid) = Named::uid(&*object).map(Uid::from) else {
             // Without a uid nothing can be compared.
-            return Some(event);
+            return Some(Merged { event, restored });
         };
-        let ahead = self.member(informer).map_or(0, |member| member.ahead);
-        let epoch = u32::try_from(i64::from(epoch) + ahead).unwrap_or_default();
-        self.epoch = self.epoch.max(epoch);
-        let version = Version::of(&object, epoch);
+        let epoch = self.epoch_of(informer, epoch);
+        let mut version = Version::of(&object, epoch);
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
         }
         if let Event::Deleted { missed, .. } = event {
-            return self.delete(informer, uid, object, version, missed);
+            let event = self.delete(informer, uid, object, version, missed)?;
+            let restored = false;
+            return Some(Merged { event, restored });
         }
-        self.sight(informer, uid, event, object, version, lookup)
+        let doubtful = epoch < self.epoch && !self.is_shown_elsewhere(informer, &uid);
+        if doubtful {
+            version.epoch = self.epoch;
+        }
+        let before = match self.objects.get_mut(&uid) {
+            Some(seen) if restored && seen.doubtful => {
+                // What the informer showed before was of the old history.
+                seen.epoch = 0;
+                Some(0)
+            }
+            Some(seen) => Some(seen.epoch),
+            None => self.tombstones.get(&uid).map(|it| it.epoch),
+        };
+        restored = before.map_or(restored, |before| before < version.epoch);
+        let event = self.sight(informer, uid.clone(), event, object, version, lookup)?;
+        if let Some(seen) = self.objects.get_mut(&uid) {
+            seen.doubtful = doubtful;
+        }
+        Some(Merged { event, restored })
+    }
+
+    /// The epoch of the kind in which an informer is that counts `counted` epochs. An informer
+    /// that notices that the history went back opens an epoch, or joins the one that another
+    /// informer has opened.
+    fn epoch_of(&mut self, informer: InformerId, counted: u32) -> u32 {
+        let mut members = self.members.iter_mut();
+        let Some(member) = members.find(|member| member.informer == informer) else {
+            return self.epoch;
+        };
+        if counted > member.counted {
+            member.counted = counted;
+            if member.epoch == self.epoch {
+                self.epoch = self.epoch.saturating_add(1);
+            }
+            member.epoch = self.epoch;
+        }
+        member.epoch
+    }
+
+    /// Whether an informer of the newest epoch holds `uid`, beside `informer`. If none does, what
+    /// `informer` shows has to be believed, though it may not have noticed that the history went
+    /// back: one that listed after that never does.
+    fn is_shown_elsewhere(&self, informer: InformerId, uid: &Uid) -> bool {
+        let holders = self.objects.get(uid).map(|seen| &seen.holders);
+        self.members.iter().any(|member| {
+            member.informer != informer
+                && member.epoch == self.epoch
+                && holders.is_some_and(|holders| holders.contains(&member.informer))
+        })
     }
 
     fn sight(
@@ -182,6 +257,7 @@ impl Merge {
                 emitted,
                 held_back,
                 epoch: version.epoch,
+                doubtful: false,
                 left: Version::default(),
             };
             self.objects.insert(uid, seen);
@@ -393,7 +469,7 @@ mod tests {
     fn a_history_that_went_back_begins_anew() {
         let mut merge = merge(false);
         let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        let mut apply = |event, epoch| merge.apply(id(0), event, epoch, true, &nothing);
+        let mut apply = |event, epoch| merge.apply(sighting(0, event, epoch), &nothing);
         assert!(apply(Event::Added(object("9")), 0).is_some());
         let deleted = Event::Deleted {
             last: object("9"),
@@ -408,15 +484,16 @@ mod tests {
     fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() {
         let mut merge = merge(false);
         let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        let restored = merge.apply(id(0), Event::Added(object("4")), 1, true, &nothing);
-        assert!(restored.is_some());
+        let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
+        let restored = Event::Added(object("4"));
+        assert!(apply(&mut merge, sighting(0, restored, 1)).is_some());
         merge.remove(id(1));
         // It has counted no epoch, because it was not there.
         merge.add(id(1), false, 0);
         let newer = Event::Added(object("6"));
-        assert!(merge.apply(id(1), newer, 0, true, &nothing).is_some());
+        assert_eq!(apply(&mut merge, sighting(1, newer, 0)), Some(false));
         let older = Event::Added(object("5"));
-        assert!(merge.apply(id(0), older, 1, true, &nothing).is_none());
+        assert_eq!(apply(&mut merge, sighting(0, older, 1)), None);
     }
 
     #[test]
@@ -452,12 +529,22 @@ mod tests {
                 merge.add(informer, false, 0);
                 continue;
             }
-            let informer = id(usize::from(step.starts_with('b')));
+            let informer = usize::from(step.starts_with('b'));
             let event = event(&step[1..2], &step[2..]);
-            all.extend(merge.apply(informer, event, 0, true, &lookup));
+            all.extend(merge.apply(sighting(informer, event, 0), &lookup));
         }
-        let all: Vec<_> = all.iter().map(show).collect();
+        let all: Vec<_> = all.iter().map(|it| show(&it.event)).collect();
         assert_eq!(all.join(" "), emitted, "{script}");
+    }
+
+    fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> Sighting {
+        Sighting {
+            informer: id(informer),
+            event,
+            epoch,
+            live: true,
+            restored: epoch > 0,
+        }
     }
 
     fn merge(preceding: bool) -> Merge {

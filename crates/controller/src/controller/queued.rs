@@ -62,6 +62,10 @@ pub(crate) struct QueuedEvent {
     /// Its object comes from a list, so that an earlier process may have worked on it.
     pub(crate) listed: bool,
 
+    /// It, or one that was folded into it, shows the first state of its object since the history
+    /// of the server went back.
+    pub(crate) restored: bool,
+
     /// The trace that it is part of.
     pub(crate) origin: Origin,
 
@@ -152,6 +156,7 @@ impl Coalescing {
         }
         // There is no state to resync of an object that is gone.
         older.woken |= newer.woken;
+        older.restored |= newer.restored;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
         rest.push(newer);
@@ -433,6 +438,7 @@ mod tests {
             received: Moment::default(),
             told: None,
             listed: true,
+            restored: false,
             permit: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
-use windlass_informer::{Event, Kept, ObjectKey};
+use windlass_informer::{Event, Kept, Named, ObjectKey};
 
 use super::{
     Shared,
@@ -147,11 +147,28 @@ impl Turn<'_> {
         let Work::Event { offer, .. } = held.work() else {
             return self.repeat(held).await;
         };
+        self.forget_restored(&offer.event);
         let recipients = self.recipients(&offer.event);
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
         self.shared.forget_dead_letters(held.key(), called);
         let carried = supersede(self, held, &recipients);
         self.dispatch(held, &recipients, carried, began).await
+    }
+
+    /// Makes the handlers forget the object if its event is the first since the history of the
+    /// server went back. Here, between two calls for the object, and before predicates are asked:
+    /// all calls before this event were about the old history, and all after it are about the new.
+    fn forget_restored(&self, queued: &QueuedEvent) {
+        let uid = queued
+            .event
+            .object()
+            .and_then(|object| Named::uid(&**object));
+        let Some(uid) = uid.filter(|_| queued.restored && queued.told.is_none()) else {
+            return;
+        };
+        for handler in self.chain.iter() {
+            handler.code.history_went_back(uid);
+        }
     }
 
     /// The handlers of the chain whose predicates let the event pass.

@@ -11,8 +11,10 @@ use super::FinalizerName;
 
 /// A guarded change of the finalizers of one object: a JSON patch.
 ///
-/// It tests the object's uid and its list of finalizers, and then replaces the list. A server
-/// that finds either changed refuses the whole, with 422 or 409.
+/// It tests the object's uid and its list of finalizers, and then replaces the list. If it
+/// releases an object that is marked for deletion, it tests that mark too: in a server that was
+/// restored from a backup the object may live. A server that finds one of them changed refuses
+/// the whole, with 422 or 409.
 ///
 /// It serializes as the list of operations that RFC 6902 wants.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -125,11 +127,18 @@ impl Names {
         } else {
             json!(shown)
         };
-        Plan::Write(FinalizerPatch(vec![
+        let mut operations = vec![
             json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
             json!({ "op": "test", "path": "/metadata/finalizers", "value": shown }),
-            json!({ "op": "add", "path": "/metadata/finalizers", "value": wanted }),
-        ]))
+        ];
+        if goal == Goal::Release
+            && let Some(marked) = &meta.deletion_timestamp
+        {
+            let path = "/metadata/deletionTimestamp";
+            operations.push(json!({ "op": "test", "path": path, "value": marked }));
+        }
+        operations.push(json!({ "op": "add", "path": "/metadata/finalizers", "value": wanted }));
+        Plan::Write(FinalizerPatch(operations))
     }
 
     /// The finalizers as they should be: those of others as they are, in their order.
@@ -268,6 +277,22 @@ mod tests {
     }
 
     #[test]
+    fn a_dying_object_is_released_only_while_it_dies() {
+        let Plan::Write(patch) = names().plan(Goal::Release, &meta("! own")) else {
+            panic!("there is something to write");
+        };
+        let path = "/metadata/deletionTimestamp";
+        assert_eq!(
+            patch.operations()[2],
+            json!({ "op": "test", "path": path, "value": "1970-01-01T00:00:00Z" })
+        );
+        let Plan::Write(patch) = names().plan(Goal::Release, &meta("own")) else {
+            panic!("there is something to write");
+        };
+        assert_eq!(patch.operations().len(), 3);
+    }
+
+    #[test]
     fn an_object_without_a_uid_is_not_written() {
         let mut meta = meta("");
         meta.uid = None;
@@ -284,7 +309,8 @@ mod tests {
             Plan::Dying => "dying".to_owned(),
             Plan::NoUid => "no uid".to_owned(),
             Plan::Write(FinalizerPatch(operations)) => {
-                let list = operations[2]["value"].as_array().expect("a list");
+                let last = operations.last().expect("an operation");
+                let list = last["value"].as_array().expect("a list");
                 let list: Vec<_> = list.iter().map(|it| it.as_str().expect("a name")).collect();
                 list.join(" ")
             }

@@ -54,7 +54,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         let before = old.map(|old| self.finalizers.standing(old));
         Observed {
             standing: self.finalizers.standing(object),
-            dying: object.meta().deletion_timestamp.is_some(),
+            dying: is_dying(object),
             was_held: before.is_some_and(|before| before != Standing::Free),
             stale: self.is_stale(object),
         }
@@ -79,7 +79,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// The inner handler has cleaned up after `object`, which is gone: an informer that lags may
     /// still show it.
     pub(super) fn set_cleaned_up(&self, object: &K) {
-        self.set_progress(object, Progress::Released);
+        self.set_progress(object, Progress::Gone);
         self.memories.lock().retire(Uid::of(object));
     }
 
@@ -127,16 +127,44 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
-    /// Forgets all objects: the history of the server went back, and what was done after that
-    /// point was not done.
-    pub(super) fn forget_all(&self) {
+    /// Forgets the object with `uid`: the history of the server went back, so that its versions
+    /// do not compare with those that come. What is remembered is that its clean-up was begun: if
+    /// it lives, it is added again.
+    pub(super) fn history_went_back(&self, uid: &str) {
+        let uid = Uid::from(uid);
+        let mut memories = self.memories.lock();
+        let forgotten = memories.forget(Some(&uid));
+        if let Some(
+            Progress::CleaningUp
+            | Progress::CleanedUp
+            | Progress::Released
+            | Progress::Gone
+            | Progress::Undone,
+        ) = forgotten.as_ref().and_then(|memory| memory.progress)
+        {
+            memories.change(Some(uid), |memory| memory.progress = Some(Progress::Undone));
+        }
         // Dropped where no lock is held.
-        let _forgotten = std::mem::take(&mut *self.memories.lock());
+        drop(memories);
+        drop(forgotten);
+    }
+
+    /// Forgets of an object that is gone, and was released, all but that: an informer that lags
+    /// may still show it.
+    pub(super) fn retire(&self, object: &K) {
+        let uid = Uid::of(object);
+        let mut forgotten = None;
+        let mut memories = self.memories.lock();
+        memories.change(uid.clone(), |memory| forgotten = memory.given.take());
+        memories.retire(uid);
+        drop(memories);
+        // Dropped where no lock is held.
+        drop(forgotten);
     }
 
     /// Forgets the object, which is gone.
     pub(super) fn forget(&self, object: &K) {
-        self.memories.lock().forget(Uid::of(object).as_ref());
+        let _forgotten = self.memories.lock().forget(Uid::of(object).as_ref());
     }
 
     /// Guards `object` with the in-progress finalizer at least. None if it is marked for deletion
@@ -195,7 +223,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         let Some(live) = self.finalizers.find(last).await? else {
             return Ok(Disposition::Gone);
         };
-        let dying = live.meta().deletion_timestamp.is_some();
+        let dying = is_dying(&*live);
         Ok(match (self.finalizers.standing(&live), dying) {
             (Standing::Free, _) => Disposition::Free(live),
             (_, true) => Disposition::Dying(live),
@@ -205,12 +233,17 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Settles the finalizers of `object`, and remembers the version if that took a patch. An
     /// object from before our last patch is read again first: what it shows is not so any more.
+    /// So is one whose clean-up was begun before the server was restored: no version says which
+    /// came first, that patch or what it shows.
     async fn settle(&self, goal: Goal, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
         let mut object = Arc::clone(object);
-        if self.is_stale(&object) {
+        if self.is_stale(&object) || self.progress(&object) == Some(Progress::Undone) {
             let Some(fresh) = self.finalizers.find(&object).await? else {
                 return Ok(None);
             };
+            if goal == Goal::Release && is_dying(&*object) && !is_dying(&*fresh) {
+                return Ok(None);
+            }
             object = fresh;
         }
         let Settled::Reached(settled) = self.finalizers.settle(goal, &object).await? else {
@@ -219,6 +252,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         let version = &settled.meta().resource_version;
         if *version != object.meta().resource_version {
             self.change(&object, |memory| memory.patched.clone_from(version));
+        }
+        if goal != Goal::Release && is_dying(&*settled) {
+            if goal == Goal::Guard {
+                self.set_progress(&object, Progress::Doomed);
+            }
+            return Ok(None);
         }
         Ok(Some(settled))
     }
@@ -308,6 +347,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             }
         });
     }
+}
+
+/// Whether `object` is marked for deletion.
+fn is_dying<K: Resource>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
 }
 
 /// Whether `state` is older than `than`, for certain.

@@ -18,8 +18,8 @@ use windlass_informer::Uid;
 pub(super) struct Memories<K> {
     entries: HashMap<Uid, Memory<K>>,
 
-    /// Objects that were released outside of the selector, oldest first: no informer may ever
-    /// show that they are gone.
+    /// Objects that were released, oldest first: of those outside of the selector no informer may
+    /// ever show that they are gone.
     retired: VecDeque<Uid>,
 }
 
@@ -53,6 +53,12 @@ pub(super) enum Progress {
     Released,
     /// It was marked for deletion, without a finalizer of ours, when it was first seen.
     Ignored,
+    /// The server has it no more, and its clean-up succeeded: what an informer shows is older.
+    Gone,
+    /// It is marked for deletion on the server, and what the informer shows is older.
+    Doomed,
+    /// Its clean-up was begun, and then the server was restored from a backup.
+    Undone,
 }
 
 /// A call of the inner handler that was begun and has not succeeded: a newer event may have
@@ -65,20 +71,26 @@ pub(super) enum Unfinished<K> {
     Resume,
 }
 
+/// Whether the inner handler has cleaned up after the object, or has begun to: if the object lives,
+/// it is added again, whatever finalizer it has.
+pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
+    matches!(progress, Some(Progress::CleanedUp | Progress::Undone))
+}
+
 // === impl Memories ===
 
 impl<K> Memories<K> {
-    /// How many objects outside of the selector are remembered: as many as another informer may
-    /// still show as they were.
+    /// How many objects that were released or are gone are remembered: as many as another informer
+    /// may still show as they were.
     const RETIRED: usize = 1_000;
 
-    /// Remembers the object until a thousand others have been released outside of the selector.
+    /// Remembers the object until a thousand others have been released or are gone.
     pub(super) fn retire(&mut self, uid: Option<Uid>) {
         self.retired.extend(uid);
         if self.retired.len() > Self::RETIRED
             && let Some(oldest) = self.retired.pop_front()
             && let Some(memory) = self.entries.get(&oldest)
-            && memory.progress == Some(Progress::Released)
+            && matches!(memory.progress, Some(Progress::Released | Progress::Gone))
         {
             self.entries.remove(&oldest);
         }
@@ -103,11 +115,9 @@ impl<K> Memories<K> {
         Some(changed)
     }
 
-    /// Forgets the object.
-    pub(super) fn forget(&mut self, uid: Option<&Uid>) {
-        if let Some(uid) = uid {
-            self.entries.remove(uid);
-        }
+    /// Forgets the object. Returns what was remembered, to be dropped where no lock is held.
+    pub(super) fn forget(&mut self, uid: Option<&Uid>) -> Option<Memory<K>> {
+        self.entries.remove(uid?)
     }
 
     /// Of how many objects something is remembered.

@@ -1,6 +1,6 @@
 //! The decision of a wrapper: its next step for an object that exists. *(pure)*
 
-use super::memory::Progress;
+use super::memory::{Progress, is_cleaned_up};
 use crate::finalizer::Standing;
 
 /// Why a wrapper is called.
@@ -57,6 +57,9 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
         stale,
     } = observed;
     let free = standing == Standing::Free;
+    if progress == Some(Progress::Gone) {
+        return NextStep::Nothing;
+    }
     if dying {
         return match progress {
             Some(Progress::Released) if stale || free => NextStep::Nothing,
@@ -68,6 +71,15 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
             // Also if another writer has removed our finalizer: its clean-up has not succeeded.
             _ => NextStep::CleanUp,
         };
+    }
+    if is_cleaned_up(progress) {
+        // The inner handler has cleaned up after it, and it lives: the server was restored, or it
+        // is back in the selector.
+        return NextStep::Add;
+    }
+    if progress == Some(Progress::Doomed) {
+        // The event that shows that it is marked for deletion will come.
+        return NextStep::Nothing;
     }
     if stale && progress == Some(Progress::Released) {
         // It was released outside of the selector, and is back: the event is older than that.
@@ -145,6 +157,27 @@ mod tests {
             let released = Some(Progress::Released);
             check(cause, "stale held", released, NextStep::Add);
             check(cause, "free", released, NextStep::Add);
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_cleaned_up_and_lives_is_added() {
+        for cause in ALL {
+            for progress in [Progress::CleanedUp, Progress::Undone] {
+                for shown in ["free", "guarded", "held", "stale held"] {
+                    check(cause, shown, Some(progress), NextStep::Add);
+                }
+            }
+            check(cause, "free", Some(Progress::Doomed), NextStep::Nothing);
+            check(cause, "held", Some(Progress::Doomed), NextStep::Nothing);
+            let doomed = Some(Progress::Doomed);
+            check(cause, "dying held", doomed, NextStep::CleanUp);
+            for shown in ["free", "held", "dying held", "dying free"] {
+                check(cause, shown, Some(Progress::Gone), NextStep::Nothing);
+            }
+            let undone = Some(Progress::Undone);
+            check(cause, "dying held", undone, NextStep::CleanUp);
+            check(cause, "dying free", undone, NextStep::CleanUp);
         }
     }
 

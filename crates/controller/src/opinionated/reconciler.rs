@@ -9,7 +9,7 @@ use windlass_informer::{Event, Kept};
 use super::{
     carried::{Carried, carry_failure, carry_outcome},
     finalizer_state::{Disposition, FinalizerState},
-    memory::Progress,
+    memory::{Progress, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
@@ -218,13 +218,16 @@ where
         carried: Option<&Carried>,
     ) -> Result<Outcome, Failure> {
         let inner = carried.and_then(|carried| carried.state.clone());
+        let progress = self.state.progress(&object);
         let guarded = self.state.guard(&object).await;
         let guarded = guarded
             .map_err(|error| carry_failure(Failure::from(error), Action::Created, inner.clone()))?;
         let Some(object) = guarded else {
             return Ok(Outcome::done());
         };
-        if let Standing::Held { .. } = self.state.finalizers.standing(&object) {
+        if let Standing::Held { .. } = self.state.finalizers.standing(&object)
+            && !is_cleaned_up(progress)
+        {
             // The event was old: the object has been added.
             self.state.set_progress(&object, Progress::Held);
             let action = match carried.filter(|_| request.is_repeated()) {
@@ -364,10 +367,10 @@ where
         let state = &self.state;
         let last = state.newest(request.object());
         let progress = state.progress(&last);
-        let released = progress == Some(Progress::Released);
+        let released = matches!(progress, Some(Progress::Released | Progress::Gone));
         let after_removal = self.order == DeleteOrder::AfterRemoval;
         if released && !after_removal {
-            state.forget(&last);
+            state.retire(&last);
             return Ok(Outcome::done());
         }
         let disposition = if released {
@@ -476,9 +479,9 @@ where
         Some(self.state.finalizers.name().as_str())
     }
 
-    fn history_went_back(&self) {
-        self.state.forget_all();
-        self.reconciler.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.state.history_went_back(uid);
+        self.reconciler.history_went_back(uid);
     }
 }
 

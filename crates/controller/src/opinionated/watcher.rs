@@ -10,7 +10,7 @@ use windlass_informer::{Event, Kept};
 use super::{
     change,
     finalizer_state::{Disposition, FinalizerState},
-    memory::{Progress, Unfinished},
+    memory::{Progress, Unfinished, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
@@ -176,7 +176,9 @@ where
                     };
                     object = guarded;
                     observed.standing = state.finalizers.standing(&object);
-                    if let Standing::Held { .. } = observed.standing {
+                    if let Standing::Held { .. } = observed.standing
+                        && !is_cleaned_up(progress)
+                    {
                         // The event was old: the object has been added.
                         state.set_progress(&object, Progress::Held);
                         return self.resume(Cause::Added, object).await;
@@ -260,9 +262,16 @@ where
         let state = &self.state;
         let last = state.newest(last);
         let progress = state.progress(&last);
-        if matches!(progress, Some(Progress::Released | Progress::Ignored)) {
-            state.forget(&last);
-            return Ok(());
+        match progress {
+            Some(Progress::Released | Progress::Gone) => {
+                state.retire(&last);
+                return Ok(());
+            }
+            Some(Progress::Ignored) => {
+                state.forget(&last);
+                return Ok(());
+            }
+            _ => {}
         }
         let disposition = state.disposition(&last).await?;
         if progress == Some(Progress::CleanedUp) {
@@ -365,9 +374,9 @@ where
         Some(self.state.finalizers.name().as_str())
     }
 
-    fn history_went_back(&self) {
-        self.state.forget_all();
-        self.watcher.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.state.history_went_back(uid);
+        self.watcher.history_went_back(uid);
     }
 }
 

@@ -68,8 +68,8 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
         self.code.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.code.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.code.history_went_back(uid);
     }
 }
 
@@ -109,8 +109,8 @@ where
         self.code.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.code.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.code.history_went_back(uid);
     }
 }
 

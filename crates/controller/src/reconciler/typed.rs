@@ -94,8 +94,8 @@ where
         self.reconciler.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.reconciler.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.reconciler.history_went_back(uid);
     }
 
     async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {

@@ -12,17 +12,18 @@ use crate::{Action, AnyObject, HandlerError, HandlerId};
 ///
 /// # Contract
 ///
-/// *Promised.* It is asked before a new event of an object is dispatched, once for each
-/// call that is pending for that object, of each handler that receives the event: failed calls and
-/// calls to be made again on request. A call of a handler whose [`Predicate`](crate::Predicate)
-/// does not let the event pass is kept, unasked. It is asked outside of any lock. A policy that
-/// panics is taken to have said yes, as the default does. What is kept runs at its time, at most
-/// one of each handler and action.
+/// *Guaranteed.*
+/// - It is asked before a new event is dispatched, outside of any lock, once for each pending call
+///   of the same uid: a failed call, or one that the handler asked for. It is not asked about a
+///   pending delete, and not at a delete, which cancels all other calls of its uid.
+/// - A call of a handler whose [`Predicate`](crate::Predicate) does not let the event pass is kept,
+///   and the policy is not asked.
+/// - A call that is kept is made at its time, at most one for each handler and action. It has the
+///   newest object, also if the call for the event had that already, and the attempt and state of
+///   its own request. The call for the event has the count of failures, and no state.
+/// - A policy that panics is taken to have said yes, as the default does.
 ///
-/// *Asked.* That it answers at once.
-///
-/// *Not promised.* That it is asked about calls for an earlier object of the same name: those
-/// go with it, but for one that was to tell its deletion.
+/// *Required.* It answers at once.
 pub trait RetryDequeuePolicy: Send + Sync + 'static {
     /// Whether `pending` is to be dropped, now that `arrival` is there.
     fn dequeue(&self, arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool;

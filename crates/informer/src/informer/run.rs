@@ -110,7 +110,8 @@ impl<K: Stored> Run<'_, K> {
         shared.status.send_modify(InformerStatus::start);
         let (sender, mut changes) = mpsc::channel(AHEAD);
         let count = shared.new_subscribers.count().clone();
-        let mut source = source.run(Changes::new(sender, shared.store.clone(), count));
+        let version = shared.status.borrow().resource_version.clone();
+        let mut source = source.run(Changes::new(sender, shared.store.clone(), count, version));
         let mut source_ended = false;
         loop {
             let resync_due = self.resync_due();
@@ -246,6 +247,7 @@ impl<K: Stored> Run<'_, K> {
             let changed = self.writer.sweep(&key);
             self.publish_all(changed, true).await;
         }
+        self.writer.end();
         self.is_listing = false;
         let is_first = !shared.status.borrow().synced;
         shared.status.send_modify(|status| {
@@ -311,9 +313,11 @@ impl<K: Stored> Run<'_, K> {
                 continue;
             }
             self.delivered_bytes += news.object.bytes;
+            let restored = news.restored;
             if let Some((key, event, kept)) = news.told() {
                 let span = trace::event(&shared.resource, &event);
-                let told = Told::about(key, event, kept, span).listed(from_list);
+                let told = Told::about(key, event, kept, span);
+                let told = told.listed(from_list).restored(restored);
                 self.publish(told.in_epoch(shared.store.epoch())).await;
             }
         }

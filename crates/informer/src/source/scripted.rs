@@ -82,6 +82,8 @@ where
         while let Some(change) = self.script.recv().await {
             match change {
                 Change::ListStarted => is_stale = false,
+                // It comes before the list that it is about.
+                Change::HistoryWentBack => {}
                 // These are about the source and not about objects.
                 Change::Interrupted { .. } | Change::Connected | Change::Ended => {}
                 _ if is_stale => continue,

@@ -48,7 +48,12 @@ pub(super) enum Put<K> {
     /// Itself, or a newer state of it, which was left there.
     Known,
     /// An older state, or a predecessor.
-    Replaced(ObjectKey, Kept<K>),
+    Replaced {
+        key: ObjectKey,
+        old: Kept<K>,
+        /// The epoch of the old state.
+        epoch: u32,
+    },
 }
 
 // === impl Shelves ===
@@ -140,9 +145,10 @@ impl<K> Shelves<K> {
                 if entry.mark.epoch == mark.epoch && is_known(&entry.kept) {
                     return Put::Known;
                 }
-                entry.mark = mark;
+                let epoch = std::mem::replace(&mut entry.mark, mark).epoch;
                 let old = std::mem::replace(&mut entry.kept, fresh.kept.clone());
-                Put::Replaced(entry.key.clone(), old)
+                let key = entry.key.clone();
+                Put::Replaced { key, old, epoch }
             }
         }
     }

@@ -25,6 +25,9 @@ pub(crate) struct Writer<K> {
     /// The list that is being taken, or was taken last, and the epoch.
     mark: Mark,
 
+    /// The history went back, and no list has been whole since.
+    went_back: bool,
+
     namespaces: Namespaces,
 }
 
@@ -38,6 +41,9 @@ pub(crate) struct News<K> {
 
     /// The object, in its newest state.
     pub(crate) object: Fresh<K>,
+
+    /// It is the first state of the object since the history of the server went back.
+    pub(crate) restored: bool,
 }
 
 /// What happened to an object.
@@ -54,6 +60,7 @@ impl<K: Stored> Writer<K> {
         Self {
             store,
             mark: Mark::default(),
+            went_back: false,
             namespaces: Namespaces::default(),
         }
     }
@@ -66,6 +73,7 @@ impl<K: Stored> Writer<K> {
 
     /// The history of the server went back: no state that is here is newer than one to come.
     pub(crate) fn go_back(&mut self) {
+        self.went_back = true;
         self.mark.epoch = self.mark.epoch.saturating_add(1);
         self.store
             .stock
@@ -81,10 +89,10 @@ impl<K: Stored> Writer<K> {
             |object| object.key().shared(&self.namespaces),
             |old| is_known(&fresh.kept, old),
         );
-        let (key, old) = match put {
+        let (key, old, restored) = match put {
             Put::Known => return told(None, None),
-            Put::New(key) => (key, None),
-            Put::Replaced(key, old) => (key, Some(old)),
+            Put::New(key) => (key, None, self.went_back),
+            Put::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
         };
         if !self.store.stock.indexes.is_empty() {
             let object = fresh.get();
@@ -92,18 +100,25 @@ impl<K: Stored> Writer<K> {
                 index.refile(&key, object.as_deref());
             }
         }
-        let news = |key, what, object| Some(News { key, what, object });
+        let news = |key, what, object, restored| {
+            Some(News {
+                key,
+                what,
+                object,
+                restored,
+            })
+        };
         match old {
-            None => told(news(key, What::Added, fresh), None),
+            None => told(news(key, What::Added, fresh, restored), None),
             Some(old) if is_same_life(&old, &fresh.kept) => {
                 fresh.follow(&old);
-                told(news(key, What::Updated { old }, fresh), None)
+                told(news(key, What::Updated { old }, fresh, restored), None)
             }
             Some(last) => {
                 let missed = What::Deleted { missed: true };
                 told(
-                    news(key.clone(), missed, last.into()),
-                    news(key, What::Added, fresh),
+                    news(key.clone(), missed, last.into(), false),
+                    news(key, What::Added, fresh, restored),
                 )
             }
         }
@@ -148,6 +163,11 @@ impl<K: Stored> Writer<K> {
         objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
+    /// The list is whole, and what it did not show is removed.
+    pub(crate) fn end(&mut self) {
+        self.went_back = false;
+    }
+
     /// Removes one of the [`unmarked`](Self::unmarked).
     pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Changed<K> {
         told(self.remove(key, None, true), None)
@@ -162,6 +182,7 @@ impl<K: Stored> Writer<K> {
             key: entry.key,
             what: What::Deleted { missed },
             object: last.unwrap_or_else(|| entry.kept.into()),
+            restored: false,
         })
     }
 }

@@ -29,6 +29,9 @@ pub struct Told<K> {
     /// The [epoch](crate::Store::epoch) of the store when the event happened: versions of objects
     /// compare within one epoch.
     pub epoch: u32,
+    /// Whether the event shows the first state of the object since the history of the API server
+    /// went back: what was remembered of the object's versions before is of no use any more.
+    pub restored: bool,
     /// The object as the store keeps it, if that is another form.
     kept: Option<Kept<K>>,
 }
@@ -48,6 +51,8 @@ pub struct AnyTold {
     pub from_list: bool,
     /// The epoch of the store when the event happened: see [`Told::epoch`].
     pub epoch: u32,
+    /// Whether it is the first state since the history went back: see [`Told::restored`].
+    pub restored: bool,
 }
 
 // === impl Told ===
@@ -67,6 +72,7 @@ impl<K> Told<K> {
             recalled: false,
             from_list: false,
             epoch: 0,
+            restored: false,
             kept,
         }
     }
@@ -80,6 +86,7 @@ impl<K> Told<K> {
             recalled: false,
             from_list: false,
             epoch: 0,
+            restored: false,
             kept: None,
         }
     }
@@ -95,6 +102,11 @@ impl<K> Told<K> {
     /// The same, in this epoch of the store.
     pub(crate) fn in_epoch(self, epoch: u32) -> Self {
         Self { epoch, ..self }
+    }
+
+    /// The same, with whether it is the first state since the history of the server went back.
+    pub(crate) fn restored(self, restored: bool) -> Self {
+        Self { restored, ..self }
     }
 
     /// The same, with whether it comes from a list.
@@ -123,6 +135,7 @@ impl<K: Stored> Told<K> {
             recalled: self.recalled,
             from_list: self.from_list,
             epoch: self.epoch,
+            restored: self.restored,
         }
     }
 }
@@ -136,6 +149,7 @@ impl<K> Clone for Told<K> {
             recalled: self.recalled,
             from_list: self.from_list,
             epoch: self.epoch,
+            restored: self.restored,
             kept: self.kept.clone(),
         }
     }

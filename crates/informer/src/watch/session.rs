@@ -162,6 +162,13 @@ impl Session {
         }
     }
 
+    /// The same, after an earlier session that missed nothing up to `version`.
+    pub(crate) fn after(mut self, version: Option<&str>) -> Self {
+        let version = version.filter(|version| is_version(version));
+        self.complete = version.map(str::to_owned);
+        self
+    }
+
     /// What to send next.
     pub(crate) fn ask(&self) -> Ask {
         match (&self.phase, self.streaming, &self.complete) {

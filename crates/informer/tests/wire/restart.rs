@@ -1,7 +1,7 @@
 //! A list and watch that is stopped and run again.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, api::ApiResource, api::DynamicObject};
+use kube::{Api, Client, ResourceExt as _, api::ApiResource, api::DynamicObject};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::{Informer, ListWatch, ObjectKey, Source, Stored};
 
@@ -32,6 +32,45 @@ async fn a_list_watch_that_is_run_again_lists_again() {
         )
     };
     check(dynamic, "sendInitialEvents").await;
+}
+
+/// The store of the last run is no reason to call the states of a restored server old.
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_run_again_after_a_restore_shows_the_restored_server() {
+    let watch = || Answer::lines([]).then_hang_for_good();
+    let restored = || Answer::json(200, &list("50", &[("a", 40), ("c", 41)]));
+    let server = Server::new([
+        Answer::json(200, &list("100", &[("a", 90), ("b", 91)])),
+        watch(),
+        // One list from the past may come from a replica.
+        restored(),
+        restored(),
+        watch(),
+    ]);
+    let api = Api::<ConfigMap>::default_namespaced(Client::new(server.clone(), "default"));
+    let informer = Informer::new(ListWatch::new(api).streamed_lists(false));
+    for (requests, objects, epoch) in [(2, "a=90 b=91", 0), (5, "a=40 c=41", 1)] {
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(informer.run(stop.clone()));
+        informer.synced().await.expect("it is run");
+        server.received(requests).await;
+        let store = informer.store();
+        let mut all: Vec<_> = (store.keys().iter())
+            .filter_map(|key| store.get(key))
+            .map(|it| {
+                format!(
+                    "{}={}",
+                    it.name_any(),
+                    it.resource_version().unwrap_or_default()
+                )
+            })
+            .collect();
+        all.sort();
+        assert_eq!(all.join(" "), objects);
+        assert_eq!(store.epoch(), epoch);
+        stop.cancel();
+        running.await.expect("no panic").expect("stopped");
+    }
 }
 
 async fn check<K: Stored, S: Source<K>>(source: impl FnOnce(Client) -> S, lists: &str) {

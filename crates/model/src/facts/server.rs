@@ -8,7 +8,8 @@ use crate::{HandlerId, Snapshot, Version, Writer};
 #[derive(Debug, Default)]
 pub(crate) struct OnServer {
     pub(crate) current: Option<Arc<Snapshot>>,
-    pub(crate) erased: bool,
+    /// The entry that erased it.
+    pub(crate) erased: Option<usize>,
     /// Every change: who made it, of what, and into what.
     pub(crate) changes: Vec<Change>,
 }
@@ -33,9 +34,9 @@ impl OnServer {
         });
     }
 
-    pub(super) fn erase(&mut self, by: Writer, last: &Arc<Snapshot>) {
+    pub(super) fn erase(&mut self, by: Writer, last: &Arc<Snapshot>, at: usize) {
         let before = self.current.take().or_else(|| Some(Arc::clone(last)));
-        self.erased = true;
+        self.erased = Some(at);
         self.changes.push(Change {
             by,
             before,
@@ -45,7 +46,7 @@ impl OnServer {
 
     /// The object, unless it is erased.
     pub(crate) fn live(&self) -> Option<&Arc<Snapshot>> {
-        self.current.as_ref().filter(|_| !self.erased)
+        self.current.as_ref().filter(|_| self.erased.is_none())
     }
 
     /// Whether a wrapper ever wrote one of these finalizers.
@@ -54,12 +55,12 @@ impl OnServer {
     }
 
     /// Whether another client took the last of these finalizers away after the first of these
-    /// versions and before the second.
+    /// versions, and not after the second.
     pub(crate) fn was_stripped_in(&self, range: &Range<Version>, finalizers: &[String]) -> bool {
         self.changes.iter().any(|it| {
             let version = it.after.as_ref().map(|it| it.version);
             it.by == Writer::Other
-                && version.is_some_and(|version| range.contains(&version))
+                && version.is_some_and(|it| range.start < it && it <= range.end)
                 && it.strips(finalizers)
         })
     }

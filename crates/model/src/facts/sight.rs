@@ -25,6 +25,9 @@ pub(crate) struct Sighted {
     /// Whether two informers disagreed in one instant, so that the engine may have read either
     /// first.
     pub(crate) unsure: bool,
+    /// Whether an informer showed it while another one had not noticed that the server was
+    /// restored: no version tells the engine which of the two is right.
+    pub(crate) doubtful: bool,
     /// When each informer last showed it.
     shown: BTreeMap<InformerId, Moment>,
     /// Whether an informer was removed in the instant in which it showed something: that need
@@ -80,6 +83,7 @@ impl Sighted {
             absences: Vec::new(),
             buried: None,
             unsure: false,
+            doubtful: false,
             shown: BTreeMap::new(),
             unread: false,
             resynced: None,
@@ -100,6 +104,7 @@ impl Sighted {
             Shown::Resynced(_) => self.resynced = Some(now),
             Shown::Added { .. } | Shown::Updated(_) => {}
         }
+        self.versions.entry(object.version).or_insert(now);
         let lags = self.buried.is_some_and(|buried| object.version < buried);
         if lags && self.holders.is_empty() {
             let ended = self.life().and_then(|it| it.until);
@@ -124,7 +129,6 @@ impl Sighted {
             life.listed_first |= seen == Seen::FirstList;
         }
         self.holders.entry(informer).or_insert(now);
-        self.versions.entry(object.version).or_insert(now);
         self.advance(object);
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Work {
     pub(crate) exhausted: Option<Version>,
     /// Whether a wrapper gave the last object before the informers showed it.
     pub(crate) ahead: bool,
+    /// The newest epoch of which it was given a state that the informers had shown.
+    epoch: u64,
     /// Whether a wrapper calls the handler.
     pub(crate) wrapped: bool,
     /// How often it was called with `Created` for another reason than a retry.
@@ -91,7 +93,7 @@ impl Work {
         let event = match action {
             Action::Created => {
                 let again = sighted.is_some_and(|it| it.times_forgotten() >= self.creations);
-                self.since.is_none() || again
+                self.since.is_none() || again || (self.wrapped && self.is_restored(object))
             }
             Action::Updated => self.event.is_none_or(|event| object.version > event),
             Action::Deleted => {
@@ -117,11 +119,18 @@ impl Work {
         }
     }
 
-    /// Whether an object is of a newer epoch than the last call: what a wrapper remembers of the
-    /// older one is dropped.
-    pub(crate) fn is_older_epoch(&self, object: &Snapshot) -> bool {
+    /// Whether the server was restored, and `object` is of a newer epoch than what the handler was
+    /// given: what a wrapper remembers of the older one is dropped.
+    pub(crate) fn is_restored(&self, object: &Snapshot) -> bool {
         let last = self.last.as_ref();
-        last.is_some_and(|it| it.version.epoch < object.version.epoch)
+        last.is_some_and(|it| it.version.epoch < object.version.epoch) || self.is_unaware()
+    }
+
+    /// Whether its wrapper passed on what the restored server answered before it could know that
+    /// the server was restored.
+    pub(crate) fn is_unaware(&self) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|it| it.version.epoch > self.epoch)
     }
 
     /// The object was forgotten with its last informer: it is new when it is shown again.
@@ -135,6 +144,7 @@ impl Work {
             .collect(),
             creations: self.creations,
             wrapped: self.wrapped,
+            epoch: self.epoch,
             ahead: self.ahead,
             failures: self.failures,
             deletes: self.deletes,
@@ -154,6 +164,9 @@ impl Work {
         let cause = self.cause(began, sighted, now.time);
         let shown = sighted.is_none_or(|it| it.versions.contains_key(&began.object.version));
         self.ahead = self.wrapped && !shown;
+        if shown {
+            self.epoch = self.epoch.max(began.object.version.epoch);
+        }
         let Began { action, object, .. } = began;
         if *action == Action::Deleted {
             if self.since.take().is_some() || self.closed.is_none() {

@@ -94,7 +94,7 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
         filtered
             || retried
             || again
-            || (wrapped && (left || !succeeded || work.is_older_epoch(&began.object))),
+            || (wrapped && (left || !succeeded || work.is_restored(&began.object))),
         uid,
         || {
             format!(
@@ -130,8 +130,10 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
             continue;
         };
         let again = sighted.is_back_after(closed)
-            || (handling.is_wrapped() && work.is_older_epoch(&began.object));
-        let fine = again && (began.action == Action::Created || handling.is_wrapped());
+            || (handling.is_wrapped() && work.is_restored(&began.object));
+        // What was cleaned up and is back begins anew; a wrapper resumes what was not.
+        let resumed = handling.is_wrapped() && !work.deleted;
+        let fine = again && (began.action == Action::Created || resumed);
         let fine = fine || (again && handler != began.handler);
         must(fine, uid, || {
             format!(

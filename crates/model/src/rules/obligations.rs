@@ -273,6 +273,14 @@ fn cleaned_up(facts: &Facts) -> Verdict {
             if stripped == Some(Writer::Wrapper(id)) {
                 continue;
             }
+            let sighted = facts.sighted.get(uid);
+            let absence = sighted.and_then(|it| it.absence_after(None));
+            if facts.settings.selector_exit == SelectorExit::Report
+                && absence.is_some_and(|it| on_server.erased > Some(it.from.at))
+            {
+                // It was left alone when it left the selector, and then nothing showed it.
+                continue;
+            }
             let by_other = stripped == Some(Writer::Other);
             let life = facts.sighted.get(uid).and_then(Sighted::life);
             let seen = life.is_some_and(|it| !it.forgotten) && work.is_some();

@@ -28,8 +28,9 @@ fn pairs(facts: &Facts) -> impl Iterator<Item = (&Handling, &Uid, &Sighted, Opti
     handlers.flat_map(move |handling| {
         let id = handling.handler.id;
         let sighted = facts.sighted.iter();
-        let sighted =
-            sighted.filter(|(_, it)| it.kind == handling.handler.kind && !it.unread && !it.unsure);
+        let sighted = sighted.filter(|(_, it)| {
+            it.kind == handling.handler.kind && !it.unread && !it.unsure && !it.doubtful
+        });
         let sighted =
             sighted.filter(|(_, it)| it.life().is_some_and(|it| it.from.at > handling.added));
         sighted.map(move |(uid, sighted)| (handling, uid, sighted, facts.work(id, uid)))

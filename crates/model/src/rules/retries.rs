@@ -32,9 +32,14 @@ fn has_cause(facts: &Facts, began: &Began) -> Verdict {
     if is_wrapped(facts, began) {
         return Ok(());
     }
-    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    let sighted = facts.sighted.get(uid);
+    let cause = work.cause(began, sighted, facts.now);
+    let doubtful = sighted.is_some_and(|it| it.doubtful);
+    // The delete between two lives may have been hidden from it.
+    let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
+    let doubtful = doubtful || (filtered && sighted.is_some_and(|it| it.lives.len() > 1));
     must(
-        cause.event || cause.due || cause.urgent || cause.resync,
+        cause.event || cause.due || cause.urgent || cause.resync || doubtful,
         uid,
         || match work.pending.first() {
             Some(pending) => format!(
@@ -87,7 +92,10 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
     // A call of the wrapper that the policy kept counts on, whatever the inner one did.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
-    if failed_patches || kept {
+    // A wrapper may give what the restored server answered before the informers notice, and the
+    // engine counts by what they show.
+    let restored = is_wrapped(facts, began) && began.object.version.epoch > 0;
+    if failed_patches || kept || restored {
         // They are failures of the wrapped call.
         return Ok(());
     }
@@ -125,6 +133,19 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
             "the first call has a state".to_owned()
         });
     };
+    let cause = work.cause(began, facts.sighted.get(uid), facts.now);
+    let repeats = cause.due && !cause.event && !cause.urgent && !cause.resync;
+    if repeats && !is_wrapped(facts, began) {
+        // A repeated call has the state of its own request, whatever other calls left meanwhile.
+        let mut due = work.pending.iter().filter(|it| it.due <= facts.now);
+        let own = due.any(|it| it.uncertain || it.state == request.state);
+        return must(own, uid, || {
+            format!(
+                "the state is {:?}, and no call that is due has it",
+                request.state
+            )
+        });
+    }
     let pending = work.pending.iter().any(|it| it.state == request.state);
     let other = work.pending.len() > 1 || work.pending.iter().any(|it| it.action != began.action);
     // A call that the policy kept keeps its state, and the event has none.

@@ -1,7 +1,10 @@
 //! Rules about the states that a handler receives, and their order.
 
 use super::{Checked, Verdict, call, must};
-use crate::{Action, Began, Coalescing, facts::Facts};
+use crate::{
+    Action, Began, Coalescing,
+    facts::{Facts, Work},
+};
 
 pub(super) const RULES: &[Checked] = &[
     call(
@@ -23,8 +26,9 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     };
     let as_received = facts.settings.retry_as_received
         && (work.pending.iter()).any(|it| it.object.version == began.object.version);
+    let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
     must(
-        began.object.version >= last.version || as_received,
+        began.object.version >= last.version || as_received || doubtful || work.is_unaware(),
         uid,
         || {
             format!(
@@ -44,6 +48,11 @@ fn chained(facts: &Facts, began: &Began) -> Verdict {
         format!("the update is from {}, another object", old.uid)
     })?;
     let wrapped = facts.handler(began.handler).is_none_or(|it| !it.is_plain());
+    let work = facts.work(began.handler, uid);
+    let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
+    if doubtful || work.is_some_and(Work::is_unaware) {
+        return Ok(());
+    }
     must(old.version <= began.object.version, uid, || {
         format!(
             "the update is from {} to {}",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Checked, Verdict, call, must, write};
 use crate::{
-    Action, Began, Role, SelectorExit, Snapshot, Writer,
+    Action, Began, Dequeue, Role, SelectorExit, Snapshot, Writer,
     facts::{Facts, Uid},
 };
 
@@ -75,7 +75,7 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .get(uid)
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
-    let restored = work.is_some_and(|it| it.is_older_epoch(&began.object));
+    let restored = work.is_some_and(|it| it.is_restored(&began.object));
     must(cleaned.is_none() || again || restored || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })
@@ -110,10 +110,14 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
         .server
         .get(uid)
         .is_some_and(|it| it.was_stripped_in(&range, ours));
-    let restored = work.is_older_epoch(new);
-    must(changed || others || put_back || restored, uid, || {
-        format!("{} was given {last}, and now {new}", began.handler)
-    })
+    let restored = work.is_restored(new);
+    // A call that the policy kept is repeated, whatever came meanwhile.
+    let kept = facts.settings.dequeue != Dequeue::Always;
+    must(
+        changed || others || put_back || restored || kept,
+        uid,
+        || format!("{} was given {last}, and now {new}", began.handler),
+    )
 }
 
 fn not_on_dying(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid: &Uid) -> Verdict {

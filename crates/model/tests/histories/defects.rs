@@ -24,6 +24,59 @@ fn an_object_that_leaves_the_selector_can_come_back() {
 }
 
 #[test]
+fn an_object_that_was_left_alone_when_it_left_the_selector_may_go_unseen() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let left = "create a x; list 0; wait 1; label a y; show 0 9; wait 1; strip a; delete a";
+        holds(&format!("{kind} | label x | exit reports | {left}"));
+    }
+}
+
+#[test]
+fn a_clean_up_is_not_repeated_for_an_informer_that_lags() {
+    let lags = "create a x; list 0; show 1 1; wait 0; delete a; crash; show 1 3; label a y; wait 0";
+    holds(&format!(
+        "wrapped reconciler | all, label x | retry constant | {lags}"
+    ));
+    holds(&format!(
+        "wrapped watcher | all, label x | retry constant | {lags}"
+    ));
+}
+
+#[test]
+fn an_object_that_dies_while_an_old_list_shows_it_alive_is_cleaned_up_and_not_updated() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let old = "create a x; list 0; wait 20; restart; update a; list old 0; delete a";
+        holds(&format!(
+            "wrapped watcher, watcher, {kind} | all | retry constant | {old}"
+        ));
+    }
+}
+
+#[test]
+fn a_restored_server_is_handled_as_it_is() {
+    for kind in [
+        "wrapped watcher",
+        "wrapped reconciler",
+        "watcher",
+        "reconciler",
+    ] {
+        for script in [
+            "all, all | create a x; list 0; list 1; update a; restore; wait 0; list old 0; \
+             delete a; wait 3",
+            "all, label x | create a x; list 0; list 1; hold a; wait 3; show 0 2; restore; \
+             show 0 1; show 1 2; free a; wait 0; delete a",
+            "all | create a x; show 0 1; wait 0; delete a; show 0 3; restore",
+            "all, label x | create a x; list 1; wait 20; restore; restore",
+            "label x, label y | create a x; list 1; touch a; restore; show 0 1; wait 0; label a y",
+            "all | create a x; show 0 3; update a; restore; remove informer 0; add again 0",
+        ] {
+            let (informers, steps) = script.split_once(" | ").expect("two parts");
+            holds(&format!("{kind} | {informers} | retry constant | {steps}"));
+        }
+    }
+}
+
+#[test]
 fn what_an_answer_gave_is_not_taken_back_after_a_failure() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let failed = "create a x; list 0; hold a; next 0 fails; wait 20";

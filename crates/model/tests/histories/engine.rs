@@ -16,6 +16,7 @@ use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settin
 
 use crate::{
     handler::Recorded,
+    live::{Live, View},
     script::{
         CoalescingOption, DequeueOption, ExitOption, HandlerKind, Options, RetryOption, Selector,
     },
@@ -208,13 +209,20 @@ impl Engine {
         id: u32,
         selector: Selector,
         stage: &Stage,
-    ) -> (Sight, Informer<Lease>) {
-        let (script, source) = Scripted::new();
-        let informer = Informer::new(source);
+    ) -> (View, Informer<Lease>) {
+        let (view, informer) = if let Some(embedded) = &stage.embedded {
+            let live = Live::new(id, selector, stage, embedded);
+            let informer = live.informer();
+            (View::Live(live), informer)
+        } else {
+            let (script, source) = Scripted::new();
+            let sight = Sight::new(id, selector, stage.clone(), script);
+            (View::Scripted(sight), Informer::new(source))
+        };
         self.controller
             .add_informer(KIND, &informer)
             .expect("added");
-        (Sight::new(id, selector, stage.clone(), script), informer)
+        (view, informer)
     }
 
     /// Adds an informer again that was removed.

@@ -11,8 +11,8 @@ use windlass_model::{
 
 use crate::{
     engine::{Engine, KIND, finalizers, settings},
+    live::View,
     script::{HandlerKind, Script, Selector, Step},
-    sight::Sight,
     stage::Stage,
     watchdog::Watched,
 };
@@ -34,10 +34,10 @@ struct Play {
     engine: Engine,
     handlers: BTreeMap<u32, (HandlerKind, windlass_controller::HandlerId)>,
     kinds: BTreeMap<u32, HandlerKind>,
-    informers: BTreeMap<u32, (Sight, Informer<Lease>)>,
+    informers: BTreeMap<u32, (View, Informer<Lease>)>,
     selectors: BTreeMap<u32, Selector>,
     /// Informers that were removed.
-    removed: BTreeMap<u32, (Sight, Informer<Lease>)>,
+    removed: BTreeMap<u32, (View, Informer<Lease>)>,
     /// Another controller, and which informer it shares.
     other: Option<Engine>,
     /// The number of the next handler, and of the next informer.
@@ -103,7 +103,7 @@ impl fmt::Display for Failed {
 
 impl Play {
     fn new(script: &Script) -> Self {
-        let stage = Stage::new(script.options.no_generation);
+        let stage = Stage::new(&script.options);
         let handlers = (0..).zip(script.handlers.iter().copied());
         let selectors = (0..).zip(script.informers.iter().copied());
         let mut play = Self {
@@ -191,18 +191,18 @@ impl Play {
 
     /// What happens on the server, to an informer, or to the next call or patch. Returns whether
     /// the step is of these.
-    fn happens(&mut self, step: Step) -> bool {
+    async fn happens(&mut self, step: Step) -> bool {
         let stage = &self.stage;
         let id = |it: usize| u32::try_from(it).unwrap_or_default();
         match step {
-            Step::Create(name, label) => stage.create(name, label),
-            Step::Update(name) => stage.update(name),
-            Step::Touch(name) => stage.touch(name),
-            Step::Label(name, label) => stage.label(name, label),
-            Step::Delete(name) => stage.delete(name),
-            Step::Strip(name) => stage.strip(name),
-            Step::Hold(name) => stage.hold(name),
-            Step::Free(name) => stage.free(name),
+            Step::Create(name, label) => stage.create(name, label).await,
+            Step::Update(name) => stage.update(name).await,
+            Step::Touch(name) => stage.touch(name).await,
+            Step::Label(name, label) => stage.label(name, label).await,
+            Step::Delete(name) => stage.delete(name).await,
+            Step::Strip(name) => stage.strip(name).await,
+            Step::Hold(name) => stage.hold(name).await,
+            Step::Free(name) => stage.free(name).await,
             Step::Restore => stage.restore(),
             Step::Next(it, behaviour) => stage.with(|state| {
                 let next = state.behaviours.entry(id(it)).or_default();
@@ -211,12 +211,12 @@ impl Play {
             Step::Patch(fault) => stage.with(|state| state.faults.push_back(fault)),
             Step::Show(it, n) => {
                 if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
-                    (0..n).for_each(|_| _ = sight.show());
+                    (0..n).for_each(|_| sight.show());
                 }
             }
             Step::List(it) => {
                 if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
-                    sight.list(usize::MAX);
+                    sight.list();
                 }
             }
             Step::ListOld(it) => {
@@ -235,7 +235,7 @@ impl Play {
     }
 
     async fn step(&mut self, step: Step) -> Result<(), String> {
-        if self.happens(step) {
+        if self.happens(step).await {
             return Ok(());
         }
         let id = |it: usize| u32::try_from(it).unwrap_or_default();
@@ -266,6 +266,7 @@ impl Play {
                 sleep(Duration::from_millis(1)).await;
                 if let Some((sight, informer)) = self.informers.remove(&id(it)) {
                     self.engine.remove_informer(&informer);
+                    sight.end();
                     self.removed.insert(id(it), (sight, informer));
                     self.stage.log(Entry::InformerRemoved(InformerId(id(it))));
                     self.selectors.remove(&id(it));
@@ -279,8 +280,8 @@ impl Play {
                         informer: InformerId(id(it)),
                         kind: Arc::from(KIND),
                     });
-                    self.engine.add_again(&informer);
                     sight.begin_again();
+                    self.engine.add_again(&informer);
                     self.selectors.insert(id(it), sight.selector());
                     self.informers.insert(id(it), (sight, informer));
                 }

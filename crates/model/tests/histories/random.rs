@@ -34,6 +34,16 @@ pub(crate) fn script(number: u64) -> Script {
     }
 }
 
+/// The same on the embedded API server, which cannot be restored from a backup.
+pub(crate) fn server_script(number: u64) -> Script {
+    let mut script = script(number);
+    script.options.on_server = true;
+    // Leases have no generation there.
+    script.options.no_generation = true;
+    script.steps.retain(|it| *it != Step::Restore);
+    script
+}
+
 /// Which sorts of steps a script has: a subset each time, so that what is rare is common in
 /// some.
 #[expect(
@@ -137,6 +147,7 @@ fn options(random: &mut StdRng) -> Options {
         queue: if random.random_bool(0.3) { 2 } else { 0 },
         concurrency: usize::from(random.random_bool(0.2)),
         seed: 1,
+        on_server: false,
     }
 }
 

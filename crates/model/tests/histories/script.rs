@@ -51,6 +51,8 @@ pub(crate) struct Options {
     /// 0 for the default.
     pub(crate) concurrency: usize,
     pub(crate) seed: u64,
+    /// On the embedded API server, not on scripted sources.
+    pub(crate) on_server: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -273,6 +275,7 @@ impl fmt::Display for Options {
             (self.until_successor, "until successor"),
             (self.exit == ExitOption::CleanUp, "exit cleans up"),
             (self.exit == ExitOption::Report, "exit reports"),
+            (self.on_server, "on a server"),
         ] {
             if set {
                 words.push(word.to_owned());
@@ -421,6 +424,7 @@ fn parse_option(set: &mut Options, words: &[&str]) -> Option<()> {
         ["until", "successor"] => set.until_successor = true,
         ["exit", "cleans", "up"] => set.exit = ExitOption::CleanUp,
         ["exit", "reports"] => set.exit = ExitOption::Report,
+        ["on", "a", "server"] => set.on_server = true,
         ["timeout", n] => set.timeout = n.parse().ok()?,
         ["queue", n] => set.queue = n.parse().ok()?,
         ["concurrency", n] => set.concurrency = n.parse().ok()?,

@@ -26,6 +26,8 @@ pub(crate) struct Sight {
     epoch: u64,
     has: BTreeMap<String, Lease>,
     pub(crate) synced: bool,
+    /// Whether it has listed, in whichever run.
+    has_listed: bool,
     changes: mpsc::Sender<Told<Lease>>,
 }
 
@@ -50,6 +52,7 @@ impl Sight {
             epoch: 0,
             has: BTreeMap::new(),
             synced: false,
+            has_listed: false,
             changes,
         }
     }
@@ -106,10 +109,12 @@ impl Sight {
         let epoch = self.stage.with(|state| state.server.epoch);
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
             self.place = 0;
-            if self.synced {
+            if self.has_listed {
+                self.stage.log(Entry::WentBack(InformerId(self.id)));
                 self.send(Told::HistoryWentBack);
             }
         }
+        self.has_listed = true;
         let (end, objects) = self.stage.with(|state| {
             let history = &state.server.history;
             let end = place.clamp(self.place, history.len().max(self.place));

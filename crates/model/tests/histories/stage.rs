@@ -19,10 +19,13 @@ use windlass_controller::{FinalizerPatch, PatchClient};
 use windlass_informer::ObjectKey;
 use windlass_model::{CallId, Entry, HandlerId, Record, Snapshot, Version, Writer};
 
-use crate::script::{Behaviour, PatchFault};
+use crate::{
+    script::{Behaviour, Options, PatchFault},
+    server::Embedded,
+};
 
 /// The namespace of all objects.
-const NAMESPACE: &str = "shop";
+pub(crate) const NAMESPACE: &str = "default";
 
 /// The finalizer of another client.
 const OTHER: &str = "other.example.io/hold";
@@ -34,6 +37,9 @@ pub(crate) struct Stage {
     /// Notified of each write to the server.
     pub(crate) written: Arc<Notify>,
     began: Instant,
+    /// The embedded API server, if the history is played on one. Then what is simulated here only
+    /// repeats what that has committed.
+    pub(crate) embedded: Option<Embedded>,
 }
 
 pub(crate) struct State {
@@ -68,12 +74,13 @@ pub(crate) struct Change {
 // === impl Stage ===
 
 impl Stage {
-    pub(crate) fn new(no_generation: bool) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         let server = Server {
-            no_generation,
+            no_generation: options.no_generation,
             ..Server::default()
         };
         Self {
+            embedded: options.on_server.then(Embedded::new),
             state: Arc::new(Mutex::new(State {
                 server,
                 log: Vec::new(),
@@ -123,8 +130,27 @@ impl Stage {
         lease
     }
 
+    /// The embedded server has committed `lease`, or has erased it if it is marked for deletion and
+    /// has no finalizers.
+    pub(crate) fn committed(&self, by: Writer, lease: Lease) {
+        let Some(entry) = self.with(|state| state.server.mirror(by, lease)) else {
+            return;
+        };
+        self.log(entry);
+        self.written.notify_one();
+    }
+
+    /// The embedded server has erased the object of this name.
+    pub(crate) fn erased(&self, by: Writer, name: &str) {
+        if let Some(last) = self.with(|state| state.server.objects.remove(name)) {
+            let object = snapshot(&last);
+            self.log(Entry::Erased { by, object });
+            self.written.notify_one();
+        }
+    }
+
     /// Writes what `change` makes of an object, if it is there.
-    fn change(&self, name: char, change: impl FnOnce(&mut Lease)) {
+    async fn change(&self, name: char, change: impl FnOnce(&mut Lease)) {
         let lease = self.with(|state| state.server.objects.get(&name.to_string()).cloned());
         if let Some(mut lease) = lease {
             let before = lease.clone();
@@ -137,70 +163,85 @@ impl Stage {
             {
                 lease.metadata.finalizers = None;
             }
-            if lease != before {
-                self.write(Writer::Other, lease);
+            if lease == before {
+                return;
+            }
+            match &self.embedded {
+                Some(embedded) => embedded.replace(self, lease).await,
+                None => _ = self.write(Writer::Other, lease),
             }
         }
     }
 
-    pub(crate) fn create(&self, name: char, label: char) {
+    pub(crate) async fn create(&self, name: char, label: char) {
         let name = name.to_string();
         let lease = self.with(|state| state.server.new_object(&name, label));
-        if let Some(lease) = lease {
-            self.write(Writer::Other, lease);
+        match (lease, &self.embedded) {
+            (Some(lease), Some(embedded)) => embedded.create(self, lease).await,
+            (Some(lease), None) => _ = self.write(Writer::Other, lease),
+            (None, _) => {}
         }
     }
 
-    pub(crate) fn update(&self, name: char) {
+    pub(crate) async fn update(&self, name: char) {
         self.change(name, |lease| {
             bump(lease);
             let spec = lease.spec.get_or_insert_default();
             let value = spec.lease_duration_seconds.unwrap_or_default();
             spec.lease_duration_seconds = Some(value + 1);
-        });
+        })
+        .await;
     }
 
     /// Changes what does not count as a new generation.
-    pub(crate) fn touch(&self, name: char) {
+    pub(crate) async fn touch(&self, name: char) {
         self.change(name, |lease| {
             let notes = lease.metadata.annotations.get_or_insert_default();
             let note = notes.entry("note".to_owned()).or_default();
             note.push('.');
-        });
+        })
+        .await;
     }
 
-    pub(crate) fn label(&self, name: char, label: char) {
+    pub(crate) async fn label(&self, name: char, label: char) {
         self.change(name, |lease| {
             let labels = lease.metadata.labels.get_or_insert_default();
             labels.insert("label".to_owned(), label.to_string());
-        });
+        })
+        .await;
     }
 
-    pub(crate) fn delete(&self, name: char) {
+    pub(crate) async fn delete(&self, name: char) {
+        if let Some(embedded) = &self.embedded {
+            return embedded.delete(self, name).await;
+        }
         self.change(name, |lease| {
             if lease.metadata.deletion_timestamp.is_none() {
                 lease.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
                 bump(lease);
             }
-        });
+        })
+        .await;
     }
 
     /// Another client removes all finalizers of wrappers.
-    pub(crate) fn strip(&self, name: char) {
+    pub(crate) async fn strip(&self, name: char) {
         self.change(name, |lease| {
             let finalizers = lease.metadata.finalizers.get_or_insert_default();
             finalizers.retain(|it| it == OTHER);
-        });
+        })
+        .await;
     }
 
-    pub(crate) fn hold(&self, name: char) {
+    pub(crate) async fn hold(&self, name: char) {
         self.change(name, |lease| {
             let finalizers = lease.metadata.finalizers.get_or_insert_default();
             let dying = lease.metadata.deletion_timestamp.is_some();
             if !dying && !finalizers.iter().any(|it| it == OTHER) {
                 finalizers.push(OTHER.to_owned());
             }
-        });
+        })
+        .await;
     }
 
     /// Restores the server from a backup: half of what has happened has not.
@@ -215,11 +256,12 @@ impl Stage {
         self.written.notify_one();
     }
 
-    pub(crate) fn free(&self, name: char) {
+    pub(crate) async fn free(&self, name: char) {
         self.change(name, |lease| {
             let finalizers = lease.metadata.finalizers.get_or_insert_default();
             finalizers.retain(|it| it != OTHER);
-        });
+        })
+        .await;
     }
 }
 
@@ -242,6 +284,29 @@ impl Server {
             ..LeaseSpec::default()
         });
         Some(lease)
+    }
+
+    /// Notes what the embedded server has committed; none if that is known.
+    fn mirror(&mut self, by: Writer, lease: Lease) -> Option<Entry> {
+        let name = name_of(&lease);
+        let dying = lease.metadata.deletion_timestamp.is_some();
+        let held = lease
+            .metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|it| !it.is_empty());
+        if dying && !held {
+            let last = self.objects.remove(&name)?;
+            let object = snapshot(&last);
+            return Some(Entry::Erased { by, object });
+        }
+        let known = self.objects.get(&name);
+        if known.is_some_and(|it| it.metadata.resource_version == lease.metadata.resource_version) {
+            return None;
+        }
+        let object = snapshot(&lease);
+        self.objects.insert(name, lease);
+        Some(Entry::Committed { by, object })
     }
 
     fn restore(&mut self) -> Vec<Lease> {
@@ -345,18 +410,21 @@ pub(crate) fn snapshot(lease: &Lease) -> Arc<Snapshot> {
     let meta = &lease.metadata;
     let note = meta.annotations.as_ref().and_then(|it| it.get("note"));
     let content = format!(
-        "{} {} {}",
+        "{} {} {} {}",
         value(lease),
         label_of(lease).unwrap_or_default(),
-        note.map(String::as_str).unwrap_or_default()
+        note.map(String::as_str).unwrap_or_default(),
+        epoch_of(lease)
     );
+    let uid = meta.uid.as_deref().unwrap_or_default();
     let number = meta
         .resource_version
         .as_deref()
         .and_then(|it| it.parse().ok());
     Arc::new(Snapshot {
         key: Arc::from(meta.name.as_deref().unwrap_or_default()),
-        uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+        // The uids of the embedded server are long, and a history has few objects.
+        uid: Arc::from(uid.get(..4).unwrap_or(uid)),
         version: Version {
             epoch: epoch_of(lease),
             number: number.unwrap_or_default(),
@@ -388,11 +456,17 @@ impl PatchClient<Lease> for Client {
                 stage.log(Entry::PatchFailed(handler));
                 return Err(api(500, "InternalError"));
             }
-            Some(PatchFault::Raced) => stage.update(name),
-            Some(PatchFault::Contended) => stage.hold(name),
+            Some(PatchFault::Raced) => stage.update(name).await,
+            Some(PatchFault::Contended) => stage.hold(name).await,
             _ => {}
         }
-        let written = self.write(key, patch);
+        let written = match &stage.embedded {
+            Some(embedded) => {
+                let by = Writer::Wrapper(handler);
+                PatchClient::patch(&embedded.client(stage, by), key, patch).await
+            }
+            None => self.write(key, patch),
+        };
         match fault {
             Some(PatchFault::LosesAnswer) => {
                 stage.log(Entry::PatchFailed(handler));
@@ -458,6 +532,9 @@ fn patched(stored: &Lease, patch: &FinalizerPatch) -> Result<Vec<String>, kube::
     let mut value = json!({ "metadata": { "uid": meta.uid } });
     if let Some(finalizers) = &meta.finalizers {
         value["metadata"]["finalizers"] = json!(finalizers);
+    }
+    if let Some(marked) = &meta.deletion_timestamp {
+        value["metadata"]["deletionTimestamp"] = json!(marked);
     }
     let operations: Vec<PatchOperation> =
         serde_json::from_value(Value::Array(patch.operations().to_vec())).expect("a JSON patch");

@@ -1,0 +1,58 @@
+//! Each guarantee in the README links to a rule or test that exists.
+
+use super::nothing;
+use crate::repository::Repository;
+
+/// The section of the README that says what is guaranteed.
+const SECTION: &str = "## What it guarantees\n";
+
+#[test]
+fn each_guarantee_in_the_readme_links_to_a_test_that_exists() {
+    let repository = Repository::here();
+    let readme = repository.read("README.md").expect("there is a README");
+    let (_, section) = readme.split_once(SECTION).expect("it has the section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let guarantees = section.lines().filter(|line| line.starts_with("- "));
+    let mut findings = Vec::new();
+    for guarantee in guarantees {
+        let title = guarantee.get(..40).unwrap_or(guarantee);
+        let links = links(guarantee);
+        if !links.iter().any(|(_, path)| path.contains("tests/")) {
+            findings.push(format!(
+                "README.md: {title}: no link to a test that would fail if it stopped being true"
+            ));
+        }
+        for (name, path) in links {
+            let Ok(text) = repository.read(path) else {
+                findings.push(format!("README.md: {title}: {path} does not exist"));
+                continue;
+            };
+            // A rule of the model is named by a string, a test by its function.
+            let is_there = match name.strip_prefix('`').and_then(|it| it.strip_suffix('`')) {
+                Some(name) => [format!("fn {name}("), format!("\"{name}\"")]
+                    .iter()
+                    .any(|it| text.contains(it)),
+                None => true,
+            };
+            if !is_there {
+                findings.push(format!("README.md: {title}: {path} has no {name}"));
+            }
+        }
+    }
+    nothing(&findings);
+}
+
+/// The texts and the targets of the links in a line.
+fn links(line: &str) -> Vec<(&str, &str)> {
+    let mut links = Vec::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("](") {
+        let text = before.rsplit('[').next().unwrap_or_default();
+        let Some((target, behind)) = after.split_once(')') else {
+            break;
+        };
+        links.push((text, target));
+        rest = behind;
+    }
+    links
+}

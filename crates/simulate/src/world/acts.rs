@@ -1,0 +1,154 @@
+//! What other clients do to an object, and what follows later from a fault.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::World;
+use crate::{Fault, direct::Direct};
+
+/// The finalizer and the label of another client.
+const FOREIGN: &str = "simulate.windlass.dev/foreign";
+
+/// How long a foreign finalizer stays.
+const FINALIZER: Duration = Duration::from_secs(20);
+
+/// How long labels are away.
+const LABELS: Duration = Duration::from_secs(10);
+
+/// How long it is waited for that a deleted object is gone.
+const DELETION: Duration = Duration::from_secs(600);
+
+impl World {
+    /// Has the server forget its history after `delay`.
+    pub(super) fn compact_after(self: &Arc<Self>, delay: Duration) {
+        let world = Arc::clone(self);
+        self.others.spawn(async move {
+            sleep(delay).await;
+            world.server.compact(world.server.resource_version());
+            world.log(None, "the server compacted its history");
+        });
+    }
+
+    /// Has another client write to the object at `path`.
+    pub(super) fn act(self: &Arc<Self>, fault: Fault, path: String) {
+        let world = Arc::clone(self);
+        self.others.spawn(async move {
+            match fault {
+                Fault::StripFinalizers => {
+                    let _turn = world.turn.lock().await;
+                    let patch = json!({ "metadata": { "finalizers": null } });
+                    world.direct.merge(&path, &patch).await;
+                }
+                Fault::ForeignFinalizer => world.foreign_finalizer(&path).await,
+                Fault::Relabel => world.relabel(&path).await,
+                Fault::Recreate => world.recreate(&path).await,
+                Fault::LeaseStolen => world.steal(&path).await,
+                Fault::LeaseDeleted => _ = world.direct.delete(&path).await,
+                _ => {}
+            }
+        });
+    }
+
+    async fn foreign_finalizer(&self, path: &str) {
+        let change = async |add: bool| {
+            let _turn = self.turn.lock().await;
+            let Some(object) = self.direct.get(path).await else {
+                return;
+            };
+            let metadata = &object["metadata"];
+            if add && metadata["deletionTimestamp"].is_string() {
+                return;
+            }
+            let finalizers = metadata["finalizers"].as_array().cloned();
+            let mut finalizers = finalizers.unwrap_or_default();
+            finalizers.retain(|it| it != FOREIGN);
+            if add {
+                finalizers.push(FOREIGN.into());
+            }
+            let version = &metadata["resourceVersion"];
+            let patch =
+                json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
+            self.direct.merge(path, &patch).await;
+        };
+        change(true).await;
+        sleep(FINALIZER).await;
+        change(false).await;
+    }
+
+    async fn relabel(&self, path: &str) {
+        let Some(object) = self.direct.get(path).await else {
+            return;
+        };
+        let labels = object["metadata"]["labels"].as_object().cloned();
+        let labels = labels.unwrap_or_default();
+        let mut away: serde_json::Map<_, _> =
+            labels.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let mut back = labels;
+        away.insert(FOREIGN.to_owned(), "".into());
+        back.insert(FOREIGN.to_owned(), Value::Null);
+        for (labels, wait) in [(away, LABELS), (back, Duration::ZERO)] {
+            let turn = self.turn.lock().await;
+            let patch = json!({ "metadata": { "labels": labels } });
+            self.direct.merge(path, &patch).await;
+            drop(turn);
+            sleep(wait).await;
+        }
+    }
+
+    async fn recreate(&self, path: &str) {
+        let _turn = self.turn.lock().await;
+        let Some(object) = self.direct.get(path).await else {
+            return;
+        };
+        let metadata = &object["metadata"];
+        let Some((collection, _)) = path.rsplit_once('/') else {
+            return;
+        };
+        if metadata["deletionTimestamp"].is_string() {
+            return;
+        }
+        self.direct.delete(path).await;
+        if !is_gone(&self.direct, path).await {
+            return;
+        }
+        let mut successor = object.clone();
+        successor["metadata"] = json!({
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": metadata["labels"],
+            "annotations": metadata["annotations"],
+        });
+        if let Some(fields) = successor.as_object_mut() {
+            fields.remove("status");
+        }
+        self.direct.create(collection, &successor).await;
+    }
+
+    async fn steal(&self, path: &str) {
+        let Some(lease) = self.direct.get(path).await else {
+            return;
+        };
+        let spec = &lease["spec"];
+        let transitions = spec["leaseTransitions"].as_i64().unwrap_or_default();
+        let patch = json!({ "spec": {
+            "holderIdentity": "intruder",
+            "acquireTime": spec["renewTime"],
+            "leaseTransitions": transitions + 1,
+        } });
+        self.direct.merge(path, &patch).await;
+    }
+}
+
+/// Waits until the object at `path` is gone; false if that takes too long.
+async fn is_gone(direct: &Direct, path: &str) -> bool {
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    let gone = async {
+        while direct.get(path).await.is_some() {
+            sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(DELETION, gone).await.is_ok()
+}

@@ -150,12 +150,11 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) {
 }
 
 async fn do_step(world: &Arc<World>, step: &crate::Step) {
-    let _turn = world.turn.lock().await;
     if let Some(path) = step.created() {
         world.add_user_object(path);
     }
     world.log(None, &format!("user: {step}"));
-    let status = step.run(&world.direct).await;
+    let status = step.run(&world.direct, &world.turn).await;
     if !status.is_success() && status != StatusCode::NOT_FOUND {
         world.log(None, &format!("user: refused with {status}"));
     }

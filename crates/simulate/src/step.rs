@@ -6,7 +6,7 @@ use http::StatusCode;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::{sync::Mutex, time::sleep};
 
 use crate::direct::Direct;
 
@@ -128,12 +128,13 @@ impl Step {
         }
     }
 
-    /// Does it. Tries again for up to ten minutes where the server refuses.
-    pub(crate) async fn run(&self, direct: &Direct) -> StatusCode {
+    /// Does it, in its `turn`. Tries again for up to ten minutes where the server refuses.
+    pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> StatusCode {
         const TRIES: u32 = 600;
 
         let mut status = StatusCode::OK;
         for _ in 0..TRIES {
+            let own = turn.lock().await;
             status = match &self.what {
                 What::Create { collection, object } => direct.create(collection, object).await,
                 What::Merge { path, patch } => direct.merge(path, patch).await,
@@ -143,6 +144,7 @@ impl Step {
                     StatusCode::OK
                 }
             };
+            drop(own);
             if status.is_success() {
                 break;
             }

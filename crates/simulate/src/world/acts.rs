@@ -17,6 +17,9 @@ const FINALIZER: Duration = Duration::from_secs(20);
 /// How long labels are away.
 const LABELS: Duration = Duration::from_secs(10);
 
+/// How often a write is tried.
+const TRIES: u32 = 10;
+
 /// How long it is waited for that a deleted object is gone.
 const DELETION: Duration = Duration::from_secs(600);
 
@@ -37,7 +40,6 @@ impl World {
         self.others.spawn(async move {
             match fault {
                 Fault::StripFinalizers => {
-                    let _turn = world.turn.lock().await;
                     let patch = json!({ "metadata": { "finalizers": null } });
                     world.direct.merge(&path, &patch).await;
                 }
@@ -52,29 +54,33 @@ impl World {
     }
 
     async fn foreign_finalizer(&self, path: &str) {
-        let change = async |add: bool| {
-            let _turn = self.turn.lock().await;
+        self.change_finalizers(path, |finalizers, dying| {
+            if !dying {
+                finalizers.push(FOREIGN.into());
+            }
+        })
+        .await;
+        sleep(FINALIZER).await;
+        self.change_finalizers(path, |finalizers, _| finalizers.retain(|it| it != FOREIGN))
+            .await;
+    }
+
+    /// Changes the finalizers of an object, however often other clients are faster.
+    async fn change_finalizers(&self, path: &str, change: impl Fn(&mut Vec<Value>, bool)) {
+        for _ in 0..TRIES {
             let Some(object) = self.direct.get(path).await else {
                 return;
             };
             let metadata = &object["metadata"];
-            if add && metadata["deletionTimestamp"].is_string() {
-                return;
-            }
-            let finalizers = metadata["finalizers"].as_array().cloned();
-            let mut finalizers = finalizers.unwrap_or_default();
-            finalizers.retain(|it| it != FOREIGN);
-            if add {
-                finalizers.push(FOREIGN.into());
-            }
+            let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+            change(&mut finalizers, metadata["deletionTimestamp"].is_string());
             let version = &metadata["resourceVersion"];
             let patch =
                 json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
-            self.direct.merge(path, &patch).await;
-        };
-        change(true).await;
-        sleep(FINALIZER).await;
-        change(false).await;
+            if self.direct.merge(path, &patch).await.is_success() {
+                return;
+            }
+        }
     }
 
     async fn relabel(&self, path: &str) {
@@ -88,12 +94,16 @@ impl World {
         let mut back = labels;
         away.insert(FOREIGN.to_owned(), "".into());
         back.insert(FOREIGN.to_owned(), Value::Null);
-        for (labels, wait) in [(away, LABELS), (back, Duration::ZERO)] {
-            let turn = self.turn.lock().await;
-            let patch = json!({ "metadata": { "labels": labels } });
-            self.direct.merge(path, &patch).await;
-            drop(turn);
-            sleep(wait).await;
+        let patch = json!({ "metadata": { "labels": away } });
+        self.direct.merge(path, &patch).await;
+        sleep(LABELS).await;
+        let patch = json!({ "metadata": { "labels": back } });
+        for _ in 0..TRIES {
+            // Another client may be about to create it again.
+            if self.direct.merge(path, &patch).await.is_success() {
+                return;
+            }
+            sleep(LABELS).await;
         }
     }
 

@@ -13,6 +13,7 @@ mod kube_apiserver;
 mod protobuf_tables;
 mod rooms;
 mod rows;
+mod sim;
 mod test;
 
 // What they share.
@@ -41,6 +42,9 @@ enum Command {
     /// Checks all that CI checks, and ends with one line of totals.
     Test(test::Test),
 
+    /// Simulates operators with faults, and checks that planted bugs are found.
+    Sim(sim::Sim),
+
     /// Says which rows of docs/features.md have a test.
     Rows(rows::Rows),
 
@@ -64,6 +68,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Test(test) => test.run(),
+        Command::Sim(sim) => sim.run(),
         Command::Rows(rows) => rows.run(),
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),

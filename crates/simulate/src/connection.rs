@@ -102,7 +102,10 @@ impl Connection {
             world.wrote(*origin, &target, &object);
         }
         if is_write || !answer.status.is_success() {
-            world.log(Some(*origin), &format!("   {target}: {}", answer.described()));
+            world.log(
+                Some(*origin),
+                &format!("   {target}: {}", answer.described()),
+            );
         }
         match fault {
             Some(Fault::CrashAfter) => return self.crashed().await,
@@ -132,7 +135,13 @@ impl Connection {
             return Ok(Response::from_parts(parts, body));
         }
         let cut = self.world.cut(self.origin);
-        let events = events::events(Arc::clone(&self.world), self.origin, target.clone(), cut, body);
+        let events = events::events(
+            Arc::clone(&self.world),
+            self.origin,
+            target.clone(),
+            cut,
+            body,
+        );
         Ok(Response::from_parts(parts, events))
     }
 
@@ -143,7 +152,9 @@ impl Connection {
         {
             return match stale {
                 lagging::Stale::Refused => Ok(Answer::too_large(revision)),
-                lagging::Stale::List(uri) => Answer::collect(self.send(with(parts, uri), body).await?).await,
+                lagging::Stale::List(uri) => {
+                    Answer::collect(self.send(with(parts, uri), body).await?).await
+                }
                 lagging::Stale::Get(uri) => {
                     let list = Answer::collect(self.send(with(parts, uri), body).await?).await?;
                     Ok(list.first_item(target))
@@ -246,7 +257,9 @@ impl Answer {
     }
 
     fn into_response(self) -> Response<ReplyBody> {
-        let body = Full::new(self.body).map_err(|never| match never {}).boxed_unsync();
+        let body = Full::new(self.body)
+            .map_err(|never| match never {})
+            .boxed_unsync();
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
@@ -280,7 +293,10 @@ fn refusal(status: StatusCode) -> Response<ReplyBody> {
     let json = http::HeaderValue::from_static("application/json");
     headers.insert(http::header::CONTENT_TYPE, json);
     if status == StatusCode::TOO_MANY_REQUESTS {
-        headers.insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+        headers.insert(
+            http::header::RETRY_AFTER,
+            http::HeaderValue::from_static("1"),
+        );
     }
     let answer = Answer {
         status,

@@ -52,8 +52,8 @@ impl Direct {
         status.is_success().then_some(body)
     }
 
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> StatusCode {
-        self.send(Method::PATCH, path, Some(patch)).await.0
+    pub(crate) async fn merge(&self, path: &str, content: &Value) -> StatusCode {
+        self.send(Method::PATCH, path, Some(content)).await.0
     }
 
     pub(crate) async fn create(&self, collection: &str, object: &Value) -> StatusCode {

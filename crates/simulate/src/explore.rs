@@ -23,6 +23,9 @@ const REPLAY: &str = "WINDLASS_SIMULATION";
 /// How many runs with random faults are to be made.
 const SEEDS: &str = "WINDLASS_SIMULATION_SEEDS";
 
+/// How many differences are shown.
+const MOST: usize = 12;
+
 /// The most faults of a random plan.
 const MOST_FAULTS: usize = 6;
 
@@ -43,19 +46,18 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
     let settings = &simulation.settings;
     let first = Plan::quiet(1);
     let reference = isolated(|| Reference::new(simulation, &first));
-    let reference = reference.map_err(|(plan, run)| failure(simulation, plan, run))?;
+    let reference = reference.map_err(|broken| failure(simulation, broken.0, broken.1))?;
     let steps = reference.run.trace.active_steps();
 
     let mut plans = Vec::new();
-    if settings.single_faults {
-        for step in steps {
-            let fits = |fault: &Fault| {
-                fault.fits(step.kind) && (step.of_user || !fault.is_foreign())
-            };
-            let fitting = settings.faults.iter().copied().filter(fits);
-            plans.extend(fitting.map(|fault| Plan::single(first.seed, step.number, fault)));
-        }
+    for step in steps {
+        let fits = |fault: &Fault| fault.fits(step.kind) && (step.of_user || !fault.is_foreign());
+        let fitting = settings.faults.iter().copied().filter(fits);
+        plans.extend(fitting.map(|fault| Plan::single(first.seed, step.number, fault)));
     }
+    let every = plans.len().div_ceil(settings.single_faults.max(1)).max(1);
+    let mut plans: Vec<_> = plans.into_iter().step_by(every).collect();
+    plans.truncate(settings.single_faults);
     let single_faults = plans.len();
     let seeds = env::var(SEEDS).ok().and_then(|it| it.parse().ok());
     let last = u64::try_from(steps.len()).unwrap_or(u64::MAX);
@@ -85,7 +87,9 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
 /// Runs one plan, and prints its trace.
 fn replay(simulation: &Simulation, text: &str) -> Result<Summary, Box<Failure>> {
     let began = Instant::now();
-    let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{REPLAY}: {error}"));
+    let plan: Plan = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{REPLAY}: {error}"));
     let mut run = isolated(|| run(simulation, &plan));
     isolated(|| judge_alone(simulation, &plan, &mut run));
     println!("{}digest {:016x}", run.trace, run.trace.digest());
@@ -105,7 +109,7 @@ fn replay(simulation: &Simulation, text: &str) -> Result<Summary, Box<Failure>> 
 pub(crate) fn judge_alone(simulation: &Simulation, plan: &Plan, run: &mut Run) {
     match Reference::new(simulation, &plan.without_faults()) {
         Ok(reference) => reference.judge(plan, run),
-        Err((_, broken)) => run.violations.extend(broken.violations),
+        Err(broken) => run.violations.extend(broken.1.violations),
     }
 }
 
@@ -113,18 +117,18 @@ pub(crate) fn judge_alone(simulation: &Simulation, plan: &Plan, run: &mut Run) {
 
 impl Reference {
     /// Runs without faults, with two seeds.
-    pub(crate) fn new(simulation: &Simulation, plan: &Plan) -> Result<Self, (Plan, Run)> {
+    pub(crate) fn new(simulation: &Simulation, plan: &Plan) -> Result<Self, Box<(Plan, Run)>> {
         let other = Plan {
             seed: plan.seed.wrapping_add(1),
             ..plan.clone()
         };
         let one = run(simulation, plan);
         if !one.violations.is_empty() {
-            return Err((plan.clone(), one));
+            return Err(Box::new((plan.clone(), one)));
         }
         let second = run(simulation, &other);
         if !second.violations.is_empty() {
-            return Err((other, second));
+            return Err(Box::new((other, second)));
         }
         let mut writes = one.writes.clone();
         for (write, count) in second.writes {
@@ -143,14 +147,15 @@ impl Reference {
     pub(crate) fn judge(&self, plan: &Plan, run: &mut Run) {
         let lines = state::difference(&self.fields, &run.fields, &self.masked);
         if !lines.is_empty() {
-            const MOST: usize = 12;
-            let mut text = lines.iter().take(MOST).fold(String::new(), |text, line| {
-                text + "\n    " + line
-            });
-            if lines.len() > MOST {
-                text += &format!("\n    and {} more", lines.len() - MOST);
+            let mut text = lines
+                .iter()
+                .take(MOST)
+                .fold(String::new(), |text, line| text + "\n    " + line);
+            if let Some(more) = lines.len().checked_sub(MOST).filter(|more| *more > 0) {
+                text = format!("{text}\n    and {more} more");
             }
-            run.violations.insert(0, Violation::new(oracle::END_STATE, text));
+            run.violations
+                .insert(0, Violation::new(oracle::END_STATE, text));
         }
         // Other clients make more creates and deletes necessary.
         if !plan.has(Fault::is_foreign) {
@@ -169,7 +174,11 @@ impl Reference {
 /// A plan with random faults of a random choice of kinds.
 fn random(faults: &[Fault], seed: u64, last_step: u64) -> Plan {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut kinds: Vec<_> = faults.iter().copied().filter(|_| random.random_bool(0.3)).collect();
+    let mut kinds: Vec<_> = faults
+        .iter()
+        .copied()
+        .filter(|_| random.random_bool(0.3))
+        .collect();
     // Who takes a finalizer away while the operator cannot see it has the clean-up skipped.
     if kinds.contains(&Fault::StripFinalizers) && kinds.iter().any(|it| it.hides_deletes()) {
         if random.random_bool(0.5) {
@@ -199,7 +208,9 @@ fn failure(simulation: &Simulation, plan: Plan, run: Run) -> Box<Failure> {
     let steps = steps.filter(|(number, _)| !plan.without.contains(number));
     Box::new(Failure {
         name: settings.name.clone(),
-        script: steps.map(|(number, step)| format!("{number}. {step}")).collect(),
+        script: steps
+            .map(|(number, step)| format!("{number}. {step}"))
+            .collect(),
         plan,
         violations: run.violations,
         trace: run.trace,
@@ -208,9 +219,11 @@ fn failure(simulation: &Simulation, plan: Plan, run: Run) -> Box<Failure> {
 }
 
 /// Runs `work` on a thread of its own: a run needs one without a runtime.
-fn isolated<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn isolated<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(work);
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -216,10 +216,9 @@ impl Fault {
             | Self::Stall
             | Self::TooManyRequests
             | Self::InternalError
-            | Self::Unavailable => matches!(
-                step,
-                S::Read | S::Create | S::Change | S::Lease | S::Watch
-            ),
+            | Self::Unavailable => {
+                matches!(step, S::Read | S::Create | S::Change | S::Lease | S::Watch)
+            }
             Self::LostReply | Self::LateTimeout => {
                 matches!(step, S::Create | S::Change | S::Lease)
             }
@@ -233,10 +232,9 @@ impl Fault {
             | Self::Delay
             | Self::Truncate
             | Self::Silence => matches!(step, S::Event),
-            Self::Partition => matches!(
-                step,
-                S::Create | S::Change | S::Lease | S::Watch | S::Event
-            ),
+            Self::Partition => {
+                matches!(step, S::Create | S::Change | S::Lease | S::Watch | S::Event)
+            }
             Self::StripFinalizers | Self::ForeignFinalizer | Self::Relabel | Self::Recreate => {
                 matches!(step, S::Change | S::Event)
             }

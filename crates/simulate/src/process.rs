@@ -77,7 +77,10 @@ impl Process {
     /// A name that no other process of the run has: an identity for leader election.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("replica-{}-{}", self.origin.replica, self.origin.incarnation)
+        format!(
+            "replica-{}-{}",
+            self.origin.replica, self.origin.incarnation
+        )
     }
 
     /// Resources outside of the cluster, such as DNS records. They outlive the process and are

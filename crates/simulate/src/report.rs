@@ -74,7 +74,10 @@ impl Failure {
     #[must_use]
     pub fn replay(&self) -> String {
         let test = self.test.as_deref().unwrap_or("<the test>");
-        format!("WINDLASS_SIMULATION='{}' cargo test {test} -- --nocapture", self.plan)
+        format!(
+            "WINDLASS_SIMULATION='{}' cargo test {test} -- --nocapture",
+            self.plan
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! One run: the operator, its users and its faults, until the end state is reached.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -85,7 +85,12 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     let processes = Processes::default();
     let replicas: Vec<_> = (0..settings.replicas)
         .map(|replica| {
-            let supervise = supervise(simulation.clone(), Arc::clone(&world), replica, Arc::clone(&processes));
+            let supervise = supervise(
+                simulation.clone(),
+                Arc::clone(&world),
+                replica,
+                Arc::clone(&processes),
+            );
             AbortOnDropHandle::new(tokio::spawn(supervise))
         })
         .collect();
@@ -98,7 +103,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     pass(&world, settings.stay).await;
     let later = snapshot(settings, &world);
     let fields = end.fields();
-    let changes = state::difference(&fields, &later.fields(), &Default::default());
+    let changes = state::difference(&fields, &later.fields(), &BTreeSet::default());
     if let Some(change) = changes.first() {
         world.violate(oracle::STAYS, format!("it changed later: {change}"));
     }
@@ -110,7 +115,10 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
     sleep(DROPPED).await;
     let left = tasks().saturating_sub(before);
     if left > 0 {
-        world.violate(oracle::TASKS, format!("{left} tasks still run after the drop"));
+        world.violate(
+            oracle::TASKS,
+            format!("{left} tasks still run after the drop"),
+        );
     }
     let finished = world.finish();
     let mut violations = finished.violations;
@@ -210,8 +218,11 @@ fn ended_by_itself(world: &World, origin: Origin, stopped: bool, how: Option<Str
 }
 
 fn snapshot(settings: &Settings, world: &World) -> EndState {
-    let objects = world.server.objects();
-    EndState::new(objects, world.all_external(), &settings.ignored)
+    EndState::new(
+        &world.server.objects(),
+        world.all_external(),
+        &settings.ignored,
+    )
 }
 
 /// Few requests are sent once the end state is reached.
@@ -227,7 +238,11 @@ fn check_requests(settings: &Settings, world: &World, before: u64) {
 
 /// What the observed informers have is what the server has.
 fn check_caches(world: &World, processes: &Processes) {
-    let caches: Vec<_> = processes.lock().values().flat_map(Process::caches).collect();
+    let caches: Vec<_> = processes
+        .lock()
+        .values()
+        .flat_map(Process::caches)
+        .collect();
     let objects = world.server.objects();
     for (resource, mut cached) in caches {
         let of_resource = objects.iter().filter(|(name, _)| *name == resource);

@@ -12,7 +12,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use kube::Resource;
 use serde::Serialize;
 
-use crate::{EndState, Failure, Fault, Process, Step, Summary, explore};
+use crate::{EndState, Failure, Fault, Plan, Process, Step, Summary, Trace, explore, run};
 
 /// Runs an operator under virtual time against an API server in the process, injects faults, and
 /// checks what must hold.
@@ -20,7 +20,7 @@ use crate::{EndState, Failure, Fault, Process, Step, Summary, explore};
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - **Repeatable.** A run follows from its [`Plan`](crate::Plan) alone: uids, times, delays and
+/// - **Repeatable.** A run follows from its [`Plan`] alone: uids, times, delays and
 ///   the order of tasks are the same in every process. The text of a plan replays it.
 /// - **One thread.** Each run has a runtime of its own, with paused time.
 /// - **The end state** of each run is compared with that of a run without faults, after all
@@ -89,7 +89,7 @@ pub(crate) struct Settings {
     pub(crate) ignored: BTreeSet<String>,
     pub(crate) replicas: usize,
     pub(crate) seeds: u64,
-    pub(crate) single_faults: bool,
+    pub(crate) single_faults: usize,
     pub(crate) pace: Duration,
     pub(crate) recovery: Duration,
     pub(crate) stay: Duration,
@@ -125,7 +125,11 @@ impl Simulation {
         Fut: Future<Output: Debug> + Send + 'static,
     {
         let operator = move |process| operator(process).map(|it| format!("{it:?}")).boxed();
-        let ignored = ["leases.coordination.k8s.io", "events", "events.events.k8s.io"];
+        let ignored = [
+            "leases.coordination.k8s.io",
+            "events",
+            "events.events.k8s.io",
+        ];
         Self {
             operator: Arc::new(operator),
             settings: Arc::new(Settings {
@@ -137,7 +141,7 @@ impl Simulation {
                 ignored: ignored.map(str::to_owned).into(),
                 replicas: 1,
                 seeds: Self::DEFAULT_SEEDS,
-                single_faults: true,
+                single_faults: usize::MAX,
                 pace: Self::DEFAULT_PACE,
                 recovery: Self::DEFAULT_RECOVERY,
                 stay: Self::DEFAULT_STAY,
@@ -205,9 +209,10 @@ impl Simulation {
         self.set(|settings| settings.seeds = seeds)
     }
 
-    /// Sets whether every fault is tried at every step. The default is that it is.
-    pub fn single_faults(self, enabled: bool) -> Self {
-        self.set(|settings| settings.single_faults = enabled)
+    /// Sets how many runs with one fault are made at most: if there are more, they are taken
+    /// evenly from all of them. The default is every fault at every step.
+    pub fn single_faults(self, most: usize) -> Self {
+        self.set(|settings| settings.single_faults = most)
     }
 
     /// Sets the longest pause between two steps of the users. The default is 4 s.
@@ -234,7 +239,7 @@ impl Simulation {
     /// Runs everything: twice without faults, each fault alone at each step, and random
     /// combinations of faults.
     ///
-    /// The environment variable `WINDLASS_SIMULATION` replays one [`Plan`](crate::Plan) instead,
+    /// The environment variable `WINDLASS_SIMULATION` replays one [`Plan`] instead,
     /// and prints its trace; `WINDLASS_SIMULATION_SEEDS` sets how many random runs are made.
     ///
     /// # Errors
@@ -246,6 +251,16 @@ impl Simulation {
     /// If a thread cannot be started, or the operator panics outside of its tasks.
     pub fn run(&self) -> Result<Summary, Box<Failure>> {
         explore::explore(self)
+    }
+
+    /// Runs one plan, and returns what happened. No oracle is checked.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    #[must_use]
+    pub fn trace(&self, plan: &Plan) -> Trace {
+        explore::isolated(|| run::run(self, plan).trace)
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

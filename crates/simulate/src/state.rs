@@ -37,17 +37,17 @@ struct Mask {
 
 impl EndState {
     pub(crate) fn new(
-        objects: Vec<(String, Value)>,
+        objects: &[(String, Value)],
         external: BTreeMap<String, String>,
         ignored: &BTreeSet<String>,
     ) -> Self {
-        let mask = Mask::new(&objects);
+        let mask = Mask::new(objects);
         let mut state = Self::default();
         for (name, value) in external {
             let (name, value) = (mask.text(&name), mask.text(&value));
             state.external.insert(name, value);
         }
-        for (resource, object) in &objects {
+        for (resource, object) in objects {
             if ignored.contains(resource) {
                 continue;
             }
@@ -123,7 +123,10 @@ pub(crate) fn difference(
         lines.push(match (before, now) {
             (Some(before), Some(now)) => format!("{name}: {now:?} instead of {before:?}"),
             (Some(before), None) => format!("{name}: missing, {before:?} without faults"),
-            (_, now) => format!("{name}: {:?}, missing without faults", now.map_or("", |it| it)),
+            (_, now) => format!(
+                "{name}: {:?}, missing without faults",
+                now.map_or("", |it| it)
+            ),
         });
     }
     lines
@@ -132,20 +135,20 @@ pub(crate) fn difference(
 /// The names of the fields in which two states differ.
 pub(crate) fn differing(one: &Fields, other: &Fields) -> BTreeSet<String> {
     let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
-    let differing = names.into_iter().filter(|name| one.get(*name) != other.get(*name));
+    let differing = names
+        .into_iter()
+        .filter(|name| one.get(*name) != other.get(*name));
     differing.cloned().collect()
 }
 
 fn identity(resource: &str, object: &Value) -> String {
     let metadata = &object["metadata"];
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    match metadata["generateName"].as_str() {
-        Some(prefix) => format!("{resource} {namespace}/{prefix}*"),
-        None => {
-            let name = metadata["name"].as_str().unwrap_or_default();
-            format!("{resource} {namespace}/{name}")
-        }
+    if let Some(prefix) = metadata["generateName"].as_str() {
+        return format!("{resource} {namespace}/{prefix}*");
     }
+    let name = metadata["name"].as_str().unwrap_or_default();
+    format!("{resource} {namespace}/{name}")
 }
 
 fn flatten(path: &str, value: &Value, fields: &mut Fields) {
@@ -201,7 +204,11 @@ impl Mask {
             Value::Object(members) => {
                 for (key, value) in members.iter_mut() {
                     if key == "observedGeneration" {
-                        let word = if value == generation { "current" } else { "old" };
+                        let word = if value == generation {
+                            "current"
+                        } else {
+                            "old"
+                        };
                         *value = word.into();
                     }
                     self.value(value, generation);

@@ -36,7 +36,7 @@ pub struct Step {
 #[derive(Clone, Debug)]
 enum What {
     Create { collection: String, object: Value },
-    Merge { path: String, patch: Value },
+    Merge { path: String, content: Value },
     Delete { path: String },
     Wait(Duration),
 }
@@ -54,7 +54,10 @@ impl Step {
         K: Resource + Serialize,
         K::DynamicType: Default,
     {
-        let collection = K::url_path(&K::DynamicType::default(), object.meta().namespace.as_deref());
+        let collection = K::url_path(
+            &K::DynamicType::default(),
+            object.meta().namespace.as_deref(),
+        );
         Self::create_at(collection, serde_json::to_value(object).unwrap_or_default())
     }
 
@@ -72,21 +75,21 @@ impl Step {
 
     /// Applies a merge patch to an object. The namespace of an object without one is empty.
     #[must_use]
-    pub fn merge<K>(namespace: &str, name: &str, patch: Value) -> Self
+    pub fn merge<K>(namespace: &str, name: &str, content: Value) -> Self
     where
         K: Resource,
         K::DynamicType: Default,
     {
-        Self::merge_at(path::<K>(namespace, name), patch)
+        Self::merge_at(path::<K>(namespace, name), content)
     }
 
     /// Applies a merge patch to the object at `path`, which may end in a subresource.
     #[must_use]
-    pub fn merge_at(path: impl Into<String>, patch: Value) -> Self {
+    pub fn merge_at(path: impl Into<String>, content: Value) -> Self {
         Self {
             what: What::Merge {
                 path: path.into(),
-                patch,
+                content,
             },
         }
     }
@@ -137,7 +140,7 @@ impl Step {
             let own = turn.lock().await;
             status = match &self.what {
                 What::Create { collection, object } => direct.create(collection, object).await,
-                What::Merge { path, patch } => direct.merge(path, patch).await,
+                What::Merge { path, content } => direct.merge(path, content).await,
                 What::Delete { path } => direct.delete(path).await,
                 What::Wait(time) => {
                     sleep(*time).await;
@@ -171,7 +174,7 @@ impl fmt::Display for Step {
                 let name = object["metadata"]["name"].as_str().unwrap_or("?");
                 write!(f, "create {collection}/{name}")
             }
-            What::Merge { path, patch } => write!(f, "merge {path} {patch}"),
+            What::Merge { path, content } => write!(f, "merge {path} {content}"),
             What::Delete { path } => write!(f, "delete {path}"),
             What::Wait(time) => write!(f, "wait {time:?}"),
         }

@@ -98,9 +98,7 @@ impl Events {
                 self.world.log(Some(self.origin), &text);
                 return None;
             };
-            if cut.run_until_cancelled(self.arrive(line)).await.is_none() {
-                return None;
-            }
+            cut.run_until_cancelled(self.arrive(line)).await?;
         }
     }
 
@@ -141,7 +139,7 @@ impl Events {
         match fault {
             Some(Fault::CrashBefore) => {
                 world.crash(self.origin);
-                std::future::pending().await
+                std::future::pending().await;
             }
             Some(Fault::CutBefore | Fault::Gap) => self.state = State::Ending,
             Some(Fault::CutAfter) => {

@@ -18,6 +18,9 @@ const OFTEN: Duration = Duration::from_millis(500);
 /// How often it is shown in a log.
 const SELDOM: Duration = Duration::from_secs(30);
 
+/// How often it is looked whether all runs have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Tries all plans; returns the first in their order that is broken, and its run.
 pub(super) fn first<'p>(
     name: &str,
@@ -32,7 +35,11 @@ pub(super) fn first<'p>(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(plan) = plans.get(index) else { return };
-            if found.lock().as_ref().is_some_and(|(first, _)| *first < index) {
+            if found
+                .lock()
+                .as_ref()
+                .is_some_and(|(first, _)| *first < index)
+            {
                 return;
             }
             running.lock().push(index);
@@ -48,9 +55,17 @@ pub(super) fn first<'p>(
         }
     };
     let show = || {
-        let running: Vec<_> = running.lock().iter().map(|it| plans[*it].to_string()).collect();
+        let running: Vec<_> = running
+            .lock()
+            .iter()
+            .map(|it| plans[*it].to_string())
+            .collect();
         let done = done.load(Ordering::Relaxed);
-        format!("{name}: {done} of {} runs; now {}", plans.len(), running.join(" | "))
+        format!(
+            "{name}: {done} of {} runs; now {}",
+            plans.len(),
+            running.join(" | ")
+        )
     };
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     thread::scope(|scope| {
@@ -58,7 +73,6 @@ pub(super) fn first<'p>(
         let terminal = stderr().is_terminal();
         let tick = if terminal { OFTEN } else { SELDOM };
         let mut waited = Duration::ZERO;
-        const LOOK: Duration = Duration::from_millis(20);
         while workers.iter().any(|it| !it.is_finished()) {
             thread::park_timeout(LOOK);
             waited += LOOK;

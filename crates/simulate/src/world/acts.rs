@@ -40,8 +40,8 @@ impl World {
         self.others.spawn(async move {
             match fault {
                 Fault::StripFinalizers => {
-                    let patch = json!({ "metadata": { "finalizers": null } });
-                    world.direct.merge(&path, &patch).await;
+                    let content = json!({ "metadata": { "finalizers": null } });
+                    world.direct.merge(&path, &content).await;
                 }
                 Fault::ForeignFinalizer => world.foreign_finalizer(&path).await,
                 Fault::Relabel => world.relabel(&path).await,
@@ -72,12 +72,15 @@ impl World {
                 return;
             };
             let metadata = &object["metadata"];
-            let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+            let mut finalizers = metadata["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             change(&mut finalizers, metadata["deletionTimestamp"].is_string());
             let version = &metadata["resourceVersion"];
-            let patch =
+            let content =
                 json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
-            if self.direct.merge(path, &patch).await.is_success() {
+            if self.direct.merge(path, &content).await.is_success() {
                 return;
             }
         }
@@ -89,18 +92,20 @@ impl World {
         };
         let labels = object["metadata"]["labels"].as_object().cloned();
         let labels = labels.unwrap_or_default();
-        let mut away: serde_json::Map<_, _> =
-            labels.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let mut away: serde_json::Map<_, _> = labels
+            .keys()
+            .map(|key| (key.clone(), Value::Null))
+            .collect();
         let mut back = labels;
         away.insert(FOREIGN.to_owned(), "".into());
         back.insert(FOREIGN.to_owned(), Value::Null);
-        let patch = json!({ "metadata": { "labels": away } });
-        self.direct.merge(path, &patch).await;
+        let content = json!({ "metadata": { "labels": away } });
+        self.direct.merge(path, &content).await;
         sleep(LABELS).await;
-        let patch = json!({ "metadata": { "labels": back } });
+        let content = json!({ "metadata": { "labels": back } });
         for _ in 0..TRIES {
             // Another client may be about to create it again.
-            if self.direct.merge(path, &patch).await.is_success() {
+            if self.direct.merge(path, &content).await.is_success() {
                 return;
             }
             sleep(LABELS).await;
@@ -142,12 +147,12 @@ impl World {
         };
         let spec = &lease["spec"];
         let transitions = spec["leaseTransitions"].as_i64().unwrap_or_default();
-        let patch = json!({ "spec": {
+        let content = json!({ "spec": {
             "holderIdentity": "intruder",
             "acquireTime": spec["renewTime"],
             "leaseTransitions": transitions + 1,
         } });
-        self.direct.merge(path, &patch).await;
+        self.direct.merge(path, &content).await;
     }
 }
 

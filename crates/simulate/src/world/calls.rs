@@ -51,8 +51,7 @@ impl World {
         if let (Some(before), Some(version)) = (before, version)
             && version < before
         {
-            let text =
-                format!("{handler} was given version {version} of {object} after {before}");
+            let text = format!("{handler} was given version {version} of {object} after {before}");
             self.violate(oracle::VERSIONS, text);
         }
         CallId {

@@ -38,7 +38,9 @@ impl Writes {
     /// Notes a write; returns the process that should not have been overtaken.
     fn note(&mut self, origin: Origin, target: &Target, answer: &Value) -> Option<Origin> {
         if target.resource == "leases" && target.group == "coordination.k8s.io" {
-            let holder = answer["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            let holder = answer["spec"]["holderIdentity"]
+                .as_str()
+                .unwrap_or_default();
             if holder.is_empty() {
                 self.leases.remove(&target.path);
             } else {

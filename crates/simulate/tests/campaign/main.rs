@@ -8,4 +8,7 @@ mod site;
 // The operators.
 mod operators;
 
+// What is tried.
 mod campaigns;
+mod determinism;
+mod planted;

@@ -1,104 +1,116 @@
-//! An opinionated reconciler: a host name outside of the cluster, a config map, and a status.
-
-use std::collections::BTreeMap;
+//! Opinionated reconcilers: one with one child, and one as in the example `quickstart`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client, Resource as _, ResourceExt as _,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
 };
+use parking_lot::Mutex;
 use serde_json::json;
-use windlass_controller::{Action, Failure, OpinionatedReconciler, Outcome, Reconciler, Request};
-use windlass_simulate::{External, Process};
+use windlass_controller::{Action, Failure, OpinionatedReconciler, Outcome, Request};
+use windlass_simulate::Process;
 
-use super::{Ended, finalizers, sites};
-use crate::site::Site;
+use super::{
+    Bug, Ended, controller, finalizers,
+    publish::{Children, Publish, page},
+};
+use crate::site::{NAMESPACE, Site};
 
-/// The deliberate bugs of the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Variant {
-    Correct,
+/// A host name, a config map and a status.
+pub(crate) async fn opinionated_reconciler(process: Process, bug: Option<Bug>) -> Ended {
+    let controller = controller(&process)?;
+    let publish = Publish::new(&process, process.client(), bug);
+    if bug == Some(Bug::LeavesATask) {
+        tokio::spawn(std::future::pending::<()>());
+    }
+    if matches!(
+        bug,
+        Some(Bug::FinalizerRemovedTooEarly | Bug::CreatesChildTwice)
+    ) {
+        let publish = Flawed {
+            publish,
+            created: Mutex::default(),
+        };
+        let flawed = std::sync::Arc::new(publish);
+        let flawed = move |request: Request<Site>| {
+            let flawed = std::sync::Arc::clone(&flawed);
+            async move { flawed.reconcile(&request).await }
+        };
+        controller.add_reconciler("sites", process.handler("publish", flawed))?;
+    } else {
+        let publish = process.handler("publish", publish);
+        let publish = OpinionatedReconciler::new(finalizers(&process, "publisher"), publish);
+        controller.add_reconciler("sites", publish)?;
+    }
+    Ok(controller.run(process.stop()).await?)
 }
 
-struct Publish {
-    client: Client,
-    external: External,
-    variant: Variant,
-}
-
-pub(crate) async fn opinionated_reconciler(process: Process, variant: Variant) -> Ended {
-    let controller = sites(&process)?;
+/// As the example `quickstart`: a page, servers and an address for each site.
+pub(crate) async fn quickstart(process: Process) -> Ended {
+    let controller = controller(&process)?;
     let publish = Publish {
-        client: process.client(),
-        external: process.external(),
-        variant,
+        children: Children::PageServersAndAddress,
+        ..Publish::new(&process, process.client(), None)
     };
     let publish = process.handler("publish", publish);
-    let publish = OpinionatedReconciler::new(finalizers(&process), publish);
+    let publish = OpinionatedReconciler::new(finalizers(&process, "publisher"), publish);
     controller.add_reconciler("sites", publish)?;
     Ok(controller.run(process.stop()).await?)
 }
 
-// === impl Publish ===
-
-impl Publish {
-    async fn publish(&self, site: &Site) -> Result<(), Failure> {
-        let name = site.name_any();
-        let namespace = site.namespace().unwrap_or_default();
-        self.external
-            .put(&format!("dns {}", site.spec.host), name.clone())
-            .await?;
-        let configs: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
-        let page: BTreeMap<_, _> = [("page".to_owned(), site.spec.page.clone())].into();
-        match configs.get_opt(&name).await? {
-            None => {
-                let config = ConfigMap {
-                    metadata: ObjectMeta {
-                        name: Some(name.clone()),
-                        owner_references: Some(site.controller_owner_ref(&()).into_iter().collect()),
-                        ..ObjectMeta::default()
-                    },
-                    data: Some(page),
-                    ..ConfigMap::default()
-                };
-                configs.create(&PostParams::default(), &config).await?;
-            }
-            Some(there) if there.owner_references().iter().any(|it| Some(&it.uid) != site.meta().uid.as_ref()) => {
-                return Err(Failure::new("the config map of a predecessor is still there"));
-            }
-            Some(there) if there.data.as_ref() != Some(&page) => {
-                let patch = json!({ "data": page });
-                let params = PatchParams::default();
-                configs.patch(&name, &params, &Patch::Merge(patch)).await?;
-            }
-            Some(_) => {}
-        }
-        let status = json!({ "status": {
-            "observedGeneration": site.meta().generation.unwrap_or_default(),
-            "published": site.spec.host,
-        } });
-        let sites: Api<Site> = Api::namespaced(self.client.clone(), &namespace);
-        let patch = Patch::Merge(status);
-        sites.patch_status(&name, &PatchParams::default(), &patch).await?;
-        Ok(())
-    }
-
-    async fn clean_up(&self, site: &Site) -> Result<(), Failure> {
-        self.external.remove(&format!("dns {}", site.spec.host)).await?;
-        Ok(())
-    }
+/// A reconciler that handles its finalizer and its child itself, and wrongly.
+struct Flawed {
+    publish: Publish,
+    created: Mutex<Vec<String>>,
 }
 
-impl Reconciler<Site> for Publish {
-    type Error = Failure;
+// === impl Flawed ===
 
-    async fn reconcile(&self, request: Request<Site>) -> Result<Outcome, Failure> {
+impl Flawed {
+    async fn reconcile(&self, request: &Request<Site>) -> Result<Outcome, Failure> {
         let site = request.object();
-        assert_eq!(self.variant, Variant::Correct);
-        match request.action() {
-            Action::Deleted => self.clean_up(site).await?,
-            _ => self.publish(site).await?,
+        if request.action() == Action::Deleted {
+            return Ok(Outcome::done());
+        }
+        if self.publish.bug == Some(Bug::CreatesChildTwice) {
+            self.create_child(site).await?;
+            return Ok(Outcome::done());
+        }
+        let dying = site.metadata.deletion_timestamp.is_some();
+        let held = !site.finalizers().is_empty();
+        if !dying && !held {
+            self.set_finalizers(site, &["simulate.windlass.dev/flawed"])
+                .await?;
+        }
+        if !dying {
+            self.publish.publish(site).await?;
+        } else if held {
+            self.set_finalizers(site, &[]).await?;
+            self.publish.clean_up(site).await?;
         }
         Ok(Outcome::done())
+    }
+
+    async fn set_finalizers(&self, site: &Site, finalizers: &[&str]) -> Result<(), Failure> {
+        let sites: Api<Site> = Api::namespaced(self.publish.client.clone(), NAMESPACE);
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+        sites
+            .patch(&site.name_any(), &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    async fn create_child(&self, site: &Site) -> Result<(), Failure> {
+        let uid = site.uid().unwrap_or_default();
+        if self.created.lock().contains(&uid) {
+            return Ok(());
+        }
+        let mut child = page(site);
+        child.metadata.name = None;
+        child.metadata.generate_name = Some(format!("{}-", site.name_any()));
+        let configs: Api<ConfigMap> = Api::namespaced(self.publish.client.clone(), NAMESPACE);
+        configs.create(&PostParams::default(), &child).await?;
+        self.created.lock().push(uid);
+        Ok(())
     }
 }

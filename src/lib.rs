@@ -143,3 +143,6 @@ pub mod tracing {
 pub mod chrono;
 
 pub use windlass_listmap as listmap;
+#[cfg(feature = "simulate")]
+pub use windlass_simulate as simulate;
+

@@ -17,6 +17,7 @@ mod mutants;
 mod protobuf_tables;
 mod stats;
 mod reverts;
+mod sim;
 mod test;
 mod tools;
 
@@ -45,6 +46,9 @@ struct Cli {
 enum Command {
     /// Checks all that CI checks, and ends with one line of totals.
     Test(test::Test),
+
+    /// Simulates operators with faults, and checks that planted bugs are found.
+    Sim(sim::Sim),
 
     /// Says which rows of docs/features.md have a test.
     Coverage(coverage::Coverage),
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Test(test) => test.run(),
         Command::Coverage(coverage) => coverage.run(),
+        Command::Sim(sim) => sim.run(),
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
         Command::Reverts(reverts) => reverts.run(),

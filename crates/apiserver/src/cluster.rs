@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rand::SeedableRng;
+use rand::{Rng as _, SeedableRng};
 use rand::rngs::StdRng;
 use serde_json::Value;
 
@@ -102,6 +102,11 @@ impl Cluster {
             cluster.create_initial_namespace(name, now);
         }
         cluster
+    }
+
+    /// A random factor of at least 1 and less than 2.
+    pub(crate) fn spread(&mut self) -> f64 {
+        self.random.random_range(1.0..2.0)
     }
 
     /// The resources that are served no longer, each told once.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -82,6 +83,7 @@ pub struct ApiServer {
 pub struct ApiServerBuilder {
     profile: Profile,
     seed: Option<u64>,
+    wall_clock: Option<SystemTime>,
     cluster: ClusterOptions,
     authorizer: Option<Authorizer>,
 }
@@ -120,6 +122,7 @@ impl ApiServer {
         ApiServerBuilder {
             profile: Profile::default(),
             seed: None,
+            wall_clock: None,
             cluster: ClusterOptions {
                 history: DEFAULT_HISTORY,
                 collects_garbage: true,
@@ -189,6 +192,17 @@ impl ApiServer {
         self.shared.read(|cluster| cluster.store.revision())
     }
 
+    /// Every object that there is, with the name of its resource (`pods`, or `widgets.ex.io`), in
+    /// the order of resources and lists. The objects have no `apiVersion` and no `kind`.
+    #[must_use]
+    pub fn objects(&self) -> Vec<(String, Value)> {
+        self.shared.read(|cluster| {
+            let all = cluster.store.all();
+            all.map(|(table, object)| (table.to_string(), object.value().clone()))
+                .collect()
+        })
+    }
+
     /// Forgets the history before `resource_version`.
     ///
     /// A list or watch that asks for it afterwards gets `410 Expired`. Watches that run
@@ -223,6 +237,17 @@ impl ApiServerBuilder {
     pub fn seed(self, seed: u64) -> Self {
         Self {
             seed: Some(seed),
+            ..self
+        }
+    }
+
+    /// Sets the time of day at the start, from which timestamps follow the runtime's time. The
+    /// default is that of the operating system.
+    ///
+    /// A time that no timestamp of Kubernetes can hold is the default, too.
+    pub fn wall_clock(self, time: SystemTime) -> Self {
+        Self {
+            wall_clock: Some(time),
             ..self
         }
     }
@@ -320,7 +345,8 @@ impl ApiServerBuilder {
     /// Starts the server.
     #[must_use]
     pub fn start(self) -> ApiServer {
-        let clock = Clock::start();
+        let wall = (self.wall_clock).and_then(|time| Timestamp::try_from(time).ok());
+        let clock = Clock::start(wall.unwrap_or_else(Timestamp::now));
         let cluster = Cluster::new(self.seed, self.cluster, &clock::written(clock.now()));
         let revision = watch::Sender::new(cluster.store.revision());
         let state = State {
@@ -346,6 +372,11 @@ impl Shared {
     /// What time it is.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// A random factor of at least 1 and less than 2.
+    pub(crate) fn spread(&self) -> f64 {
+        self.state.lock().cluster.spread()
     }
 
     /// Looks at the cluster.

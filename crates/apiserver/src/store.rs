@@ -210,6 +210,12 @@ impl Store {
             .flat_map(|drawer| &drawer.objects)
     }
 
+    /// Every object, with its resource.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Table, &Arc<Stored>)> {
+        let drawers = self.stock.iter();
+        drawers.flat_map(|(table, drawer)| drawer.objects.values().map(move |it| (table, it)))
+    }
+
     /// The objects of a resource, as they are now, shared by all that ask before the next
     /// write.
     pub(crate) fn snapshot(&self, table: &str) -> Snapshot {

@@ -209,6 +209,7 @@ impl Fence {
             let deadline = Duration::from_nanos(self.shared.deadline.load(Ordering::SeqCst));
             let left = deadline.saturating_sub(self.now()).max(LEAST);
             tokio::select! {
+                biased;
                 () = sleep(left) => {}
                 () = moved => {}
             }

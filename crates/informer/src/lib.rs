@@ -8,6 +8,9 @@
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
 
+// What comes from the operating system, and how a simulation replaces it.
+mod simulated;
+
 // Keys of objects, and the forms in which objects are kept.
 mod held;
 mod kept;
@@ -55,6 +58,7 @@ pub use crate::{
     object::AnyObject,
     packed::Packed,
     problem::Problem,
+    simulated::{SimulatedHost, random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
     stored::{Named, Stored},

@@ -4,7 +4,7 @@ use super::nothing;
 use crate::repository::Repository;
 
 /// What each crate may know of the others.
-const MAY_KNOW: [(&str, &[&str]); 8] = [
+const MAY_KNOW: [(&str, &[&str]); 9] = [
     ("windlass-listmap", &[]),
     ("windlass-informer", &[]),
     ("windlass-controller", &["windlass-informer"]),
@@ -19,11 +19,20 @@ const MAY_KNOW: [(&str, &[&str]); 8] = [
             "windlass-informer",
             "windlass-controller",
             "windlass-operator",
+            "windlass-simulate",
         ],
     ),
     ("windlass-model", &[]),
     ("windlass-protobuf", &[]),
     ("windlass-apiserver", &["windlass-protobuf"]),
+    (
+        "windlass-simulate",
+        &[
+            "windlass-informer",
+            "windlass-controller",
+            "windlass-apiserver",
+        ],
+    ),
 ];
 
 /// What compares and checks knows all.

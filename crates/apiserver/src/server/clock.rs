@@ -15,9 +15,9 @@ pub(super) struct Clock {
 // === impl Clock ===
 
 impl Clock {
-    pub(super) fn start() -> Self {
+    pub(super) fn start(wall: Timestamp) -> Self {
         Self {
-            wall: Timestamp::now(),
+            wall,
             start: Instant::now(),
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::stream;
 use http::Response;
-use rand::Rng as _;
 use tokio::time::Instant;
 
 use super::{ApiService, ResponseBody, reply};
@@ -62,7 +61,7 @@ pub(super) async fn respond(
     let selector = selector(&resource, options)?;
     let start = Start::of(options, has_watch_list)?;
     // The deadline counts from the request, also if the start has to be waited for.
-    let deadline = Instant::now() + options.timeout.unwrap_or_else(default_timeout);
+    let deadline = Instant::now() + options.timeout.unwrap_or_else(|| default_timeout(service));
     if let Start::State { at_least, .. } = start {
         shared.reach(at_least).await;
     }
@@ -98,9 +97,9 @@ pub(super) async fn respond(
     Ok(reply::stream(format.encoding, lines))
 }
 
-fn default_timeout() -> Duration {
+fn default_timeout(service: &ApiService) -> Duration {
     // Spread, so that watches that began together don't all end together.
-    MIN_TIMEOUT.mul_f64(rand::rng().random_range(1.0..2.0))
+    MIN_TIMEOUT.mul_f64(service.shared.spread())
 }
 
 // === impl Start ===

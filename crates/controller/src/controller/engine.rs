@@ -125,6 +125,7 @@ impl<E: About, P: About> Engine<E, P> {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = self.clock.until(due) => {}
                 () = self.sooner.notified() => {}
             }

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerMetrics, ObjectKey, Stored};
+use windlass_informer::{InformerMetrics, ObjectKey, Stored, random_seed};
 
 use super::{
     builder::Settings,
@@ -75,10 +75,7 @@ impl Shared {
         metrics.workers(settings.concurrency.get());
         let prefix = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let informer_metrics = InformerMetrics::new(prefix).map_err(refused)?;
-        let random = match settings.seed {
-            Some(seed) => StdRng::seed_from_u64(seed),
-            None => StdRng::from_os_rng(),
-        };
+        let random = StdRng::seed_from_u64(settings.seed.unwrap_or_else(random_seed));
         let max_attempts = ask("retry_policy", || settings.retry.max_attempts());
         let engine = Arc::<Engine<QueuedEvent, PendingCall>>::default();
         engine.set_delete_retry(settings.delete_retry);

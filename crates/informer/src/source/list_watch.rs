@@ -16,7 +16,7 @@ use super::{
     follow::Follow,
     request::{Requests, resource_name},
 };
-use crate::{Backoff, Form, Packed, Trim, WatchError};
+use crate::{Backoff, Form, Packed, Trim, WatchError, random_seed};
 
 /// Lists and watches the objects of a kind through an API server.
 ///
@@ -361,7 +361,7 @@ impl<K: Resource> From<(Api<K>, K::DynamicType)> for ListWatch<K> {
             backoff: Backoff::CLIENT_GO,
             streamed_lists: true,
             trim: Trim::default(),
-            rng: StdRng::from_os_rng(),
+            rng: StdRng::seed_from_u64(random_seed()),
             decoders: None,
             decoded: false,
             form: PhantomData,

@@ -7,6 +7,7 @@ use kube::Client;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
+use windlass_informer::{random_seed, wall_clock};
 
 use super::{
     ElectionState, LeaderElection, LeadershipLost, LeaseError,
@@ -113,7 +114,7 @@ impl Candidate {
                 }
                 return true;
             };
-            let Some(record) = self.campaign.release(&record, Timestamp::now()) else {
+            let Some(record) = self.campaign.release(&record, now()) else {
                 return true;
             };
             let limit = deadline.saturating_duration_since(Instant::now());
@@ -137,7 +138,7 @@ impl Candidate {
         if stop.is_cancelled() {
             return Step::Stopped;
         }
-        match self.campaign.next(self.now(), Timestamp::now()) {
+        match self.campaign.next(self.now(), now()) {
             Next::Lost(loss) => Step::Lost(loss),
             Next::Wait(until) => {
                 /// The clock of the fence is not the one of the timer.
@@ -260,7 +261,12 @@ impl Drop for Candidate {
     }
 }
 
+/// The time of day, for the lease's times.
+fn now() -> Timestamp {
+    Timestamp::try_from(wall_clock()).unwrap_or_default()
+}
+
 /// The randomness of one candidate.
 pub(super) fn rng(seed: Option<u64>) -> StdRng {
-    seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64)
+    StdRng::seed_from_u64(seed.unwrap_or_else(random_seed))
 }

@@ -1,0 +1,103 @@
+//! The randomness and the wall clock of the process, which a simulation replaces on its thread.
+//!
+//! A run of an operator can be repeated only if nothing in it comes from the operating system.
+//! Everything in Windlass that is random is seeded with [`random_seed`], and everything that
+//! writes the time of day asks [`wall_clock`]. Both ask the operating system, unless a
+//! [`SimulatedHost`] is in force on the calling thread.
+
+use std::{
+    cell::RefCell,
+    marker::PhantomData,
+    time::SystemTime,
+};
+
+use rand::{RngCore as _, SeedableRng as _, rngs::StdRng};
+use tokio::time::Instant;
+
+thread_local! {
+    static HOST: RefCell<Option<Host>> = const { RefCell::new(None) };
+}
+
+/// Stands for the operating system on one thread.
+struct Host {
+    random: StdRng,
+    wall: SystemTime,
+    began: Instant,
+}
+
+/// Replaces the randomness and the wall clock of the operating system on this thread, until it
+/// is dropped.
+///
+/// # Contract
+///
+/// *Guaranteed.* The same seed gives the same results of [`random_seed`], in the same order. The
+/// wall clock begins at the given time and follows tokio's clock.
+///
+/// *Required.* It is created in the runtime of the simulation: one thread, with paused time. It
+/// is dropped before another one is created on the thread.
+///
+/// # Example
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use windlass_informer::{SimulatedHost, random_seed, wall_clock};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let run = || {
+///     let _host = SimulatedHost::enter(7, SystemTime::UNIX_EPOCH);
+///     assert!(wall_clock() < SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+///     (random_seed(), random_seed())
+/// };
+/// assert_eq!(run(), run());
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it ends the simulation"]
+pub struct SimulatedHost {
+    /// Not `Send`: it belongs to the thread.
+    thread: PhantomData<*const ()>,
+}
+
+/// Returns a seed for a generator of random numbers: from the operating system, or from the
+/// simulation that is in force on this thread.
+#[must_use]
+pub fn random_seed() -> u64 {
+    let simulated = HOST.with_borrow_mut(|host| Some(host.as_mut()?.random.next_u64()));
+    simulated.unwrap_or_else(|| StdRng::from_os_rng().next_u64())
+}
+
+/// Returns the time of day: of the operating system, or of the simulation that is in force on
+/// this thread.
+///
+/// For texts and objects only; durations are measured with tokio's clock.
+#[must_use]
+pub fn wall_clock() -> SystemTime {
+    let simulated = HOST.with_borrow(|host| {
+        let host = host.as_ref()?;
+        host.wall.checked_add(host.began.elapsed())
+    });
+    simulated.unwrap_or_else(SystemTime::now)
+}
+
+// === impl SimulatedHost ===
+
+impl SimulatedHost {
+    /// Begins a simulation on this thread, with this seed, at this time of day.
+    pub fn enter(seed: u64, wall: SystemTime) -> Self {
+        let host = Host {
+            random: StdRng::seed_from_u64(seed),
+            wall,
+            began: Instant::now(),
+        };
+        HOST.set(Some(host));
+        Self {
+            thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for SimulatedHost {
+    fn drop(&mut self) {
+        HOST.set(None);
+    }
+}

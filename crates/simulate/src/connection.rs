@@ -1,0 +1,307 @@
+//! The connection of one process to the server, where faults happen.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Uri, request::Parts};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tower::{Service, ServiceExt as _};
+
+use crate::{
+    Fault,
+    fault::StepKind,
+    world::{Origin, World},
+};
+
+mod events;
+mod lagging;
+mod target;
+
+pub(crate) use self::target::Target;
+
+/// An error of a service, as kube's client takes it.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The read timeout of a kube client: for so long it waits for a server that does not answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(295);
+
+/// The connection of one process to the server, where faults happen.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    world: Arc<World>,
+    origin: Origin,
+}
+
+/// An answer of the server, whole.
+struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    body: Bytes,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    pub(crate) const fn new(world: Arc<World>, origin: Origin) -> Self {
+        Self { world, origin }
+    }
+
+    async fn respond(self, request: Request<Body>) -> Result<Response<ReplyBody>, BoxError> {
+        let Self { world, origin } = &self;
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let target = Target::parse(&parts.method, &parts.uri);
+        world.alive(*origin).await;
+        world.count_request();
+        if world.is_flooded() {
+            // The run ends; time must pass for that.
+            sleep(READ_TIMEOUT).await;
+        }
+        sleep(world.latency()).await;
+        world.alive(*origin).await;
+        if world.reachable(*origin).await {
+            return Err(broken("the connection timed out"));
+        }
+        let kind = target.kind();
+        let fault = world.step(*origin, kind, &target.text(&body), target.subject());
+        if kind == StepKind::Watch && world.refuses_watches(*origin) {
+            return Err(broken("the connection was refused"));
+        }
+        match fault {
+            Some(Fault::CrashBefore) => return self.crashed().await,
+            Some(Fault::LostRequest) => return Err(broken("the connection was reset")),
+            Some(Fault::Stall) => {
+                sleep(READ_TIMEOUT).await;
+                return Err(broken("the connection timed out"));
+            }
+            Some(Fault::TooManyRequests) => return Ok(refusal(StatusCode::TOO_MANY_REQUESTS)),
+            Some(Fault::InternalError) => return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR)),
+            Some(Fault::Unavailable) => return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE)),
+            Some(Fault::Conflict) => return Ok(refusal(StatusCode::CONFLICT)),
+            _ => {}
+        }
+        if kind == StepKind::Watch {
+            return self.watch(&target, parts, body).await;
+        }
+        let answer = self.handle(&target, parts, body).await?;
+        let is_write = matches!(kind, StepKind::Create | StepKind::Change | StepKind::Lease);
+        if is_write && answer.status.is_success() {
+            let object = serde_json::from_slice(&answer.body).unwrap_or_default();
+            world.wrote(*origin, &target, &object);
+        }
+        if is_write || !answer.status.is_success() {
+            world.log(
+                Some(*origin),
+                &format!("   {target}: {}", answer.described()),
+            );
+        }
+        match fault {
+            Some(Fault::CrashAfter) => return self.crashed().await,
+            Some(Fault::LostReply) => return Err(broken("the connection was reset")),
+            Some(Fault::LateTimeout) => return Ok(refusal(StatusCode::GATEWAY_TIMEOUT)),
+            _ => {}
+        }
+        sleep(world.latency()).await;
+        world.alive(*origin).await;
+        if world.reachable(*origin).await {
+            return Err(broken("the connection timed out"));
+        }
+        Ok(answer.into_response())
+    }
+
+    /// Opens a watch.
+    async fn watch(
+        &self,
+        target: &Target,
+        parts: Parts,
+        body: Bytes,
+    ) -> Result<Response<ReplyBody>, BoxError> {
+        let response = self.send(parts, body).await?;
+        let (parts, body) = response.into_parts();
+        if !parts.status.is_success() {
+            let body = body.map_err(Into::into).boxed_unsync();
+            return Ok(Response::from_parts(parts, body));
+        }
+        let cut = self.world.cut(self.origin);
+        let events = events::events(
+            Arc::clone(&self.world),
+            self.origin,
+            target.clone(),
+            cut,
+            body,
+        );
+        Ok(Response::from_parts(parts, events))
+    }
+
+    /// Has the server, or one that lags, handle a request.
+    async fn handle(&self, target: &Target, parts: Parts, body: Bytes) -> Result<Answer, BoxError> {
+        if let Some(revision) = self.world.lag(self.origin)
+            && let Some(stale) = lagging::rewrite(target, &parts.uri, revision)
+        {
+            return match stale {
+                lagging::Stale::Refused => Ok(Answer::too_large(revision)),
+                lagging::Stale::List(uri) => {
+                    Answer::collect(self.send(with(parts, uri), body).await?).await
+                }
+                lagging::Stale::Get(uri) => {
+                    let list = Answer::collect(self.send(with(parts, uri), body).await?).await?;
+                    Ok(list.first_item(target))
+                }
+            };
+        }
+        Answer::collect(self.send(parts, body).await?).await
+    }
+
+    async fn send(
+        &self,
+        parts: Parts,
+        body: Bytes,
+    ) -> Result<Response<windlass_apiserver::ResponseBody>, BoxError> {
+        let request = Request::from_parts(parts, Full::new(body));
+        Ok(self.world.server.service().oneshot(request).await?)
+    }
+
+    /// Ends the process, and never returns.
+    async fn crashed(&self) -> Result<Response<ReplyBody>, BoxError> {
+        self.world.crash(self.origin);
+        std::future::pending().await
+    }
+}
+
+impl Service<Request<Body>> for Connection {
+    type Response = Response<ReplyBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().respond(request))
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    async fn collect(
+        response: Response<windlass_apiserver::ResponseBody>,
+    ) -> Result<Self, BoxError> {
+        let (parts, body) = response.into_parts();
+        Ok(Self {
+            status: parts.status,
+            headers: parts.headers,
+            body: body.collect().await?.to_bytes(),
+        })
+    }
+
+    /// What the server says to a client that wants a newer state than it has.
+    fn too_large(revision: u64) -> Self {
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": format!("Timeout: Too large resource version, current: {revision}"),
+            "reason": "Timeout", "code": 504,
+            "details": {
+                "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+                "retryAfterSeconds": 1,
+            },
+        });
+        Self {
+            status: StatusCode::GATEWAY_TIMEOUT,
+            headers: http::HeaderMap::new(),
+            body: status.to_string().into(),
+        }
+    }
+
+    /// The first item of a list, as the answer to a read of one object.
+    fn first_item(self, target: &Target) -> Self {
+        let list: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut item = list["items"][0].clone();
+        if !item.is_object() {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": format!("{target} not found"), "reason": "NotFound", "code": 404,
+            });
+            return Self {
+                status: StatusCode::NOT_FOUND,
+                body: status.to_string().into(),
+                ..self
+            };
+        }
+        let kind = list["kind"].as_str().unwrap_or_default();
+        item["kind"] = kind.trim_end_matches("List").into();
+        item["apiVersion"] = list["apiVersion"].clone();
+        Self {
+            body: item.to_string().into(),
+            ..self
+        }
+    }
+
+    fn described(&self) -> String {
+        let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let version = body["metadata"]["resourceVersion"].as_str().unwrap_or("-");
+        format!("{} version {version}", self.status.as_u16())
+    }
+
+    fn into_response(self) -> Response<ReplyBody> {
+        let body = Full::new(self.body)
+            .map_err(|never| match never {})
+            .boxed_unsync();
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+fn with(mut parts: Parts, uri: Uri) -> Parts {
+    parts.uri = uri;
+    parts
+}
+
+fn broken(text: &'static str) -> BoxError {
+    io::Error::new(io::ErrorKind::ConnectionReset, text).into()
+}
+
+/// A refusal with the `Status` that kube-apiserver sends.
+fn refusal(status: StatusCode) -> Response<ReplyBody> {
+    let (reason, message) = match status {
+        StatusCode::TOO_MANY_REQUESTS => ("TooManyRequests", "the server is overloaded"),
+        StatusCode::SERVICE_UNAVAILABLE => ("ServiceUnavailable", "the server is not ready"),
+        StatusCode::GATEWAY_TIMEOUT => ("Timeout", "the server did not answer in time"),
+        StatusCode::CONFLICT => ("Conflict", "the object has been modified"),
+        _ => ("InternalError", "the server failed"),
+    };
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": status.as_u16(),
+    });
+    let mut headers = http::HeaderMap::new();
+    let json = http::HeaderValue::from_static("application/json");
+    headers.insert(http::header::CONTENT_TYPE, json);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        headers.insert(
+            http::header::RETRY_AFTER,
+            http::HeaderValue::from_static("1"),
+        );
+    }
+    let answer = Answer {
+        status,
+        headers,
+        body: body.to_string().into(),
+    };
+    answer.into_response()
+}

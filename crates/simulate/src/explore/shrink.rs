@@ -1,0 +1,33 @@
+//! Makes a plan that breaks an oracle smaller, as long as it still breaks it.
+
+use super::judge_alone;
+use crate::{Plan, Simulation, run::run};
+
+/// The smallest plan that was found to break `oracle`.
+pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan {
+    let breaks = |plan: &Plan| {
+        let mut run = run(simulation, plan);
+        judge_alone(simulation, plan, &mut run);
+        run.violations.iter().any(|it| it.oracle == oracle)
+    };
+    let mut plan = plan.clone();
+    let mut index = 0;
+    while index < plan.faults.len() {
+        let mut smaller = plan.clone();
+        smaller.faults.remove(index);
+        if breaks(&smaller) {
+            plan = smaller;
+        } else {
+            index += 1;
+        }
+    }
+    for number in (0..simulation.settings.steps.len()).rev() {
+        let mut smaller = plan.clone();
+        smaller.without.push(number);
+        smaller.without.sort_unstable();
+        if breaks(&smaller) {
+            plan = smaller;
+        }
+    }
+    plan
+}

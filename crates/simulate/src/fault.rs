@@ -1,0 +1,281 @@
+//! The faults that a simulation can inject, and the steps at which each can happen.
+
+use std::{fmt, str::FromStr};
+
+/// A fault that a simulation can inject at a step of a run.
+///
+/// The text form is in kebab case, as in `crash-after`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The process ends before the request, the external write or the call has an effect, or
+    /// before the event arrives. It is started again a second later.
+    CrashBefore,
+    /// The process ends after the effect and before the reply.
+    CrashAfter,
+    /// The process is told to stop, has 30 s to end, and is started again.
+    Restart,
+
+    /// The connection breaks before the request reaches the server.
+    LostRequest,
+    /// The server handles the request, and the connection breaks before the reply.
+    LostReply,
+    /// The request never reaches the server; the client sees that after 295 s, the read timeout
+    /// of a kube client.
+    Stall,
+    /// 429 with a `Retry-After` of one second.
+    TooManyRequests,
+    /// 500.
+    InternalError,
+    /// 503.
+    Unavailable,
+    /// The server handles the request, and 504 is what the client gets.
+    LateTimeout,
+    /// 409, for requests that change an object.
+    Conflict,
+
+    /// The watch ends before an event.
+    CutBefore,
+    /// The watch ends after an event.
+    CutAfter,
+    /// All watches of the process end before an event and cannot be opened for 20 s; then the
+    /// server has forgotten the history in between.
+    Gap,
+    /// 410 in place of an event, and the watch ends.
+    Expired,
+    /// 500 in place of an event, and the watch ends.
+    WatchError,
+    /// An event arrives twice.
+    Duplicate,
+    /// An event, and those of this watch after it, arrive 30 s late.
+    Delay,
+    /// The connection of the watch breaks in the middle of an event.
+    Truncate,
+    /// The watch stays open and shows nothing more.
+    Silence,
+
+    /// For 60 s the process reads from a server that lags: its watches show nothing new, and
+    /// reads that allow an old state get one.
+    Stale,
+    /// For 40 s nothing reaches the process, and nothing that it sends reaches the server.
+    Partition,
+
+    /// Another client removes all finalizers of the object.
+    StripFinalizers,
+    /// Another client adds a finalizer to the object, and removes it 20 s later.
+    ForeignFinalizer,
+    /// Another client removes the labels of the object, and restores them 10 s later.
+    Relabel,
+    /// Another client deletes the object, waits until it is gone, and creates it again.
+    Recreate,
+
+    /// A call of a handler fails.
+    HandlerFails,
+    /// A call of a handler panics.
+    HandlerPanics,
+    /// A call of a handler takes 30 s longer.
+    HandlerSlow,
+    /// A call of a handler takes ten minutes longer.
+    HandlerHangs,
+    /// A write to an external resource fails.
+    ExternalFails,
+
+    /// Another client takes the lease.
+    LeaseStolen,
+    /// Another client deletes the lease.
+    LeaseDeleted,
+}
+
+/// What a step of a run is, as far as faults differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepKind {
+    /// A request that changes nothing.
+    Read,
+    /// A request that makes a new object.
+    Create,
+    /// A request that changes or deletes an object.
+    Change,
+    /// A request that changes a lease.
+    Lease,
+    /// A request for a watch.
+    Watch,
+    /// An event of a watch.
+    Event,
+    /// A call of a handler.
+    Call,
+    /// A write to an external resource.
+    External,
+}
+
+/// The text is no fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no fault {name:?}; the faults are {}", Fault::names())]
+pub struct UnknownFault {
+    name: String,
+}
+
+// === impl Fault ===
+
+impl Fault {
+    /// Every fault.
+    pub const ALL: &[Self] = &[
+        Self::CrashBefore,
+        Self::CrashAfter,
+        Self::Restart,
+        Self::LostRequest,
+        Self::LostReply,
+        Self::Stall,
+        Self::TooManyRequests,
+        Self::InternalError,
+        Self::Unavailable,
+        Self::LateTimeout,
+        Self::Conflict,
+        Self::CutBefore,
+        Self::CutAfter,
+        Self::Gap,
+        Self::Expired,
+        Self::WatchError,
+        Self::Duplicate,
+        Self::Delay,
+        Self::Truncate,
+        Self::Silence,
+        Self::Stale,
+        Self::Partition,
+        Self::StripFinalizers,
+        Self::ForeignFinalizer,
+        Self::Relabel,
+        Self::Recreate,
+        Self::HandlerFails,
+        Self::HandlerPanics,
+        Self::HandlerSlow,
+        Self::HandlerHangs,
+        Self::ExternalFails,
+        Self::LeaseStolen,
+        Self::LeaseDeleted,
+    ];
+
+    /// The faults after which a process is started again: what it remembered is lost.
+    pub const CRASHES: &[Self] = &[Self::CrashBefore, Self::CrashAfter];
+
+    /// The name, in kebab case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CrashBefore => "crash-before",
+            Self::CrashAfter => "crash-after",
+            Self::Restart => "restart",
+            Self::LostRequest => "lost-request",
+            Self::LostReply => "lost-reply",
+            Self::Stall => "stall",
+            Self::TooManyRequests => "too-many-requests",
+            Self::InternalError => "internal-error",
+            Self::Unavailable => "unavailable",
+            Self::LateTimeout => "late-timeout",
+            Self::Conflict => "conflict",
+            Self::CutBefore => "cut-before",
+            Self::CutAfter => "cut-after",
+            Self::Gap => "gap",
+            Self::Expired => "expired",
+            Self::WatchError => "watch-error",
+            Self::Duplicate => "duplicate",
+            Self::Delay => "delay",
+            Self::Truncate => "truncate",
+            Self::Silence => "silence",
+            Self::Stale => "stale",
+            Self::Partition => "partition",
+            Self::StripFinalizers => "strip-finalizers",
+            Self::ForeignFinalizer => "foreign-finalizer",
+            Self::Relabel => "relabel",
+            Self::Recreate => "recreate",
+            Self::HandlerFails => "handler-fails",
+            Self::HandlerPanics => "handler-panics",
+            Self::HandlerSlow => "handler-slow",
+            Self::HandlerHangs => "handler-hangs",
+            Self::ExternalFails => "external-fails",
+            Self::LeaseStolen => "lease-stolen",
+            Self::LeaseDeleted => "lease-deleted",
+        }
+    }
+
+    fn names() -> String {
+        let names: Vec<_> = Self::ALL.iter().map(|it| it.name()).collect();
+        names.join(", ")
+    }
+
+    /// Whether it can happen at a step of this kind.
+    pub(crate) const fn fits(self, step: StepKind) -> bool {
+        use StepKind as S;
+        match self {
+            Self::CrashBefore => true,
+            Self::CrashAfter => matches!(
+                step,
+                S::Create | S::Change | S::Lease | S::Call | S::External
+            ),
+            Self::Restart | Self::Stale => matches!(step, S::Create | S::Change | S::Event),
+            Self::LostRequest
+            | Self::Stall
+            | Self::TooManyRequests
+            | Self::InternalError
+            | Self::Unavailable => {
+                matches!(step, S::Read | S::Create | S::Change | S::Lease | S::Watch)
+            }
+            Self::LostReply | Self::LateTimeout => {
+                matches!(step, S::Create | S::Change | S::Lease)
+            }
+            Self::Conflict => matches!(step, S::Change | S::Lease),
+            Self::CutBefore
+            | Self::CutAfter
+            | Self::Gap
+            | Self::Expired
+            | Self::WatchError
+            | Self::Duplicate
+            | Self::Delay
+            | Self::Truncate
+            | Self::Silence => matches!(step, S::Event),
+            Self::Partition => {
+                matches!(step, S::Create | S::Change | S::Lease | S::Watch | S::Event)
+            }
+            Self::StripFinalizers | Self::ForeignFinalizer | Self::Relabel | Self::Recreate => {
+                matches!(step, S::Change | S::Event)
+            }
+            Self::HandlerFails | Self::HandlerPanics | Self::HandlerSlow | Self::HandlerHangs => {
+                matches!(step, S::Call)
+            }
+            Self::ExternalFails => matches!(step, S::External),
+            Self::LeaseStolen | Self::LeaseDeleted => matches!(step, S::Lease),
+        }
+    }
+
+    /// Whether another client writes to the object of the step.
+    pub(crate) const fn is_foreign(self) -> bool {
+        matches!(
+            self,
+            Self::StripFinalizers | Self::ForeignFinalizer | Self::Relabel | Self::Recreate
+        )
+    }
+
+    /// Whether a delete can stay unseen: the process does not run, or its watches do not.
+    pub(crate) const fn hides_deletes(self) -> bool {
+        matches!(
+            self,
+            Self::CrashBefore | Self::CrashAfter | Self::Restart | Self::Gap | Self::Partition
+        )
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Fault {
+    type Err = UnknownFault;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFault> {
+        let found = Self::ALL.iter().find(|it| it.name() == name);
+        found.copied().ok_or_else(|| UnknownFault {
+            name: name.chars().take(40).collect(),
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! A watcher or reconciler with faults around its calls.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use kube::Resource;
+use tokio::time::sleep;
+use windlass_controller::{Action, Failure, Outcome, Predicate, Reconciler, Request, Watcher};
+
+use crate::{
+    Fault,
+    fault::StepKind,
+    world::{Origin, World},
+};
+
+/// How much longer a slow call takes.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// How much longer a call takes that hangs.
+const HANGS: Duration = Duration::from_secs(600);
+
+/// A watcher or reconciler with faults around its calls; made by
+/// [`Process::handler`](crate::Process::handler).
+pub struct SimulatedHandler<H> {
+    world: Arc<World>,
+    origin: Origin,
+    name: String,
+    handler: H,
+}
+
+// === impl SimulatedHandler ===
+
+impl<H> SimulatedHandler<H> {
+    pub(crate) fn new(world: Arc<World>, origin: Origin, name: &str, handler: H) -> Self {
+        Self {
+            world,
+            origin,
+            name: name.to_owned(),
+            handler,
+        }
+    }
+
+    /// Makes one call, with the fault that is to happen to it.
+    async fn around<K, T, E>(
+        &self,
+        action: Action,
+        object: &K,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Failure>
+    where
+        K: Resource,
+        E: Into<Failure>,
+    {
+        let Self {
+            world,
+            origin,
+            name,
+            ..
+        } = self;
+        world.alive(*origin).await;
+        let meta = object.meta();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let key = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
+        let version = meta.resource_version.as_deref().unwrap_or("-");
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        let _call = world.call(*origin, name, &key, uid, version.parse().ok());
+        let text = format!("{name} {action:?} {key} version {version}");
+        let fault = world.step(*origin, StepKind::Call, &text, None);
+        match fault {
+            Some(Fault::CrashBefore) => world.crash(*origin),
+            // Without the panic hook: it is no news.
+            Some(Fault::HandlerPanics) => std::panic::resume_unwind(Box::new("a simulated panic")),
+            Some(Fault::HandlerSlow) => sleep(SLOW).await,
+            Some(Fault::HandlerHangs) => sleep(HANGS).await,
+            _ => {}
+        }
+        world.alive(*origin).await;
+        let result = call.await.map_err(Into::into);
+        let text = match &result {
+            Ok(_) => format!("   {name} {key}: done"),
+            Err(failure) => format!("   {name} {key}: {failure:?}"),
+        };
+        world.log(Some(*origin), &text);
+        match fault {
+            Some(Fault::CrashAfter) => world.crash(*origin),
+            Some(Fault::HandlerFails) => return Err(Failure::new("a simulated failure")),
+            _ => {}
+        }
+        world.alive(*origin).await;
+        result
+    }
+}
+
+impl<K, H> Watcher<K> for SimulatedHandler<H>
+where
+    K: Resource + Send + Sync + 'static,
+    H: Watcher<K>,
+{
+    type Error = Failure;
+
+    async fn add(&self, object: Arc<K>) -> Result<(), Failure> {
+        let call = self.handler.add(Arc::clone(&object));
+        self.around(Action::Created, &*object, call).await
+    }
+
+    async fn update(&self, old: Arc<K>, new: Arc<K>) -> Result<(), Failure> {
+        let call = self.handler.update(old, Arc::clone(&new));
+        self.around(Action::Updated, &*new, call).await
+    }
+
+    async fn delete(&self, last: Arc<K>) -> Result<(), Failure> {
+        let call = self.handler.delete(Arc::clone(&last));
+        self.around(Action::Deleted, &*last, call).await
+    }
+
+    async fn resync(&self, object: Arc<K>) -> Result<(), Failure> {
+        let call = self.handler.resync(Arc::clone(&object));
+        self.around(Action::Resynced, &*object, call).await
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        self.handler.predicates()
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.handler.finalizer()
+    }
+
+    fn history_went_back(&self) {
+        self.handler.history_went_back();
+    }
+}
+
+impl<K, H> Reconciler<K> for SimulatedHandler<H>
+where
+    K: Resource + Send + Sync + 'static,
+    H: Reconciler<K>,
+{
+    type Error = Failure;
+
+    async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
+        let (action, object) = (request.action(), Arc::clone(request.object()));
+        let call = self.handler.reconcile(request);
+        self.around(action, &*object, call).await
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<K>> {
+        self.handler.predicates()
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        self.handler.finalizer()
+    }
+
+    fn history_went_back(&self) {
+        self.handler.history_went_back();
+    }
+}
+
+impl<H> fmt::Debug for SimulatedHandler<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedHandler")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

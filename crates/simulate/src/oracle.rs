@@ -1,0 +1,50 @@
+//! Oracles: what must hold of a run, each with a name.
+
+use std::fmt;
+
+/// The operator reaches the state that it reaches without faults.
+pub(crate) const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";
+/// The state does not change any more once it is reached.
+pub(crate) const STAYS: &str = "the_end_state_stays";
+/// Nothing is created or deleted more often than without faults.
+pub(crate) const COUNTS: &str = "nothing_is_created_or_deleted_more_often";
+/// Two calls of one handler for one object never overlap.
+pub(crate) const SERIALIZED: &str = "calls_for_one_object_do_not_overlap";
+/// The versions of one object that a handler is given never decrease.
+pub(crate) const VERSIONS: &str = "versions_never_go_back";
+/// The operator sends a bounded number of requests.
+pub(crate) const BOUNDED: &str = "requests_are_bounded";
+/// Only the process that holds the lease writes.
+pub(crate) const LEADER: &str = "only_the_holder_of_the_lease_writes";
+/// No task outlives the process that started it.
+pub(crate) const TASKS: &str = "no_task_outlives_its_process";
+/// The stores of informers have what the server has.
+pub(crate) const CACHES: &str = "caches_equal_the_server";
+/// The operator ends only when it is stopped.
+pub(crate) const RUNS: &str = "the_operator_runs_until_it_is_stopped";
+
+/// An oracle that a run broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The name of the oracle: a sentence with underscores.
+    pub oracle: String,
+    /// What is wrong.
+    pub text: String,
+}
+
+// === impl Violation ===
+
+impl Violation {
+    pub(crate) fn new(oracle: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            oracle: oracle.into(),
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.oracle, self.text)
+    }
+}

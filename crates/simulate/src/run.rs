@@ -1,0 +1,272 @@
+//! One run: the operator, its users and its faults, until the end state is reached.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::FutureExt as _;
+use http::StatusCode;
+use parking_lot::Mutex;
+use tokio::{
+    runtime::{Builder, Handle},
+    time::sleep,
+};
+use tokio_util::task::AbortOnDropHandle;
+use windlass_apiserver::ApiServer;
+use windlass_informer::SimulatedHost;
+
+use crate::{
+    EndState, Plan, Process, Simulation, Trace, Violation, oracle,
+    process::Cached,
+    simulation::Settings,
+    state,
+    world::{Origin, World},
+};
+
+/// The time of day at which every run begins: 2026-01-01.
+const BEGINNING: Duration = Duration::from_secs(1_767_225_600);
+
+/// How long a process that ended is away.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// How long a process has to end in good order.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// After the last step of the users, how long faults can still happen.
+const TAIL: Duration = Duration::from_secs(30);
+
+/// How long tasks of a dropped process have to end.
+const DROPPED: Duration = Duration::from_secs(5);
+
+/// One run, as it was recorded.
+pub(crate) struct Run {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) trace: Trace,
+    pub(crate) fields: state::Fields,
+    pub(crate) writes: BTreeMap<String, u32>,
+}
+
+/// The newest process of each replica.
+type Processes = Arc<Mutex<BTreeMap<usize, Process>>>;
+
+/// Runs `plan`, in a runtime of its own on this thread.
+///
+/// # Panics
+///
+/// If there is no runtime to be had, or this thread runs one already.
+pub(crate) fn run(simulation: &Simulation, plan: &Plan) -> Run {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without IO needs nothing of the system");
+    runtime.block_on(drive(simulation, plan))
+}
+
+async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
+    let settings = &simulation.settings;
+    let beginning = SystemTime::UNIX_EPOCH + BEGINNING;
+    let _host = SimulatedHost::enter(plan.seed, beginning);
+    let server = ApiServer::builder()
+        .seed(plan.seed)
+        .wall_clock(beginning)
+        .history_age(Duration::from_secs(86_400))
+        .start();
+    let world = World::new(plan, server, settings.replicas, settings.request_limit);
+    for step in &settings.beginning {
+        do_step(&world, step).await;
+    }
+
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let processes = Processes::default();
+    let replicas: Vec<_> = (0..settings.replicas)
+        .map(|replica| {
+            let supervise = supervise(
+                simulation.clone(),
+                Arc::clone(&world),
+                replica,
+                Arc::clone(&processes),
+            );
+            AbortOnDropHandle::new(tokio::spawn(supervise))
+        })
+        .collect();
+
+    users(settings, plan, &world).await;
+    world.quiet();
+    pass(&world, settings.recovery).await;
+    let end = snapshot(settings, &world);
+    let requests = world.requests();
+    pass(&world, settings.stay).await;
+    let later = snapshot(settings, &world);
+    let fields = end.fields();
+    let changes = state::difference(&fields, &later.fields(), &BTreeSet::default());
+    if let Some(change) = changes.first() {
+        world.violate(oracle::STAYS, format!("it changed later: {change}"));
+    }
+    check_requests(settings, &world, requests);
+    check_caches(&world, &processes);
+
+    drop(replicas);
+    processes.lock().clear();
+    sleep(DROPPED).await;
+    let left = tasks().saturating_sub(before);
+    if left > 0 {
+        world.violate(
+            oracle::TASKS,
+            format!("{left} tasks still run after the drop"),
+        );
+    }
+    let finished = world.finish();
+    let mut violations = finished.violations;
+    for (name, check) in &settings.oracles {
+        if let Err(text) = check(&end) {
+            violations.push(Violation::new(name, text));
+        }
+    }
+    Run {
+        violations,
+        trace: finished.trace,
+        fields,
+        writes: finished.writes,
+    }
+}
+
+/// Does what users do, each step after a pause that depends on the seed.
+async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) {
+    for (number, step) in settings.steps.iter().enumerate() {
+        if plan.without.contains(&number) {
+            continue;
+        }
+        let pace = u64::try_from(settings.pace.as_millis()).unwrap_or(u64::MAX);
+        pass(world, Duration::from_millis(world.random(0..=pace))).await;
+        if world.is_flooded() {
+            return;
+        }
+        do_step(world, step).await;
+    }
+    let mut left = TAIL;
+    while !left.is_zero() && !world.has_acted() {
+        pass(world, RESTART).await;
+        left = left.saturating_sub(RESTART);
+    }
+    world.others.close();
+    world.others.wait().await;
+}
+
+async fn do_step(world: &Arc<World>, step: &crate::Step) {
+    if let Some(path) = step.created() {
+        world.add_user_object(path);
+    }
+    world.log(None, &format!("user: {step}"));
+    let status = step.run(&world.direct, &world.turn).await;
+    if !status.is_success() && status != StatusCode::NOT_FOUND {
+        world.log(None, &format!("user: refused with {status}"));
+    }
+}
+
+/// Lets time pass; returns early if the operator sends requests without end.
+async fn pass(world: &World, time: Duration) {
+    const SLICE: Duration = Duration::from_secs(10);
+
+    let mut left = time;
+    while !left.is_zero() && !world.is_flooded() {
+        let slice = left.min(SLICE);
+        sleep(slice).await;
+        left -= slice;
+    }
+}
+
+/// Runs one replica: starts a process again whenever it has ended.
+async fn supervise(
+    simulation: Simulation,
+    world: Arc<World>,
+    replica: usize,
+    processes: Processes,
+) {
+    loop {
+        let (origin, crash, stop) = world.start(replica);
+        let process = Process::new(Arc::clone(&world), origin, stop.clone());
+        processes.lock().insert(replica, process.clone());
+        let run = AssertUnwindSafe((simulation.operator)(process)).catch_unwind();
+        let stopped = async {
+            stop.cancelled().await;
+            sleep(GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            () = crash.cancelled() => world.log(Some(origin), "process crashed"),
+            () = stopped => world.log(Some(origin), "process killed after its grace period"),
+            ended = run => ended_by_itself(&world, origin, stop.is_cancelled(), ended.ok()),
+        }
+        world.crash(origin);
+        processes.lock().remove(&replica);
+        sleep(RESTART).await;
+    }
+}
+
+fn ended_by_itself(world: &World, origin: Origin, stopped: bool, how: Option<String>) {
+    let text = how.unwrap_or_else(|| "a panic".to_owned());
+    world.log(Some(origin), &format!("process ended: {text}"));
+    // A replica that lost its lease has to end.
+    if !stopped && world.replicas() == 1 {
+        world.violate(oracle::RUNS, format!("process {origin} ended: {text}"));
+    }
+}
+
+fn snapshot(settings: &Settings, world: &World) -> EndState {
+    EndState::new(
+        &world.server.objects(),
+        world.all_external(),
+        &settings.ignored,
+    )
+}
+
+/// Few requests are sent once the end state is reached.
+fn check_requests(settings: &Settings, world: &World, before: u64) {
+    let sent = world.requests().saturating_sub(before);
+    let seconds = settings.stay.as_secs().max(1);
+    let replicas = u64::try_from(settings.replicas).unwrap_or(u64::MAX);
+    if sent > seconds.saturating_mul(replicas) {
+        let text = format!("{sent} requests in {seconds} s in which there was nothing to do");
+        world.violate(oracle::BOUNDED, text);
+    }
+}
+
+/// What the observed informers have is what the server has.
+fn check_caches(world: &World, processes: &Processes) {
+    let caches: Vec<_> = processes
+        .lock()
+        .values()
+        .flat_map(Process::caches)
+        .collect();
+    let objects = world.server.objects();
+    for (resource, mut cached) in caches {
+        let of_resource = objects.iter().filter(|(name, _)| *name == resource);
+        let mut there: Vec<_> = of_resource
+            .map(|(_, object)| {
+                let metadata = &object["metadata"];
+                let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+                Cached {
+                    key: format!("{}/{}", text("namespace"), text("name")),
+                    uid: text("uid"),
+                    version: text("resourceVersion"),
+                }
+            })
+            .collect();
+        cached.sort_unstable();
+        there.sort_unstable();
+        let ghost = cached.iter().find(|it| !there.contains(it));
+        let missing = there.iter().find(|it| !cached.contains(it));
+        if let Some(ghost) = ghost {
+            let text = format!("an informer of {resource} has {ghost:?}, the server has not");
+            world.violate(oracle::CACHES, text);
+        } else if let Some(missing) = missing {
+            let text = format!("an informer of {resource} lacks {missing:?}");
+            world.violate(oracle::CACHES, text);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The state of the cluster at the end of a run, in a form that runs can be compared by. *(pure)*
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// The state of the cluster and of the external resources at the end of a run.
+///
+/// What differs from run to run is masked: versions, times, and generations are left out, uids
+/// and generated names are replaced by what they stand for, and an `observedGeneration` is
+/// `current` or `old`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndState {
+    objects: BTreeMap<String, Value>,
+    external: BTreeMap<String, String>,
+}
+
+/// The fields of an end state, each with its path.
+pub(crate) type Fields = BTreeMap<String, String>;
+
+/// What differs in every run, or is the server's alone.
+const LEFT_OUT: [&str; 6] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "managedFields",
+    "generation",
+    "selfLink",
+];
+
+/// What stands for uids and generated names.
+struct Mask {
+    names: BTreeMap<String, String>,
+}
+
+// === impl EndState ===
+
+impl EndState {
+    pub(crate) fn new(
+        objects: &[(String, Value)],
+        external: BTreeMap<String, String>,
+        ignored: &BTreeSet<String>,
+    ) -> Self {
+        let mask = Mask::new(objects);
+        let mut state = Self::default();
+        for (name, value) in external {
+            let (name, value) = (mask.text(&name), mask.text(&value));
+            state.external.insert(name, value);
+        }
+        for (resource, object) in objects {
+            if ignored.contains(resource) {
+                continue;
+            }
+            let key = identity(resource, object);
+            let masked = mask.object(object);
+            // Several objects can have one generated name.
+            let mut same: Vec<_> = vec![masked];
+            for number in 1.. {
+                let key = format!("{key}#{number}");
+                match state.objects.remove(&key) {
+                    Some(other) => same.push(other),
+                    None => break,
+                }
+            }
+            same.sort_by_key(ToString::to_string);
+            for (index, object) in same.into_iter().enumerate() {
+                state.objects.insert(format!("{key}#{}", index + 1), object);
+            }
+        }
+        state
+    }
+
+    /// The objects of a resource, such as `configmaps` or `websites.example.io`, masked.
+    pub fn objects<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a Value> {
+        let of_resource = self.objects.iter().filter(move |(key, _)| {
+            let name = key.split_once(' ').map(|(name, _)| name);
+            name == Some(resource)
+        });
+        of_resource.map(|(_, object)| object)
+    }
+
+    /// The external resources, by name.
+    #[must_use]
+    pub const fn external(&self) -> &BTreeMap<String, String> {
+        &self.external
+    }
+
+    /// All fields, each with its path.
+    pub(crate) fn fields(&self) -> Fields {
+        let mut fields = Fields::new();
+        for (key, object) in &self.objects {
+            fields.insert(key.clone(), "exists".to_owned());
+            flatten(key, object, &mut fields);
+        }
+        for (name, value) in &self.external {
+            fields.insert(format!("external {name}"), value.clone());
+        }
+        fields
+    }
+}
+
+/// The lines in which two states differ, without the fields in `masked`.
+pub(crate) fn difference(
+    expected: &Fields,
+    actual: &Fields,
+    masked: &BTreeSet<String>,
+) -> Vec<String> {
+    let names: BTreeSet<_> = expected.keys().chain(actual.keys()).collect();
+    let mut lines = Vec::new();
+    let mut missing = String::new();
+    for name in names {
+        let (before, now) = (expected.get(name), actual.get(name));
+        if before == now || masked.contains(name) {
+            continue;
+        }
+        // Of an object that is missing or too many, one line is enough.
+        if !missing.is_empty() && name.starts_with(&missing) {
+            continue;
+        }
+        if before.or(now).is_some_and(|it| it == "exists") {
+            missing.clone_from(name);
+        }
+        lines.push(match (before, now) {
+            (Some(before), Some(now)) => format!("{name}: {now:?} instead of {before:?}"),
+            (Some(before), None) => format!("{name}: missing, {before:?} without faults"),
+            (_, now) => format!(
+                "{name}: {:?}, missing without faults",
+                now.map_or("", |it| it)
+            ),
+        });
+    }
+    lines
+}
+
+/// The names of the fields in which two states differ.
+pub(crate) fn differing(one: &Fields, other: &Fields) -> BTreeSet<String> {
+    let names: BTreeSet<_> = one.keys().chain(other.keys()).collect();
+    let differing = names
+        .into_iter()
+        .filter(|name| one.get(*name) != other.get(*name));
+    differing.cloned().collect()
+}
+
+fn identity(resource: &str, object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or_default();
+    if let Some(prefix) = metadata["generateName"].as_str() {
+        return format!("{resource} {namespace}/{prefix}*");
+    }
+    let name = metadata["name"].as_str().unwrap_or_default();
+    format!("{resource} {namespace}/{name}")
+}
+
+fn flatten(path: &str, value: &Value, fields: &mut Fields) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                flatten(&format!("{path} .{key}"), value, fields);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                flatten(&format!("{path} [{index}]"), value, fields);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => _ = fields.insert(path.to_owned(), text.clone()),
+        other => _ = fields.insert(path.to_owned(), other.to_string()),
+    }
+}
+
+// === impl Mask ===
+
+impl Mask {
+    fn new(objects: &[(String, Value)]) -> Self {
+        let mut names = BTreeMap::new();
+        for (resource, object) in objects {
+            let metadata = &object["metadata"];
+            let identity = identity(resource, object);
+            if let Some(uid) = metadata["uid"].as_str() {
+                names.insert(uid.to_owned(), format!("uid of {identity}"));
+            }
+            if let (Some(prefix), Some(name)) =
+                (metadata["generateName"].as_str(), metadata["name"].as_str())
+            {
+                names.insert(name.to_owned(), format!("{prefix}*"));
+            }
+        }
+        Self { names }
+    }
+
+    fn object(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        let generation = object["metadata"]["generation"].clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
+        }
+        self.value(&mut object, &generation);
+        object
+    }
+
+    fn value(&self, value: &mut Value, generation: &Value) {
+        match value {
+            Value::Object(members) => {
+                for (key, value) in members.iter_mut() {
+                    if key == "observedGeneration" {
+                        let word = if value == generation {
+                            "current"
+                        } else {
+                            "old"
+                        };
+                        *value = word.into();
+                    }
+                    self.value(value, generation);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|it| self.value(it, generation)),
+            Value::String(text) => *text = self.text(text),
+            _ => {}
+        }
+    }
+
+    fn text(&self, text: &str) -> String {
+        if let Some(known) = self.names.get(text) {
+            return known.clone();
+        }
+        if is_uid(text) {
+            return "uid of no object".to_owned();
+        }
+        if is_time(text) {
+            return "time".to_owned();
+        }
+        text.to_owned()
+    }
+}
+
+/// Whether a text has the form of a uid.
+fn is_uid(text: &str) -> bool {
+    let dashes = [8, 13, 18, 23];
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| {
+            if dashes.contains(&at) {
+                byte == b'-'
+            } else {
+                byte.is_ascii_hexdigit()
+            }
+        })
+}
+
+/// Whether a text has the form of a time, as in `2026-01-02T03:04:05Z`.
+fn is_time(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (20..=30).contains(&bytes.len())
+        && bytes[4] == b'-'
+        && bytes[7] == b'-'
+        && bytes[10] == b'T'
+        && bytes[13] == b':'
+        && bytes.ends_with(b"Z")
+}

@@ -1,0 +1,182 @@
+//! What users do in a simulation, one step after the other.
+
+use std::{fmt, time::Duration};
+
+use http::StatusCode;
+use kube::Resource;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::{sync::Mutex, time::sleep};
+
+use crate::direct::Direct;
+
+/// One thing that a user does to the objects of the cluster.
+///
+/// # Example
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_simulate::Step;
+///
+/// let mut config = ConfigMap::default();
+/// config.metadata.name = Some("blog".into());
+/// config.metadata.namespace = Some("default".into());
+/// let steps = [
+///     Step::create(&config),
+///     Step::merge::<ConfigMap>("default", "blog", serde_json::json!({ "data": { "a": "1" } })),
+///     Step::delete::<ConfigMap>("default", "blog"),
+/// ];
+/// assert_eq!(steps[2].to_string(), "delete /api/v1/namespaces/default/configmaps/blog");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Step {
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Create { collection: String, object: Value },
+    Merge { path: String, content: Value },
+    Delete { path: String },
+    Wait(Duration),
+}
+
+// === impl Step ===
+
+impl Step {
+    /// Creates an object. If one of this name is being deleted, the user tries again until it is
+    /// gone.
+    ///
+    /// An object that cannot be written as JSON is created as `null`, which the server refuses.
+    #[must_use]
+    pub fn create<K>(object: &K) -> Self
+    where
+        K: Resource + Serialize,
+        K::DynamicType: Default,
+    {
+        let collection = K::url_path(
+            &K::DynamicType::default(),
+            object.meta().namespace.as_deref(),
+        );
+        Self::create_at(collection, serde_json::to_value(object).unwrap_or_default())
+    }
+
+    /// Creates an object of any kind: `collection` is the path of its kind and namespace, as
+    /// [`Resource::url_path`] gives it.
+    #[must_use]
+    pub fn create_at(collection: impl Into<String>, object: Value) -> Self {
+        Self {
+            what: What::Create {
+                collection: collection.into(),
+                object,
+            },
+        }
+    }
+
+    /// Applies a merge patch to an object. The namespace of an object without one is empty.
+    #[must_use]
+    pub fn merge<K>(namespace: &str, name: &str, content: Value) -> Self
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        Self::merge_at(path::<K>(namespace, name), content)
+    }
+
+    /// Applies a merge patch to the object at `path`, which may end in a subresource.
+    #[must_use]
+    pub fn merge_at(path: impl Into<String>, content: Value) -> Self {
+        Self {
+            what: What::Merge {
+                path: path.into(),
+                content,
+            },
+        }
+    }
+
+    /// Deletes an object. The namespace of an object without one is empty.
+    #[must_use]
+    pub fn delete<K>(namespace: &str, name: &str) -> Self
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        Self::delete_at(path::<K>(namespace, name))
+    }
+
+    /// Deletes the object at `path`.
+    #[must_use]
+    pub fn delete_at(path: impl Into<String>) -> Self {
+        Self {
+            what: What::Delete { path: path.into() },
+        }
+    }
+
+    /// Does nothing for some virtual time.
+    #[must_use]
+    pub const fn wait(time: Duration) -> Self {
+        Self {
+            what: What::Wait(time),
+        }
+    }
+
+    /// The object that it creates.
+    pub(crate) fn created(&self) -> Option<String> {
+        match &self.what {
+            What::Create { collection, object } => {
+                let name = object["metadata"]["name"].as_str()?;
+                Some(format!("{collection}/{name}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Does it, in its `turn`. Tries again for up to ten minutes where the server refuses.
+    pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> StatusCode {
+        const TRIES: u32 = 600;
+
+        let mut status = StatusCode::OK;
+        for _ in 0..TRIES {
+            let own = turn.lock().await;
+            status = match &self.what {
+                What::Create { collection, object } => direct.create(collection, object).await,
+                What::Merge { path, content } => direct.merge(path, content).await,
+                What::Delete { path } => direct.delete(path).await,
+                What::Wait(time) => {
+                    sleep(*time).await;
+                    StatusCode::OK
+                }
+            };
+            drop(own);
+            if status.is_success() {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        status
+    }
+}
+
+fn path<K>(namespace: &str, name: &str) -> String
+where
+    K: Resource,
+    K::DynamicType: Default,
+{
+    let namespace = Some(namespace).filter(|it| !it.is_empty());
+    let collection = K::url_path(&K::DynamicType::default(), namespace);
+    format!("{collection}/{name}")
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Create { collection, object } => {
+                let name = object["metadata"]["name"].as_str().unwrap_or("?");
+                write!(f, "create {collection}/{name}")
+            }
+            What::Merge { path, content } => write!(f, "merge {path} {content}"),
+            What::Delete { path } => write!(f, "delete {path}"),
+            What::Wait(time) => write!(f, "wait {time:?}"),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The trace of a run: every step, in order, with its virtual time.
+
+use std::{fmt, hash::Hasher as _, time::Duration};
+
+use crate::{Fault, fault::StepKind, world::Origin};
+
+/// The trace of a run: every step, in order, with its virtual time.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    lines: Vec<Line>,
+    steps: Vec<TracedStep>,
+    /// How many lines there were when the quiet time began.
+    quiet: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    at: Duration,
+    text: String,
+}
+
+/// A step of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct TracedStep {
+    pub(crate) number: u64,
+    pub(crate) kind: StepKind,
+    /// Whether it is about an object that a user made.
+    pub(crate) of_user: bool,
+    pub(crate) text: String,
+}
+
+// === impl Trace ===
+
+impl Trace {
+    /// Lines beyond this are counted and not kept: a run that goes wild must not fill the memory.
+    const LONGEST: usize = 100_000;
+
+    /// A hash of the whole trace: equal for equal runs, in every process.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        // Its keys are constant, unlike those of a `HashMap`.
+        let mut hasher = std::hash::DefaultHasher::new();
+        for line in &self.lines {
+            hasher.write_u128(line.at.as_nanos());
+            hasher.write(line.text.as_bytes());
+        }
+        hasher.finish()
+    }
+
+    /// How many steps there were before the quiet time.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    pub(crate) fn active_steps(&self) -> &[TracedStep] {
+        &self.steps
+    }
+
+    pub(crate) fn next_step(&self) -> u64 {
+        self.steps.last().map_or(1, |it| it.number + 1)
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        at: Duration,
+        origin: Origin,
+        step: TracedStep,
+        fault: Option<Fault>,
+    ) {
+        let number = step.number;
+        let text = match fault {
+            Some(fault) => format!("{origin} #{number} {}  <== {fault}", step.text),
+            None => format!("{origin} #{number} {}", step.text),
+        };
+        self.push(at, text);
+        if self.quiet.is_none() {
+            self.steps.push(step);
+        }
+    }
+
+    pub(crate) fn line(&mut self, at: Duration, origin: Option<Origin>, text: &str) {
+        let text = match origin {
+            Some(origin) => format!("{origin} {text}"),
+            None => format!("     {text}"),
+        };
+        self.push(at, text);
+    }
+
+    pub(crate) fn quiet(&mut self, at: Duration) {
+        self.push(at, "     quiet: no faults from here on".to_owned());
+        self.quiet = Some(self.lines.len());
+    }
+
+    fn push(&mut self, at: Duration, text: String) {
+        if self.lines.len() < Self::LONGEST {
+            self.lines.push(Line { at, text });
+        }
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            writeln!(f, "{:>10.3}s {}", line.at.as_secs_f64(), line.text)?;
+        }
+        Ok(())
+    }
+}
+
+// === impl Origin ===
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "r{}.{}", self.replica, self.incarnation)
+    }
+}

@@ -1,0 +1,407 @@
+//! What one run shares: the server, the plan, the trace, and what the oracles count.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use windlass_apiserver::ApiServer;
+
+use crate::{
+    Fault, Plan, PlannedFault,
+    direct::Direct,
+    fault::StepKind,
+    oracle::{self, Violation},
+    trace::{Trace, TracedStep},
+};
+
+mod acts;
+mod calls;
+mod writes;
+
+use self::{calls::Calls, writes::Writes};
+
+/// The longest that a request, a reply or an event takes on its way, in milliseconds. What is
+/// sent at the same time arrives in an order that depends on the seed.
+const LATENCY: u64 = 5;
+
+/// How long a gap in the watches takes.
+const GAP: Duration = Duration::from_secs(20);
+
+/// How long a lagging server lags.
+const LAG: Duration = Duration::from_secs(60);
+
+/// How long a partition takes.
+const PARTITION: Duration = Duration::from_secs(40);
+
+/// Which process did something: which replica, and how often that was started before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    pub(crate) replica: usize,
+    pub(crate) incarnation: u32,
+}
+
+/// What one run shares.
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) direct: Direct,
+    /// Other clients that write, and what follows later from a fault.
+    pub(crate) others: TaskTracker,
+    /// Held while a user or another client does one thing that takes several requests.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    began: Instant,
+    /// How many requests are too many.
+    limit: u64,
+    /// Notified when a replica's connection changes, and when the quiet time begins.
+    changed: Notify,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: StdRng,
+    planned: Vec<PlannedFault>,
+    is_quiet: bool,
+    requests: u64,
+    replicas: Vec<Replica>,
+    trace: Trace,
+    external: BTreeMap<String, String>,
+    calls: Calls,
+    writes: Writes,
+    /// The paths of the objects that users made.
+    users: BTreeSet<String>,
+    violations: Vec<Violation>,
+}
+
+/// One replica of the operator, as far as its connection goes.
+struct Replica {
+    incarnation: u32,
+    /// Cancelled when the process crashes.
+    crash: CancellationToken,
+    /// Cancelled when the process is asked to stop.
+    stop: CancellationToken,
+    /// Cancelled when the watches of the process are cut.
+    cut: CancellationToken,
+    no_watches_until: Option<Instant>,
+    partitioned_until: Option<Instant>,
+    lag: Option<Lag>,
+}
+
+/// A server that lags.
+#[derive(Clone, Copy, Debug)]
+struct Lag {
+    revision: u64,
+    until: Instant,
+}
+
+// === impl World ===
+
+impl World {
+    pub(crate) fn new(plan: &Plan, server: ApiServer, replicas: usize, limit: u64) -> Arc<Self> {
+        let mut planned = plan.faults.clone();
+        planned.sort_unstable();
+        let state = State {
+            // Another stream than that of the host, which uses the same seed.
+            random: StdRng::seed_from_u64(!plan.seed),
+            planned,
+            is_quiet: false,
+            requests: 0,
+            replicas: (0..replicas).map(|_| Replica::new()).collect(),
+            trace: Trace::default(),
+            external: BTreeMap::new(),
+            calls: Calls::default(),
+            writes: Writes::new(replicas > 1),
+            users: BTreeSet::new(),
+            violations: Vec::new(),
+        };
+        Arc::new(Self {
+            direct: Direct::new(server.clone()),
+            server,
+            others: TaskTracker::new(),
+            turn: tokio::sync::Mutex::default(),
+            began: Instant::now(),
+            limit,
+            changed: Notify::new(),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// A time on the wire.
+    pub(crate) fn latency(&self) -> Duration {
+        Duration::from_millis(self.random(1..=LATENCY))
+    }
+
+    pub(crate) fn random(&self, range: std::ops::RangeInclusive<u64>) -> u64 {
+        self.state.lock().random.random_range(range)
+    }
+
+    // --- processes ---
+
+    /// Starts a process of `replica`. What it is asked to end by: a crash, or a stop.
+    pub(crate) fn start(&self, replica: usize) -> (Origin, CancellationToken, CancellationToken) {
+        let mut state = self.state.lock();
+        let own = &mut state.replicas[replica];
+        *own = Replica {
+            incarnation: own.incarnation + 1,
+            lag: own.lag,
+            partitioned_until: own.partitioned_until,
+            ..Replica::new()
+        };
+        let origin = Origin {
+            replica,
+            incarnation: own.incarnation,
+        };
+        let ends = (own.crash.clone(), own.stop.clone());
+        drop(state);
+        self.log(Some(origin), "process started");
+        (origin, ends.0, ends.1)
+    }
+
+    /// Ends a process: nothing of it reaches the server from here on.
+    pub(crate) fn crash(&self, origin: Origin) {
+        let state = self.state.lock();
+        let own = &state.replicas[origin.replica];
+        if own.incarnation == origin.incarnation {
+            own.crash.cancel();
+            own.cut.cancel();
+        }
+    }
+
+    /// Returns at once while the process runs, and never afterwards.
+    pub(crate) async fn alive(&self, origin: Origin) {
+        let is_alive = {
+            let state = self.state.lock();
+            let own = &state.replicas[origin.replica];
+            own.incarnation == origin.incarnation && !own.crash.is_cancelled()
+        };
+        if !is_alive {
+            std::future::pending().await;
+        }
+    }
+
+    /// Waits until the process is not partitioned from the server. Returns whether it was.
+    pub(crate) async fn reachable(&self, origin: Origin) -> bool {
+        self.wait(|state| state.replicas[origin.replica].partitioned_until)
+            .await
+    }
+
+    /// Waits until the process may open watches. Returns whether it had to wait.
+    pub(crate) fn refuses_watches(&self, origin: Origin) -> bool {
+        let state = self.state.lock();
+        let until = state.replicas[origin.replica].no_watches_until;
+        until.is_some_and(|until| Instant::now() < until) && !state.is_quiet
+    }
+
+    /// Waits until the server that the process watches shows `revision`.
+    pub(crate) async fn shows(&self, origin: Origin, revision: u64) {
+        self.wait(|state| {
+            let lag = state.replicas[origin.replica].lag?;
+            (revision > lag.revision).then_some(lag.until)
+        })
+        .await;
+    }
+
+    /// The revision at which the server that the process reads from lags, if it does.
+    pub(crate) fn lag(&self, origin: Origin) -> Option<u64> {
+        let state = self.state.lock();
+        let lag = state.replicas[origin.replica].lag?;
+        (Instant::now() < lag.until && !state.is_quiet).then_some(lag.revision)
+    }
+
+    /// Waits until `until` says no time, or one that has passed, or the quiet time begins.
+    async fn wait(&self, until: impl Fn(&State) -> Option<Instant>) -> bool {
+        let mut waited = false;
+        loop {
+            let changed = self.changed.notified();
+            let due = {
+                let state = self.state.lock();
+                until(&state).filter(|_| !state.is_quiet)
+            };
+            let Some(due) = due.filter(|due| Instant::now() < *due) else {
+                return waited;
+            };
+            waited = true;
+            tokio::select! {
+                biased;
+                () = sleep_until(due) => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    /// What ends the watches of a process.
+    pub(crate) fn cut(&self, origin: Origin) -> CancellationToken {
+        self.state.lock().replicas[origin.replica].cut.clone()
+    }
+
+    // --- steps ---
+
+    /// Counts a step, and returns the fault that is to happen at it. Faults that concern more
+    /// than the step begin here.
+    pub(crate) fn step(
+        self: &Arc<Self>,
+        origin: Origin,
+        kind: StepKind,
+        text: &str,
+        subject: Option<&str>,
+    ) -> Option<Fault> {
+        let mut state = self.state.lock();
+        let of_user = subject.is_some_and(|it| state.users.contains(it));
+        let number = state.trace.next_step();
+        let fault = state.take_fault(number, kind, of_user);
+        let step = TracedStep {
+            number,
+            kind,
+            of_user,
+            text: text.to_owned(),
+        };
+        let at = self.began.elapsed();
+        state.trace.step(at, origin, step, fault);
+        let fault = fault?;
+        let own = &mut state.replicas[origin.replica];
+        let now = Instant::now();
+        match fault {
+            Fault::Restart => own.stop.cancel(),
+            Fault::Gap => {
+                own.no_watches_until = Some(now + GAP);
+                std::mem::take(&mut own.cut).cancel();
+                drop(state);
+                self.compact_after(GAP);
+                return Some(fault);
+            }
+            Fault::Stale => {
+                own.lag = Some(Lag {
+                    revision: self.server.resource_version(),
+                    until: now + LAG,
+                });
+            }
+            Fault::Partition => own.partitioned_until = Some(now + PARTITION),
+            Fault::StripFinalizers
+            | Fault::ForeignFinalizer
+            | Fault::Relabel
+            | Fault::Recreate
+            | Fault::LeaseStolen
+            | Fault::LeaseDeleted => {
+                drop(state);
+                if let Some(subject) = subject {
+                    self.act(fault, subject.to_owned());
+                }
+                return None;
+            }
+            _ => return Some(fault),
+        }
+        None
+    }
+
+    /// Whether all planned faults have happened.
+    pub(crate) fn has_acted(&self) -> bool {
+        self.state.lock().planned.is_empty()
+    }
+
+    /// Notes a line of the trace that is no step.
+    pub(crate) fn log(&self, origin: Option<Origin>, text: &str) {
+        let at = self.began.elapsed();
+        self.state.lock().trace.line(at, origin, text);
+    }
+
+    /// Counts a request. There are too many if the operator sends them without end.
+    pub(crate) fn count_request(&self) {
+        let mut state = self.state.lock();
+        state.requests += 1;
+        if state.requests == self.limit {
+            let text = format!("the operator had sent {} requests", self.limit);
+            state.violations.push(Violation::new(oracle::BOUNDED, text));
+        }
+    }
+
+    /// Whether so many requests were sent that the run is to end.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.state.lock().requests >= self.limit
+    }
+
+    pub(crate) fn replicas(&self) -> usize {
+        self.state.lock().replicas.len()
+    }
+
+    pub(crate) fn all_external(&self) -> BTreeMap<String, String> {
+        self.state.lock().external.clone()
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.state.lock().requests
+    }
+
+    pub(crate) fn violate(&self, oracle: &'static str, text: String) {
+        self.log(None, &format!("BROKEN {oracle}: {text}"));
+        (self.state.lock().violations).push(Violation::new(oracle, text));
+    }
+
+    /// Notes an object that a user makes: other clients may write to it.
+    pub(crate) fn add_user_object(&self, path: String) {
+        self.state.lock().users.insert(path);
+    }
+
+    /// Ends all faults; none happens from here on.
+    pub(crate) fn quiet(&self) {
+        let mut state = self.state.lock();
+        state.is_quiet = true;
+        state.planned.clear();
+        let at = self.began.elapsed();
+        state.trace.quiet(at);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// What was recorded, at the end of the run.
+    pub(crate) fn finish(&self) -> Finished {
+        let mut state = self.state.lock();
+        Finished {
+            violations: std::mem::take(&mut state.violations),
+            trace: std::mem::take(&mut state.trace),
+            writes: state.writes.counts(),
+        }
+    }
+}
+
+/// What was recorded in a run.
+pub(crate) struct Finished {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) trace: Trace,
+    pub(crate) writes: BTreeMap<String, u32>,
+}
+
+// === impl State ===
+
+impl State {
+    /// Takes the first fault that is due at this step and fits it.
+    fn take_fault(&mut self, number: u64, kind: StepKind, of_user: bool) -> Option<Fault> {
+        let fits = |it: &PlannedFault| {
+            it.step <= number && it.fault.fits(kind) && (of_user || !it.fault.is_foreign())
+        };
+        let at = self.planned.iter().position(fits)?;
+        Some(self.planned.remove(at).fault)
+    }
+}
+
+// === impl Replica ===
+
+impl Replica {
+    fn new() -> Self {
+        Self {
+            incarnation: 0,
+            crash: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            no_watches_until: None,
+            partitioned_until: None,
+            lag: None,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What other clients do to an object, and what follows later from a fault.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::World;
+use crate::{Fault, direct::Direct};
+
+/// The finalizer and the label of another client.
+const FOREIGN: &str = "simulate.windlass.dev/foreign";
+
+/// How long a foreign finalizer stays.
+const FINALIZER: Duration = Duration::from_secs(20);
+
+/// How long labels are away.
+const LABELS: Duration = Duration::from_secs(10);
+
+/// How often a write is tried.
+const TRIES: u32 = 10;
+
+/// How long it is waited for that a deleted object is gone.
+const DELETION: Duration = Duration::from_secs(600);
+
+impl World {
+    /// Has the server forget its history after `delay`.
+    pub(super) fn compact_after(self: &Arc<Self>, delay: Duration) {
+        let world = Arc::clone(self);
+        self.others.spawn(async move {
+            sleep(delay).await;
+            world.server.compact(world.server.resource_version());
+            world.log(None, "the server compacted its history");
+        });
+    }
+
+    /// Has another client write to the object at `path`.
+    pub(super) fn act(self: &Arc<Self>, fault: Fault, path: String) {
+        let world = Arc::clone(self);
+        self.others.spawn(async move {
+            match fault {
+                Fault::StripFinalizers => {
+                    let content = json!({ "metadata": { "finalizers": null } });
+                    world.direct.merge(&path, &content).await;
+                }
+                Fault::ForeignFinalizer => world.foreign_finalizer(&path).await,
+                Fault::Relabel => world.relabel(&path).await,
+                Fault::Recreate => world.recreate(&path).await,
+                Fault::LeaseStolen => world.steal(&path).await,
+                Fault::LeaseDeleted => _ = world.direct.delete(&path).await,
+                _ => {}
+            }
+        });
+    }
+
+    async fn foreign_finalizer(&self, path: &str) {
+        self.change_finalizers(path, |finalizers, dying| {
+            if !dying {
+                finalizers.push(FOREIGN.into());
+            }
+        })
+        .await;
+        sleep(FINALIZER).await;
+        self.change_finalizers(path, |finalizers, _| finalizers.retain(|it| it != FOREIGN))
+            .await;
+    }
+
+    /// Changes the finalizers of an object, however often other clients are faster.
+    async fn change_finalizers(&self, path: &str, change: impl Fn(&mut Vec<Value>, bool)) {
+        for _ in 0..TRIES {
+            let Some(object) = self.direct.get(path).await else {
+                return;
+            };
+            let metadata = &object["metadata"];
+            let mut finalizers = metadata["finalizers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            change(&mut finalizers, metadata["deletionTimestamp"].is_string());
+            let version = &metadata["resourceVersion"];
+            let content =
+                json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
+            if self.direct.merge(path, &content).await.is_success() {
+                return;
+            }
+        }
+    }
+
+    async fn relabel(&self, path: &str) {
+        let Some(object) = self.direct.get(path).await else {
+            return;
+        };
+        let labels = object["metadata"]["labels"].as_object().cloned();
+        let labels = labels.unwrap_or_default();
+        let mut away: serde_json::Map<_, _> = labels
+            .keys()
+            .map(|key| (key.clone(), Value::Null))
+            .collect();
+        let mut back = labels;
+        away.insert(FOREIGN.to_owned(), "".into());
+        back.insert(FOREIGN.to_owned(), Value::Null);
+        let content = json!({ "metadata": { "labels": away } });
+        self.direct.merge(path, &content).await;
+        sleep(LABELS).await;
+        let content = json!({ "metadata": { "labels": back } });
+        for _ in 0..TRIES {
+            // Another client may be about to create it again.
+            if self.direct.merge(path, &content).await.is_success() {
+                return;
+            }
+            sleep(LABELS).await;
+        }
+    }
+
+    async fn recreate(&self, path: &str) {
+        let _turn = self.turn.lock().await;
+        let Some(object) = self.direct.get(path).await else {
+            return;
+        };
+        let metadata = &object["metadata"];
+        let Some((collection, _)) = path.rsplit_once('/') else {
+            return;
+        };
+        if metadata["deletionTimestamp"].is_string() {
+            return;
+        }
+        self.direct.delete(path).await;
+        if !is_gone(&self.direct, path).await {
+            return;
+        }
+        let mut successor = object.clone();
+        successor["metadata"] = json!({
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": metadata["labels"],
+            "annotations": metadata["annotations"],
+        });
+        if let Some(fields) = successor.as_object_mut() {
+            fields.remove("status");
+        }
+        self.direct.create(collection, &successor).await;
+    }
+
+    async fn steal(&self, path: &str) {
+        let Some(lease) = self.direct.get(path).await else {
+            return;
+        };
+        let spec = &lease["spec"];
+        let transitions = spec["leaseTransitions"].as_i64().unwrap_or_default();
+        let content = json!({ "spec": {
+            "holderIdentity": "intruder",
+            "acquireTime": spec["renewTime"],
+            "leaseTransitions": transitions + 1,
+        } });
+        self.direct.merge(path, &content).await;
+    }
+}
+
+/// Waits until the object at `path` is gone; false if that takes too long.
+async fn is_gone(direct: &Direct, path: &str) -> bool {
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    let gone = async {
+        while direct.get(path).await.is_some() {
+            sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(DELETION, gone).await.is_ok()
+}

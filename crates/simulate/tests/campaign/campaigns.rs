@@ -1,0 +1,107 @@
+//! One campaign for each operator: it survives every fault.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+use std::time::Duration;
+use windlass_simulate::{Fault, Process, Simulation, Step};
+
+use crate::{
+    operators::{self, Ended},
+    site::{self, NAMESPACE},
+};
+
+/// Runs a campaign, with as many runs as `cargo xtask sim` asks for, or few.
+#[track_caller]
+fn passes(simulation: Simulation) {
+    let simulation = match std::env::var("WINDLASS_SIMULATION_SEEDS") {
+        Ok(_) => simulation,
+        Err(_) => simulation.single_faults(40).seeds(10),
+    };
+    match simulation.run() {
+        Ok(summary) => println!("{summary}"),
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulation
+where
+    Fut: Future<Output = Ended> + Send + 'static,
+{
+    site::story(Simulation::new(name, operator))
+}
+
+#[test]
+fn plain_watcher() {
+    // Without a finalizer, nothing tells it what was deleted while it did not run.
+    let simulation = of_sites("plain watcher", |process| {
+        operators::plain_watcher(process, None)
+    });
+    let blind = [Fault::CrashBefore, Fault::CrashAfter, Fault::Restart];
+    passes(simulation.without_faults(blind));
+}
+
+#[test]
+fn opinionated_watcher() {
+    passes(of_sites("opinionated watcher", |process| {
+        operators::opinionated_watcher(process, None)
+    }));
+}
+
+#[test]
+fn opinionated_reconciler() {
+    passes(of_sites("opinionated reconciler", |process| {
+        operators::opinionated_reconciler(process, None)
+    }));
+}
+
+#[test]
+fn quickstart() {
+    passes(of_sites("quickstart", operators::quickstart));
+}
+
+#[test]
+fn mapped() {
+    let config = |name: &str, page: &str| {
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some(name.to_owned());
+        config.metadata.namespace = Some(NAMESPACE.to_owned());
+        config.data = Some([("page".to_owned(), page.to_owned())].into());
+        Step::create(&config)
+    };
+    let page = |page: &str| json!({ "data": { "page": page } });
+    let simulation = Simulation::new("mapped", operators::mapped)
+        .object(&site::definition())
+        .step(config("blog", "one"))
+        .step(Step::create(&site::site("blog", "-")))
+        .step(Step::create(&site::site("shop", "-")))
+        .step(Step::merge::<ConfigMap>(NAMESPACE, "blog", page("two")))
+        .step(config("shop", "three"))
+        .step(Step::delete::<ConfigMap>(NAMESPACE, "blog"))
+        .step(Step::merge::<ConfigMap>(NAMESPACE, "shop", page("four")))
+        .step(config("blog", "five"));
+    passes(simulation);
+}
+
+#[test]
+fn shared_informers() {
+    passes(of_sites("shared informers", operators::shared_informers));
+}
+
+#[test]
+fn dynamic_kinds() {
+    passes(of_sites("dynamic kinds", operators::dynamic_kinds));
+}
+
+#[test]
+fn three_replicas() {
+    let simulation = of_sites("three replicas", |process| {
+        operators::three_replicas(process, None)
+    });
+    // Each replica asks for the lease every few seconds: virtual time costs requests here.
+    let simulation = simulation
+        .replicas(3)
+        .pace(Duration::from_secs(10))
+        .recovery(Duration::from_secs(600))
+        .stay(Duration::from_secs(60));
+    passes(simulation);
+}

@@ -1,0 +1,57 @@
+//! Two controllers on one informer: one writes host names, the other pages.
+
+use windlass_controller::{
+    Action, Failure, InformerController, OpinionatedReconciler, Outcome, Request,
+};
+use windlass_operator::Operator;
+use windlass_simulate::Process;
+
+use super::{
+    Ended, finalizers, informer,
+    publish::{Publish, page},
+};
+use crate::site::Site;
+
+pub(crate) async fn shared_informers(process: Process) -> Ended {
+    let sites = informer(&process);
+    let publish = Publish::new(&process, process.client(), None);
+
+    let names = InformerController::builder().name("names").build()?;
+    names.add_informer("sites", &sites)?;
+    let external = process.external();
+    let name = move |request: Request<Site>| {
+        let external = external.clone();
+        async move {
+            let site = request.object();
+            let host = format!("dns {}", site.spec.host);
+            if request.action() == Action::Deleted {
+                external.remove(&host).await?;
+            } else {
+                external.put(&host, site.spec.page.clone()).await?;
+            }
+            Ok::<_, Failure>(Outcome::done())
+        }
+    };
+    let name = process.handler("name", name);
+    let name = OpinionatedReconciler::new(finalizers(&process, "names"), name);
+    names.add_reconciler("sites", name)?;
+
+    let pages = InformerController::builder().name("pages").build()?;
+    pages.add_informer("sites", &sites)?;
+    let show = move |request: Request<Site>| {
+        let publish = publish.clone();
+        async move {
+            if request.action() != Action::Deleted {
+                let site = request.object();
+                publish.ensure(site, page(site)).await?;
+            }
+            Ok::<_, Failure>(Outcome::done())
+        }
+    };
+    pages.add_reconciler("sites", process.handler("page", show))?;
+
+    let operator = Operator::new();
+    operator.add_controller(names)?;
+    operator.add_controller(pages)?;
+    Ok(operator.run_until(process.stop()).await?)
+}

@@ -1,0 +1,110 @@
+//! Deliberate bugs of operators: each is found, by the oracle that is named.
+
+use std::time::Duration;
+
+use windlass_simulate::{Fault, Process, Simulation};
+
+use crate::{
+    operators::{self, Bug, Ended},
+    site,
+};
+
+/// Fails unless one of `oracles` finds the bug.
+#[track_caller]
+fn is_found(simulation: Simulation, oracles: &[&str]) {
+    let found = simulation.seeds(400).run();
+    let failure = found.expect_err("the bug is found");
+    println!("{failure}");
+    assert!(oracles.contains(&failure.oracle()), "{failure}");
+}
+
+fn with_bug<Fut>(bug: Bug, operator: fn(Process, Option<Bug>) -> Fut) -> Simulation
+where
+    Fut: Future<Output = Ended> + Send + 'static,
+{
+    let operator = move |process| operator(process, Some(bug));
+    site::story(Simulation::new(&format!("{bug:?}"), operator))
+}
+
+const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";
+const COUNTS: &str = "nothing_is_created_or_deleted_more_often";
+const BOUNDED: &str = "requests_are_bounded";
+
+#[test]
+fn a_clean_up_that_is_not_idempotent() {
+    let bug = Bug::CleanUpIsNotIdempotent;
+    is_found(
+        with_bug(bug, operators::opinionated_reconciler),
+        &[END_STATE],
+    );
+}
+
+#[test]
+fn a_delete_by_name() {
+    let simulation = with_bug(Bug::DeletesByName, operators::plain_watcher);
+    let blind = [Fault::CrashBefore, Fault::CrashAfter, Fault::Restart];
+    is_found(simulation.without_faults(blind), &[END_STATE, COUNTS]);
+}
+
+#[test]
+fn a_finalizer_that_is_removed_too_early() {
+    let bug = Bug::FinalizerRemovedTooEarly;
+    is_found(
+        with_bug(bug, operators::opinionated_reconciler),
+        &[END_STATE],
+    );
+}
+
+#[test]
+fn a_spec_that_is_written_from_a_stale_cache() {
+    let bug = Bug::WritesStaleSpec;
+    is_found(
+        with_bug(bug, operators::opinionated_reconciler),
+        &[END_STATE],
+    );
+}
+
+#[test]
+fn a_child_with_a_generated_name_that_is_created_twice() {
+    let bug = Bug::CreatesChildTwice;
+    let simulation = with_bug(bug, operators::opinionated_reconciler);
+    is_found(simulation, &[END_STATE, COUNTS]);
+}
+
+#[test]
+fn errors_that_are_ignored() {
+    let bug = Bug::IgnoresErrors;
+    is_found(
+        with_bug(bug, operators::opinionated_reconciler),
+        &[END_STATE],
+    );
+}
+
+#[test]
+fn a_first_list_that_is_ignored() {
+    let bug = Bug::IgnoresTheFirstList;
+    is_found(with_bug(bug, operators::opinionated_watcher), &[END_STATE]);
+}
+
+#[test]
+fn a_write_in_each_call() {
+    let simulation = with_bug(Bug::WritesEachTime, operators::opinionated_reconciler);
+    is_found(simulation, &[BOUNDED]);
+}
+
+#[test]
+fn a_task_that_outlives_its_process() {
+    let simulation = with_bug(Bug::LeavesATask, operators::opinionated_reconciler);
+    is_found(simulation, &["no_task_outlives_its_process"]);
+}
+
+#[test]
+fn a_controller_that_goes_on_after_the_lease() {
+    let simulation = with_bug(Bug::GoesOnAfterTheLease, operators::three_replicas);
+    let simulation = simulation
+        .replicas(3)
+        .pace(Duration::from_secs(10))
+        .recovery(Duration::from_secs(300))
+        .stay(Duration::from_secs(60));
+    is_found(simulation, &["only_the_holder_of_the_lease_writes"]);
+}

@@ -6,6 +6,7 @@ mod resync;
 mod run;
 mod seat;
 mod sync;
+mod users;
 
 use std::{
     fmt,
@@ -23,11 +24,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     builder::InformerBuilder,
     error::{InformerError, SyncError},
+    users::{InformerUser, SharedInformerError},
 };
 use self::{
     builder::Settings,
     run::Ingest,
     seat::{Caller, Seat},
+    users::Users,
 };
 use crate::{
     Health, InformerMetrics, Source, Store, Stored, Subscription,
@@ -93,6 +96,7 @@ struct Shared<K: Stored> {
     instruments: Instruments,
     settings: Settings,
     seat: Seat,
+    users: Arc<Users>,
 
     /// Locked by the run that is under way.
     ingest: Mutex<Ingest<K>>,
@@ -128,6 +132,64 @@ impl<K: Stored> Informer<K> {
     #[must_use]
     pub fn subscribe(&self) -> Subscription<K> {
         self.shared.new_subscribers.add(self.shared.settings.buffer)
+    }
+
+    /// Whether there is a subscription.
+    #[must_use]
+    pub fn is_subscribed(&self) -> bool {
+        self.shared.new_subscribers.count().any()
+    }
+
+    /// Registers a user that takes the events of this informer without making the watch wait. Any
+    /// number of them can be registered. A controller registers itself for each of its informers;
+    /// [`subscribe`](Self::subscribe) and [`run`](Self::run) do not.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedInformerError`] while a user is registered by [`claim`](Self::claim).
+    pub fn share(&self) -> Result<InformerUser, SharedInformerError> {
+        self.register(false)
+    }
+
+    /// Registers a user that may make the watch wait, by not taking the events of a
+    /// [`Subscription`] for a long time: it has to be the only registered user, because the watch
+    /// then waits for all of them. [`is_subscribed`](Self::is_subscribed) tells of those that
+    /// have not registered.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedInformerError`] if another user is registered.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// let configs = Informer::new(Scripted::<ConfigMap>::new().1);
+    /// let slow = configs.claim()?;
+    /// assert!(configs.share().is_err());
+    /// drop(slow);
+    ///
+    /// let quick = configs.share()?;
+    /// assert!(configs.share().is_ok() && configs.claim().is_err());
+    /// drop(quick);
+    /// assert!(configs.claim().is_ok());
+    /// # Ok::<(), windlass_informer::SharedInformerError>(())
+    /// ```
+    pub fn claim(&self) -> Result<InformerUser, SharedInformerError> {
+        self.register(true)
+    }
+
+    fn register(&self, exclusive: bool) -> Result<InformerUser, SharedInformerError> {
+        let Shared {
+            users, resource, ..
+        } = &*self.shared;
+        users
+            .register(exclusive)
+            .ok_or_else(|| SharedInformerError {
+                resource: Arc::clone(resource),
+            })
     }
 
     /// Keeps the informer running until `stop` is cancelled, or the source fails permanently.

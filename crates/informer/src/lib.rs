@@ -48,7 +48,10 @@ pub use crate::{
     decode::{DecodeError, Decoder, Form, Identity, Trim},
     event::Event,
     health::{Health, HealthState},
-    informer::{Informer, InformerBuilder, InformerError, InformerId, SyncError},
+    informer::{
+        Informer, InformerBuilder, InformerError, InformerId, InformerUser, SharedInformerError,
+        SyncError,
+    },
     kept::{Fresh, Kept},
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,

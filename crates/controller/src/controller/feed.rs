@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, Named, ObjectKey,
-    Stored, Told,
+    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, InformerUser,
+    Named, ObjectKey, SharedInformerError, Stored, Told,
 };
 
 use super::{
@@ -39,6 +39,13 @@ use crate::{
 pub(crate) trait Feed: Send + Sync {
     /// Which informer it is.
     fn informer(&self) -> InformerId;
+
+    /// Registers the controller as a user of the informer; as the only one, if it may make the
+    /// watch wait.
+    fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError>;
+
+    /// Whether the informer has a subscription.
+    fn is_subscribed(&self) -> bool;
 
     /// The state of its watch.
     fn health(&self) -> Health;
@@ -95,6 +102,8 @@ struct Enqueuer<'a, K: Stored> {
     merge: &'a Mutex<Merge>,
     mappers: Mappers,
     received: Moment,
+    /// Whether the events are dispatched soon, so that their objects stay decoded until then.
+    soon: bool,
 }
 
 /// An event that is about to be queued, and its span.
@@ -107,6 +116,12 @@ struct Enqueued {
 /// How many events are queued under one lock: enough that the lock costs nothing per event, few
 /// enough that no worker waits long for it.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+
+/// How many undispatched events of an informer hold a decoded object, at most: two batches. The
+/// objects of the others are decoded again when they are dispatched. Most of the memory of a
+/// controller whose handlers are slow would be these, because a decoded Pod takes 27 KB, and its
+/// JSON 5.5 KB.
+const DECODED: usize = 2 * AT_ONCE.get();
 
 // === impl InformerFeed ===
 
@@ -125,6 +140,18 @@ impl<K: Stored> InformerFeed<K> {
 impl<K: Stored> Feed for InformerFeed<K> {
     fn informer(&self) -> InformerId {
         self.informer.id()
+    }
+
+    fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError> {
+        if waits {
+            self.informer.claim()
+        } else {
+            self.informer.share()
+        }
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.informer.is_subscribed()
     }
 
     fn health(&self) -> Health {
@@ -174,8 +201,8 @@ impl<K: Stored> Feed for InformerFeed<K> {
         let mut events = self.informer.subscribe();
         self.triggered.listen(events.recall());
         let queue = EventBudget::new(into.settings.queue);
-        // The first list does not count towards the bound of the queue; how many of its objects
-        // stay decoded until they are dispatched has the same bound.
+        // The first list does not count towards the bound of the queue, and has the same bound for
+        // itself.
         let first_list = EventBudget::new(into.settings.queue);
         self.progress
             .store(into.engine.now().to_bits(), Ordering::Relaxed);
@@ -207,11 +234,12 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     if taken == 0 {
                         break;
                     }
-                    if !synced {
-                        permits = first_list.try_take(taken);
-                    } else if !waits {
-                        permits = queue.try_take(taken);
+                    let budget = if synced { &queue } else { &first_list };
+                    if !(waits && synced) {
+                        permits = budget.try_take(taken);
                     }
+                    // Before sync the events wait for the whole list.
+                    let dispatches = synced || into.settings.start_before_sync;
                     // What the events have in common is looked up once, after they came.
                     let batch = Enqueuer {
                         feed: &self,
@@ -221,6 +249,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         merge: &merge,
                         mappers: into.route.read().mappers(kind),
                         received: into.engine.now(),
+                        soon: dispatches && budget.taken() <= DECODED,
                     };
                     batch.enqueue(&mut told, &mut enqueued, &mut permits);
                 }
@@ -258,12 +287,13 @@ impl<K: Stored> Enqueuer<'_, K> {
                 let Some(it) = self.prepare(told, synced, &mut merge, permits) else {
                     continue;
                 };
-                if has_mappers && !it.offer.event.woken {
-                    to_map.push((
-                        it.offer.event.event.clone(),
-                        it.offer.class,
-                        it.span.clone(),
-                    ));
+                let queued = &it.offer.event;
+                let rests = !self.soon || queued.permit.is_none();
+                if has_mappers && !queued.woken {
+                    let event = queued.event.clone();
+                    to_map.push((event, it.offer.class, it.span.clone(), rests));
+                } else if rests {
+                    rest(&queued.event);
                 }
                 enqueued.push(it);
             }
@@ -275,8 +305,11 @@ impl<K: Stored> Enqueuer<'_, K> {
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
         }
-        for (event, priority, span) in to_map {
+        for (event, priority, span, rests) in to_map {
             mapping::map(into, &self.mappers, self.kind, &event, priority, &span);
+            if rests {
+                rest(&event);
+            }
         }
     }
 
@@ -317,12 +350,6 @@ impl<K: Stored> Enqueuer<'_, K> {
             _ => Priority::Live,
         };
         let permit = permits.one();
-        if permit.is_none()
-            && let Some(object) = event.object()
-        {
-            // It may wait for long: it is decoded again when it is dispatched.
-            object.rest();
-        }
         let offer = Offer {
             class: priority,
             asked: false,
@@ -385,5 +412,13 @@ impl<K: Stored> Enqueuer<'_, K> {
             trace::folded(span);
         }
         self.metrics.came(&came, folded.len());
+    }
+}
+
+/// Drops the decoded form of the object of an event that may wait for long: it is decoded again
+/// when it is dispatched.
+fn rest(event: &AnyEvent) {
+    if let Some(object) = event.object() {
+        object.rest();
     }
 }

@@ -102,6 +102,7 @@ impl<K: Stored> InformerBuilder<K> {
                 instruments: Instruments::new(),
                 settings: self.settings,
                 seat: Seat::new(),
+                users: Arc::default(),
                 ingest: Mutex::new(Ingest {
                     source: self.source,
                     writer: Writer::new(store.clone()),

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -97,6 +97,9 @@ struct Shared<K: Stored> {
     settings: Settings,
     seat: Seat,
     users: Arc<Users>,
+
+    /// Notified when another list is requested.
+    relist: Notify,
 
     /// Locked by the run that is under way.
     ingest: Mutex<Ingest<K>>,
@@ -295,6 +298,43 @@ impl<K: Stored> Informer<K> {
     #[must_use]
     pub fn health(&self) -> Health {
         self.shared.status.borrow().health(&self.shared.resource)
+    }
+
+    /// Requests another list, whatever the state of the watch: its source is stopped and started
+    /// again, which begins with a list. It returns at once. What the list shows to be different
+    /// is delivered as events, as after a watch that could not be resumed, and then
+    /// [`Synced`](crate::Event::Synced) once more, to all subscriptions. Requests that come
+    /// before the list has begun count as one; so do those that come while it is taken, and are
+    /// served after it. A request while the informer does not run has no effect, because each
+    /// run begins with a list.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use tokio_util::sync::CancellationToken;
+    /// use windlass_informer::{Event, Informer, Scripted};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (script, source) = Scripted::<ConfigMap>::new();
+    /// let configs = Informer::new(source);
+    /// let mut events = configs.subscribe();
+    /// let running = tokio::spawn(configs.run(CancellationToken::new()));
+    /// script.list([]).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Synced)));
+    ///
+    /// configs.relist();
+    /// let mut web = ConfigMap::default();
+    /// web.metadata.name = Some("web".into());
+    /// script.list([web]).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Added(_))));
+    /// assert!(matches!(events.next().await, Some(Event::Synced)));
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn relist(&self) {
+        self.shared.relist.notify_one();
     }
 
     /// Waits until the watch is in a state that `is` accepts, and returns it.

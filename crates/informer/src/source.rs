@@ -124,6 +124,7 @@ pub struct Changes<K> {
     sender: mpsc::Sender<Change<K>>,
     store: Store<K>,
     subscribers: SubscriberCount,
+    known: Option<String>,
 }
 
 /// The informer has stopped, or was dropped, and takes no more changes.
@@ -143,7 +144,19 @@ impl<K: Stored> Changes<K> {
             sender,
             store,
             subscribers,
+            known: None,
         }
+    }
+
+    /// The same, where the source was stopped in order to list again, and had missed nothing up
+    /// to this version.
+    pub(crate) fn after(self, known: Option<String>) -> Self {
+        Self { known, ..self }
+    }
+
+    /// The version up to which nothing was missed before this list, which is not from before it.
+    pub(crate) fn known_version(&self) -> Option<&str> {
+        self.known.as_deref()
     }
 
     /// How many subscriptions the informer has.

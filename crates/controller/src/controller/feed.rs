@@ -68,6 +68,9 @@ pub(crate) trait Feed: Send + Sync {
     /// Counts the informer's work in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
 
+    /// Has the informer list again.
+    fn relist(&self);
+
     /// Runs the informer until `stop`.
     fn run(
         self: Arc<Self>,
@@ -184,6 +187,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.informer.instrument(metrics, kind);
     }
 
+    fn relist(&self) {
+        self.informer.relist();
+    }
+
     fn run(
         self: Arc<Self>,
         stop: CancellationToken,
@@ -281,12 +288,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         {
             // Held until the events are queued, so that they are in the order of the merge.
             let mut merge = self.merge.lock();
-            for told in told.drain(..) {
-                let told = told.into_any();
-                synced |= matches!(told.event, Event::Synced);
-                let Some(it) = self.prepare(told, synced, &mut merge, permits) else {
-                    continue;
-                };
+            let mut put = |it: Enqueued| {
                 let queued = &it.offer.event;
                 let rests = !self.soon || queued.permit.is_none();
                 if has_mappers && !queued.woken {
@@ -296,8 +298,22 @@ impl<K: Stored> Enqueuer<'_, K> {
                     rest(&queued.event);
                 }
                 enqueued.push(it);
+            };
+            for told in told.drain(..) {
+                let mut told = told.into_any();
+                synced |= matches!(told.event, Event::Synced);
+                let action = Action::of(&told.event);
+                if merge.is_idle() || self.merge(&mut merge, &mut told) {
+                    self.prepare(told, action, synced, permits).map(&mut put);
+                }
+                for event in merge.take_released() {
+                    self.release(event, permits).map(&mut put);
+                }
             }
             self.offer(enqueued);
+            for informer in merge.take_laggards() {
+                self.relist(informer);
+            }
         }
         feed.progress
             .store(self.received.to_bits(), Ordering::Relaxed);
@@ -313,12 +329,13 @@ impl<K: Stored> Enqueuer<'_, K> {
         }
     }
 
-    /// The event as it is queued; none if it is about no object, or means nothing for handlers.
+    /// The event as it is queued; none if it is about no object. The `action` is that of the
+    /// informer's event, before it was merged with those of others.
     fn prepare(
         &self,
         told: AnyTold,
+        action: Option<Action>,
         synced: bool,
-        merge: &mut Merge,
         permits: &mut Permits,
     ) -> Option<Enqueued> {
         let feed = self.feed;
@@ -328,18 +345,11 @@ impl<K: Stored> Enqueuer<'_, K> {
             span,
             recalled,
             from_list,
-            epoch,
             ..
         } = told;
         // Without a key it is about no object.
         let key = key?;
-        let action = Action::of(&event)?;
-        let event = if merge.is_idle() {
-            event
-        } else {
-            self.merge(merge, event, epoch, !from_list)?
-        };
-        let priority = match action {
+        let priority = match action? {
             Action::Resynced if recalled => feed.triggered.take(&key).unwrap_or(Priority::Live),
             Action::Resynced => Priority::Resync,
             Action::Created if !synced => Priority::FirstList,
@@ -349,41 +359,83 @@ impl<K: Stored> Enqueuer<'_, K> {
             }
             _ => Priority::Live,
         };
-        let permit = permits.one();
-        let offer = Offer {
-            class: priority,
-            asked: false,
-            event: QueuedEvent {
-                received: self.received,
-                told: None,
-                permit,
-                origin: Origin::of(&span),
-                resynced: false,
-                woken: recalled,
-                listed: from_list,
-                event,
-            },
+        let event = QueuedEvent {
+            received: self.received,
+            told: None,
+            permit: permits.one(),
+            origin: Origin::of(&span),
+            resynced: false,
+            woken: recalled,
+            listed: from_list,
+            event,
         };
-        let key = LaneKey {
-            kind: self.kind,
-            object: key,
-        };
-        Some(Enqueued { key, offer, span })
+        Some(self.enqueued(key, priority, event, span))
     }
 
-    fn merge(
+    /// An event about an object that was withheld: it comes from the store, as after a list.
+    fn release(&self, event: AnyEvent, permits: &mut Permits) -> Option<Enqueued> {
+        let key = event.object()?.key();
+        let event = QueuedEvent {
+            received: self.received,
+            told: None,
+            permit: permits.one(),
+            origin: Origin::default(),
+            resynced: false,
+            woken: false,
+            listed: true,
+            event,
+        };
+        Some(self.enqueued(key, Priority::Live, event, Span::none()))
+    }
+
+    fn enqueued(
         &self,
-        merge: &mut Merge,
-        event: AnyEvent,
-        epoch: u32,
-        live: bool,
-    ) -> Option<AnyEvent> {
+        object: ObjectKey,
+        class: Priority,
+        event: QueuedEvent,
+        span: Span,
+    ) -> Enqueued {
+        let kind = self.kind;
+        Enqueued {
+            key: LaneKey { kind, object },
+            offer: Offer {
+                class,
+                asked: false,
+                event,
+            },
+            span,
+        }
+    }
+
+    /// Merges the event with those of the other informers. Returns whether it means something for
+    /// handlers.
+    fn merge(&self, merge: &mut Merge, told: &mut AnyTold) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
             let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
             feed?.feed.holds(key, uid)
         };
-        merge.apply(self.feed.informer.id(), event, epoch, live, &lookup)
+        let informer = self.feed.informer.id();
+        if matches!(told.event, Event::Synced) {
+            merge.synced(informer, told.epoch, told.up_to, &lookup);
+            return false;
+        }
+        let event = told.event.clone();
+        let merged = merge.apply(informer, event, told.epoch, !told.from_list, &lookup);
+        merged.map(|event| told.event = event).is_some()
+    }
+
+    /// Has an informer list again that has not passed a tombstone which was dropped.
+    fn relist(&self, informer: InformerId) {
+        let feeds = self.into.feeds.read();
+        if let Some(fed) = feeds.iter().find(|fed| fed.feed.informer() == informer) {
+            tracing::warn!(
+                component = "InformerController",
+                kind = &*self.metrics.kind,
+                "an informer lags behind the others of its kind, listing its objects again"
+            );
+            fed.feed.relist();
+        }
     }
 
     /// Offers the events to the engine, under one lock.

@@ -10,6 +10,10 @@
 //! - After `Deleted`, a sighting of the same uid is an `Added` if its version is at least that
 //!   of the delete (the object is in another informer now); an older one comes from an
 //!   informer that lags, and is dropped.
+//! - Tombstones are kept until each informer has passed their version, up to a bound. When one
+//!   is dropped at the bound, the informers that have not passed it list again. Until then an
+//!   object that only such an informer shows, in a state from before that delete, is withheld:
+//!   it may be the one that was deleted.
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
 //!   informers that overlap are reported.
 //!
@@ -39,6 +43,10 @@ pub(crate) struct Merge {
     epoch: u32,
     /// Informers that cannot be compared were reported.
     reported: bool,
+    /// Informers that are to list again.
+    laggards: Vec<InformerId>,
+    /// Objects that were withheld and exist.
+    released: Vec<AnyEvent>,
 }
 
 /// One informer of the kind.
@@ -50,6 +58,17 @@ struct Member {
 
     /// The newest version that it has shown live.
     passed: Version,
+
+    /// The version that it has to pass because a tombstone of that version was dropped; none if
+    /// it has passed all that were.
+    behind: Option<Version>,
+
+    /// Whether it lists again for that.
+    relisting: bool,
+
+    /// Objects that it shows and that may be deleted. They are in its store, or were a moment
+    /// ago.
+    withheld: HashMap<Uid, ObjectKey>,
 
     /// By how much the epochs of the kind are ahead of those that the informer counts: of one
     /// that was added after the history went back.
@@ -90,8 +109,7 @@ pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<
 // === impl Merge ===
 
 impl Merge {
-    /// How many deleted uids are remembered. One that is forgotten and then shown by an
-    /// informer that lags is added and deleted again.
+    /// How many deleted uids are remembered: 1 MB of them.
     const TOMBSTONES: usize = 10_000;
 
     /// Adds an informer, which has counted `epoch` epochs. Those that were `started` before the
@@ -101,6 +119,9 @@ impl Merge {
             informer,
             preceding: started,
             passed: Version::default(),
+            behind: None,
+            relisting: false,
+            withheld: HashMap::new(),
             ahead: i64::from(self.epoch) - i64::from(epoch),
         });
     }
@@ -133,17 +154,106 @@ impl Merge {
             // Without a uid nothing can be compared.
             return Some(event);
         };
-        let ahead = self.member(informer).map_or(0, |member| member.ahead);
-        let epoch = u32::try_from(i64::from(epoch) + ahead).unwrap_or_default();
-        self.epoch = self.epoch.max(epoch);
+        let epoch = self.epoch_of(informer, epoch);
         let version = Version::of(&object, epoch);
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
+            if member.behind.is_some_and(|it| !version.is_before(it)) {
+                self.catch_up(informer, epoch, lookup);
+            }
         }
         if let Event::Deleted { missed, .. } = event {
             return self.delete(informer, uid, object, version, missed);
         }
         self.sight(informer, uid, event, object, version, lookup)
+    }
+
+    /// `informer` has shown everything up to this version, at the end of a list; none if the
+    /// version is not known.
+    pub(super) fn synced(
+        &mut self,
+        informer: InformerId,
+        epoch: u32,
+        up_to: Option<u64>,
+        lookup: Lookup<'_>,
+    ) {
+        let epoch = self.epoch_of(informer, epoch);
+        let Some(member) = self.member(informer) else {
+            return;
+        };
+        member.relisting = false;
+        if up_to.is_some() {
+            let number = up_to;
+            member.passed = Version { epoch, number };
+        } else if let Some(behind) = member.behind {
+            // It was listed after that.
+            member.passed = behind;
+        }
+        if !member.behind.is_some_and(|it| member.passed.is_before(it)) {
+            self.catch_up(informer, epoch, lookup);
+        }
+    }
+
+    /// The informers that are to list again, each once.
+    pub(super) fn take_laggards(&mut self) -> Vec<InformerId> {
+        std::mem::take(&mut self.laggards)
+    }
+
+    /// Events about objects that were withheld, and exist.
+    pub(super) fn take_released(&mut self) -> Vec<AnyEvent> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// `informer` has passed all tombstones that were dropped: what it shows exists.
+    fn catch_up(&mut self, informer: InformerId, epoch: u32, lookup: Lookup<'_>) {
+        let Some(member) = self.member(informer) else {
+            return;
+        };
+        member.behind = None;
+        for (uid, key) in std::mem::take(&mut member.withheld) {
+            // One that is gone from the store is deleted by an event that is on its way.
+            let Some(object) = lookup(informer, &key, uid.as_str()) else {
+                continue;
+            };
+            let version = Version::of(&object, epoch);
+            let event = Event::Added(Arc::clone(&object));
+            let released = self.sight(informer, uid, event, object, version, lookup);
+            self.released.extend(released);
+        }
+    }
+
+    /// Whether an object that only `informer` shows, in this version, may be deleted: a tombstone
+    /// of a later version was dropped that the informer has not passed.
+    fn may_be_deleted(
+        &mut self,
+        informer: InformerId,
+        uid: &Uid,
+        event: &AnyEvent,
+        version: Version,
+    ) -> bool {
+        let Some(member) = self.member(informer) else {
+            return false;
+        };
+        let is_before = member.behind.is_some_and(|it| version.is_before(it));
+        // What an informer that was there before has shown already is not new here.
+        let is_new = !member.preceding
+            || matches!(event, Event::Added(_))
+            || member.withheld.contains_key(uid);
+        is_before && is_new
+    }
+
+    fn withhold(&mut self, informer: InformerId, uid: Uid, object: &Object) {
+        if let Some(member) = self.member(informer) {
+            member.withheld.insert(uid, object.key());
+        }
+    }
+
+    /// The epoch of the kind that is this one of `informer`.
+    fn epoch_of(&mut self, informer: InformerId, epoch: u32) -> u32 {
+        let ahead = self.member(informer).map_or(0, |member| member.ahead);
+        let epoch = u32::try_from(i64::from(epoch) + ahead).unwrap_or_default();
+        self.epoch = self.epoch.max(epoch);
+        epoch
     }
 
     fn sight(
@@ -159,10 +269,14 @@ impl Merge {
         let Some(seen) = self.objects.get_mut(&uid) else {
             if let Some(buried) = self.tombstones.get(&uid) {
                 if version.is_before(*buried) {
+                    self.withhold(informer, uid, &object);
                     return None;
                 }
                 self.tombstones.remove(&uid);
                 self.buried.retain(|it| *it != uid);
+            } else if self.may_be_deleted(informer, &uid, &event, version) {
+                self.withhold(informer, uid, &object);
+                return None;
             }
             let key = object.key();
             let mut holders: Vec<_> = (self.members.iter())
@@ -171,6 +285,13 @@ impl Merge {
                 .filter(|it| lookup(*it, &key, uid.as_str()).is_some())
                 .collect();
             let owned = holders.is_empty() || preceding;
+            // What was withheld of another informer is this object.
+            for other in &mut self.members {
+                let has_it = other.withheld.remove(&uid).is_some();
+                if has_it && other.informer != informer && !holders.contains(&other.informer) {
+                    holders.push(other.informer);
+                }
+            }
             holders.push(informer);
             let (emitted, held_back) = if owned {
                 (Some(object.clone()), None)
@@ -235,8 +356,9 @@ impl Merge {
         missed: bool,
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
+        let withheld = (self.member(informer)).and_then(|it| it.withheld.remove(&uid));
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if !preceding || self.tombstones.contains_key(&uid) {
+            if !preceding || withheld.is_some() || self.tombstones.contains_key(&uid) {
                 return None;
             }
             self.bury(uid, version);
@@ -284,17 +406,27 @@ impl Merge {
 
     /// Remembers that `uid` was deleted, until all informers have passed that version.
     fn bury(&mut self, uid: Uid, version: Version) {
-        let (members, tombstones) = (&self.members, &mut self.tombstones);
-        tombstones.insert(uid.clone(), version);
+        self.tombstones.insert(uid.clone(), version);
         self.buried.push_back(uid);
-        let is_passed = |buried: Version| members.iter().all(|it| buried.is_before(it.passed));
         while let Some(oldest) = self.buried.front() {
-            let passed = tombstones.get(oldest).is_none_or(|it| is_passed(*it));
-            if !passed && self.buried.len() <= Self::TOMBSTONES {
+            let oldest = self.tombstones.get(oldest).copied();
+            let is_passed = |it: &Member| oldest.is_none_or(|version| version.is_before(it.passed));
+            let is_over = self.buried.len() > Self::TOMBSTONES;
+            if !is_over && !self.members.iter().all(is_passed) {
                 break;
             }
+            let late = self.members.iter_mut().filter(|it| !is_passed(it));
+            for (member, version) in late.zip(std::iter::repeat(oldest)) {
+                let further = |known: Version| version.is_none_or(|it| it.is_before(known));
+                if !member.behind.is_some_and(further) {
+                    member.behind = version;
+                }
+                if !std::mem::replace(&mut member.relisting, true) {
+                    self.laggards.push(member.informer);
+                }
+            }
             if let Some(oldest) = self.buried.pop_front() {
-                tombstones.remove(&oldest);
+                self.tombstones.remove(&oldest);
             }
         }
     }

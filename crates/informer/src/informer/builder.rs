@@ -2,7 +2,7 @@
 
 use std::{fmt, hash::Hash, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 
 use super::{
     Informer, InformerId, Shared,
@@ -103,6 +103,7 @@ impl<K: Stored> InformerBuilder<K> {
                 settings: self.settings,
                 seat: Seat::new(),
                 users: Arc::default(),
+                relist: Notify::new(),
                 ingest: Mutex::new(Ingest {
                     source: self.source,
                     writer: Writer::new(store.clone()),

@@ -113,7 +113,8 @@ where
                 *backoff,
                 *streamed_lists,
                 requests.timeouts.silence,
-            ),
+            )
+            .after(changes.known_version()),
             requests,
             quarantine: DecodeQuarantine::new(),
             rng,

@@ -29,6 +29,9 @@ pub struct Told<K> {
     /// The [epoch](crate::Store::epoch) of the store when the event happened: versions of objects
     /// compare within one epoch.
     pub epoch: u32,
+    /// Of a [`Synced`](Event::Synced): the version up to which everything has been delivered, if
+    /// the source knows it and it is a number.
+    pub up_to: Option<u64>,
     /// The object as the store keeps it, if that is another form.
     kept: Option<Kept<K>>,
 }
@@ -48,6 +51,8 @@ pub struct AnyTold {
     pub from_list: bool,
     /// The epoch of the store when the event happened: see [`Told::epoch`].
     pub epoch: u32,
+    /// Of a [`Synced`](Event::Synced): see [`Told::up_to`].
+    pub up_to: Option<u64>,
 }
 
 // === impl Told ===
@@ -67,12 +72,13 @@ impl<K> Told<K> {
             recalled: false,
             from_list: false,
             epoch: 0,
+            up_to: None,
             kept,
         }
     }
 
-    /// The first list has been delivered.
-    pub(crate) const fn synced() -> Self {
+    /// A list has been delivered, and with it everything up to this version.
+    pub(crate) fn synced(version: Option<&str>) -> Self {
         Self {
             key: None,
             event: Event::Synced,
@@ -80,6 +86,7 @@ impl<K> Told<K> {
             recalled: false,
             from_list: false,
             epoch: 0,
+            up_to: version.and_then(|version| version.parse().ok()),
             kept: None,
         }
     }
@@ -123,6 +130,7 @@ impl<K: Stored> Told<K> {
             recalled: self.recalled,
             from_list: self.from_list,
             epoch: self.epoch,
+            up_to: self.up_to,
         }
     }
 }
@@ -136,6 +144,7 @@ impl<K> Clone for Told<K> {
             recalled: self.recalled,
             from_list: self.from_list,
             epoch: self.epoch,
+            up_to: self.up_to,
             kept: self.kept.clone(),
         }
     }

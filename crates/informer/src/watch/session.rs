@@ -162,6 +162,15 @@ impl Session {
         }
     }
 
+    /// The same, where nothing was missed up to `version`, if there is one: a list from before it
+    /// is from the past.
+    pub(crate) fn after(self, version: Option<&str>) -> Self {
+        Self {
+            complete: version.map(str::to_owned),
+            ..self
+        }
+    }
+
     /// What to send next.
     pub(crate) fn ask(&self) -> Ask {
         match (&self.phase, self.streaming, &self.complete) {

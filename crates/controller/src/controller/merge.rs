@@ -156,16 +156,19 @@ impl Merge {
         };
         let epoch = self.epoch_of(informer, epoch);
         let version = Version::of(&object, epoch);
+        let mut passes = false;
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
-            if member.behind.is_some_and(|it| !version.is_before(it)) {
-                self.catch_up(informer, epoch, lookup);
-            }
+            passes = member.behind.is_some_and(|it| !version.is_before(it));
         }
-        if let Event::Deleted { missed, .. } = event {
-            return self.delete(informer, uid, object, version, missed);
+        let merged = match event {
+            Event::Deleted { missed, .. } => self.delete(informer, uid, object, version, missed),
+            _ => self.sight(informer, uid, event, object, version, lookup),
+        };
+        if passes {
+            self.catch_up(informer, epoch, lookup);
         }
-        self.sight(informer, uid, event, object, version, lookup)
+        merged
     }
 
     /// `informer` has shown everything up to this version, at the end of a list; none if the
@@ -559,6 +562,59 @@ mod tests {
         }
         assert_eq!(merge.tombstones.len(), Merge::TOMBSTONES);
         assert_eq!(merge.buried.len(), Merge::TOMBSTONES);
+    }
+
+    #[test]
+    fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes() {
+        // Which version it has shown everything up to, what is in its store, what was emitted.
+        for (up_to, stored, emitted) in [
+            (Some(20), Some("5"), "+5"),
+            (Some(20), Some("25"), "+25"),
+            (None, Some("5"), "+5"),
+            (Some(20), None, ""),
+            (Some(9), Some("5"), ""),
+        ] {
+            let mut merge = merge(false);
+            let lookup = |_: InformerId, _: &ObjectKey, _: &str| stored.map(object);
+            merge.synced(id(0), 0, Some(50), &lookup);
+            let version = |number| Version {
+                epoch: 0,
+                number: Some(number),
+            };
+            for uid in 0..Merge::TOMBSTONES {
+                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+            }
+            assert!(merge.take_laggards().is_empty());
+            merge.bury(Uid::from("one-more"), version(11));
+            assert_eq!(merge.take_laggards(), [id(1)]);
+            merge.bury(Uid::from("yet-one"), version(12));
+            assert!(merge.take_laggards().is_empty(), "it lists already");
+
+            let late = merge.apply(id(1), event("+", "5"), 0, false, &lookup);
+            assert!(late.is_none());
+            merge.synced(id(1), 0, up_to, &lookup);
+            let released: Vec<_> = merge.take_released().iter().map(show).collect();
+            assert_eq!(released.join(" "), emitted, "{up_to:?} {stored:?}");
+            let gone = merge.apply(id(1), event("-", "30"), 0, true, &lookup);
+            assert_eq!(gone.is_some(), !emitted.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_informer_that_was_withheld_holds_what_another_one_shows() {
+        let mut merge = merge(false);
+        let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+        let mut apply = |informer: usize, what: &str, version: &str| {
+            let event = event(what, version);
+            let merged = merge.apply(id(informer), event, 0, true, &lookup);
+            merged.map_or_else(String::new, |event| show(&event))
+        };
+        assert_eq!(apply(0, "+", "1"), "+1");
+        assert_eq!(apply(0, "-", "10"), "-10");
+        assert_eq!(apply(1, "+", "5"), "", "from before the delete");
+        assert_eq!(apply(0, "+", "12"), "+12");
+        assert_eq!(apply(0, "-", "14"), "", "the other one has it");
+        assert_eq!(apply(1, "-", "14"), "-14");
     }
 
     /// Applies the events of the informers a and b to one object: `a+1` added, `a~2` updated,

@@ -294,6 +294,13 @@ impl<K: Stored> Informer<K> {
         self.shared.status.borrow().resource_version.clone()
     }
 
+    /// The version of the newest complete list; none before the first, and of a source that does
+    /// not know it.
+    #[must_use]
+    pub fn list_version(&self) -> Option<String> {
+        self.shared.status.borrow().list_version.clone()
+    }
+
     /// The state of the watch.
     #[must_use]
     pub fn health(&self) -> Health {

@@ -417,7 +417,9 @@ impl<K: Stored> Enqueuer<'_, K> {
         };
         let informer = self.feed.informer.id();
         if matches!(told.event, Event::Synced) {
-            merge.synced(informer, told.epoch, told.up_to, &lookup);
+            let version = self.feed.informer.list_version();
+            let up_to = version.and_then(|version| version.parse().ok());
+            merge.synced(informer, told.epoch, up_to, &lookup);
             return false;
         }
         let event = told.event.clone();

@@ -288,6 +288,7 @@ impl<K: Stored> Run<'_, K> {
         shared.status.send_modify(|status| {
             status.synced = true;
             status.state = HealthState::Watching;
+            status.list_version.clone_from(&resource_version);
             if let Some(version) = resource_version {
                 status.resource_version = Some(version);
             }
@@ -310,10 +311,9 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Delivers that everything up to the version of the list that is complete was delivered.
+    /// Delivers that a list was delivered.
     async fn publish_synced(&mut self) {
-        let synced = Told::synced(self.version().as_deref());
-        let synced = synced.in_epoch(self.shared.store.epoch());
+        let synced = Told::synced().in_epoch(self.shared.store.epoch());
         self.publisher.publish(synced).await;
     }
 
@@ -337,10 +337,7 @@ impl<K: Stored> Run<'_, K> {
                 let told = Told::about(key, event, kept, span).listed(true);
                 Some(told.in_epoch(store.epoch()))
             });
-            let last = || {
-                let version = status.borrow().resource_version.clone();
-                Told::synced(version.as_deref()).in_epoch(store.epoch())
-            };
+            let last = || Told::synced().in_epoch(store.epoch());
             let mut all = there.chain(synced.then(last));
             let mut batch = Vec::new();
             loop {

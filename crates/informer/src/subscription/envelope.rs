@@ -29,9 +29,6 @@ pub struct Told<K> {
     /// The [epoch](crate::Store::epoch) of the store when the event happened: versions of objects
     /// compare within one epoch.
     pub epoch: u32,
-    /// Of a [`Synced`](Event::Synced): the version up to which everything has been delivered, if
-    /// the source knows it and it is a number.
-    pub up_to: Option<u64>,
     /// The object as the store keeps it, if that is another form.
     kept: Option<Kept<K>>,
 }
@@ -51,8 +48,6 @@ pub struct AnyTold {
     pub from_list: bool,
     /// The epoch of the store when the event happened: see [`Told::epoch`].
     pub epoch: u32,
-    /// Of a [`Synced`](Event::Synced): see [`Told::up_to`].
-    pub up_to: Option<u64>,
 }
 
 // === impl Told ===
@@ -72,13 +67,12 @@ impl<K> Told<K> {
             recalled: false,
             from_list: false,
             epoch: 0,
-            up_to: None,
             kept,
         }
     }
 
-    /// A list has been delivered, and with it everything up to this version.
-    pub(crate) fn synced(version: Option<&str>) -> Self {
+    /// A list has been delivered.
+    pub(crate) const fn synced() -> Self {
         Self {
             key: None,
             event: Event::Synced,
@@ -86,7 +80,6 @@ impl<K> Told<K> {
             recalled: false,
             from_list: false,
             epoch: 0,
-            up_to: version.and_then(|version| version.parse().ok()),
             kept: None,
         }
     }
@@ -130,7 +123,6 @@ impl<K: Stored> Told<K> {
             recalled: self.recalled,
             from_list: self.from_list,
             epoch: self.epoch,
-            up_to: self.up_to,
         }
     }
 }
@@ -144,7 +136,6 @@ impl<K> Clone for Told<K> {
             recalled: self.recalled,
             from_list: self.from_list,
             epoch: self.epoch,
-            up_to: self.up_to,
             kept: self.kept.clone(),
         }
     }

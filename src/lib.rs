@@ -50,8 +50,9 @@ pub mod informer {
     //! Informers: one source, one store, and the events of every change.
 
     pub use windlass_informer::{
-        Event, Health, HealthState, Informer, InformerBuilder, InformerError, InformerMetrics,
-        ObjectKey, Problem, Subscription, SyncError, Told, Uid,
+        Event, Health, HealthState, Informer, InformerBuilder, InformerError, InformerId,
+        InformerMetrics, InformerUser, ObjectKey, Problem, SharedInformerError, Subscription,
+        SyncError, Told, Uid,
     };
 }
 
@@ -145,4 +146,3 @@ pub mod chrono;
 pub use windlass_listmap as listmap;
 #[cfg(feature = "simulate")]
 pub use windlass_simulate as simulate;
-

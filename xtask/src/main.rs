@@ -15,9 +15,9 @@ mod fuzz;
 mod kube_apiserver;
 mod mutants;
 mod protobuf_tables;
-mod stats;
 mod reverts;
 mod sim;
+mod stats;
 mod test;
 mod tools;
 

@@ -51,7 +51,10 @@ pub use crate::{
     decode::{DecodeError, Identity, Trim},
     event::Event,
     health::{Health, HealthState},
-    informer::{Informer, InformerBuilder, InformerError, SyncError},
+    informer::{
+        Informer, InformerBuilder, InformerError, InformerId, InformerUser, SharedInformerError,
+        SyncError,
+    },
     kept::Kept,
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,
@@ -70,7 +73,6 @@ pub use crate::{
 #[doc(hidden)]
 pub use crate::{
     decode::{Decoder, Form},
-    informer::InformerId,
     kept::Fresh,
     subscription::{AnyTold, ResyncHandle},
 };

@@ -156,7 +156,7 @@ impl<K: Stored> Informer<K> {
 
     /// Registers a user that may make the watch wait, by not taking the events of a
     /// [`Subscription`] for a long time: it has to be the only registered user, because the watch
-    /// then waits for all of them. [`is_subscribed`](Self::is_subscribed) tells of those that
+    /// then waits for all of them. [`is_subscribed`](Self::is_subscribed) also counts users that
     /// have not registered.
     ///
     /// # Errors

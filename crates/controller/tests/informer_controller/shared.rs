@@ -78,7 +78,7 @@ async fn a_controller_that_may_stop_the_watch_has_its_informers_for_itself() {
     refused(add(&never));
     assert!(never.health().is_empty(), "nothing was added");
     assert!(quick.remove_informer(&informer));
-    add(&never).expect("it has it for itself");
+    add(&never).expect("no other user is registered");
     for other in [Coalescing::WhenFull, Coalescing::Never] {
         refused(add(&of(other)));
     }

@@ -1,4 +1,4 @@
-//! The registered users of an informer's events, and whether one of them has it for itself.
+//! The registered users of an informer's events, and whether one of them is its only user.
 //!
 //! A user that may stop the watch is refused where the informer has other users, and other users
 //! are refused where it is registered. Calls of `run`, subscriptions and readers of the store do not
@@ -26,8 +26,8 @@ pub struct InformerUser(Arc<Users>);
 /// Why a user of an informer's events was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the informer of {resource} is shared, and a user that may stop its watch must have it for \
-     itself: give that user an informer of its own"
+    "the informer of {resource} is shared, and a user that may stop its watch must be its \
+     only user: give that user an informer of its own"
 )]
 #[non_exhaustive]
 pub struct SharedInformerError {
@@ -38,8 +38,8 @@ pub struct SharedInformerError {
 // === impl Users ===
 
 impl Users {
-    /// Registers a user, unless one has the informer for itself, or this one is to and there are
-    /// others.
+    /// Registers a user. None if an exclusive user is registered, or if this one is exclusive and
+    /// another user is registered.
     pub(super) fn register(self: &Arc<Self>, exclusive: bool) -> Option<InformerUser> {
         let mut state = self.0.lock();
         if state.exclusive || (exclusive && state.users > 0) {

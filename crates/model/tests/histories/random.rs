@@ -41,6 +41,10 @@ pub(crate) fn server_script(number: u64) -> Script {
     // Leases have no generation there.
     script.options.no_generation = true;
     script.steps.retain(|it| *it != Step::Restore);
+    if script.options.coalescing == CoalescingOption::Never {
+        // Refused for an informer that has another subscription, as each has there.
+        script.options.coalescing = CoalescingOption::WhenFull;
+    }
     script
 }
 

@@ -10,6 +10,7 @@ mod repository;
 // One file per command.
 mod bench;
 mod kube_apiserver;
+mod openapi;
 mod protobuf_tables;
 mod rooms;
 mod rows;
@@ -50,6 +51,9 @@ enum Command {
     /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
     ProtobufTables(protobuf_tables::ProtobufTables),
 
+    /// Generates the table of built-in types of crates/apiserver from the real server's `OpenAPI`.
+    Openapi(openapi::Openapi),
+
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Rows(rows) => rows.run(),
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
+        Command::Openapi(openapi) => openapi.run(),
         Command::Bench(bench) => bench.run(),
         Command::Rooms(rooms) => rooms.run(),
         Command::Envtest(envtest) => envtest.run(),

@@ -20,6 +20,7 @@ mod managed;
 mod metadata;
 mod registry;
 mod schema;
+mod typed;
 
 // What it does.
 mod cluster;

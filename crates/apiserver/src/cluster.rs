@@ -29,6 +29,7 @@ mod garbage;
 mod list;
 mod namespaces;
 mod ownership;
+mod strategy;
 mod update;
 
 pub(crate) use apply::Apply;

@@ -19,6 +19,6 @@ mod quantity;
 mod table;
 mod timestamp;
 
-pub(crate) use self::decode::decode;
+pub(crate) use self::decode::{decode, empty, zero_member};
 pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, ListKind, Shape, Struct, kind, kinds, named};

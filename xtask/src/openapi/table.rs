@@ -119,7 +119,9 @@ impl<'a> Table<'a> {
             let _ = writeln!(text, "kind {api_version} {kind} {}", short(name));
         }
         for name in &self.used {
-            let line = self.line(name).map_err(|error| format!("{name}: {error}"))?;
+            let line = self
+                .line(name)
+                .map_err(|error| format!("{name}: {error}"))?;
             text.push_str(&line);
         }
         Ok(text)
@@ -235,7 +237,11 @@ impl<'a> Table<'a> {
 }
 
 /// The members of a struct by their names in JSON, those of inline structs included.
-fn members<'a>(package: &'a Package, found: &'a GoStruct, all: &mut BTreeMap<&'a str, &'a GoField>) {
+fn members<'a>(
+    package: &'a Package,
+    found: &'a GoStruct,
+    all: &mut BTreeMap<&'a str, &'a GoField>,
+) {
     for field in found.fields.values() {
         if field.json_name.is_empty() {
             if let Some(inline) = package.go.find(&field.go_type) {
@@ -272,7 +278,9 @@ fn printed(go: &str, package: &Package) -> String {
 /// The name of a package that is imported as `qualifier`.
 fn own_name(qualifier: &str) -> &str {
     match qualifier.rfind('v') {
-        Some(at) if qualifier[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => &qualifier[at..],
+        Some(at) if qualifier[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {
+            &qualifier[at..]
+        }
         _ => qualifier,
     }
 }
@@ -328,7 +336,9 @@ fn special(name: &str) -> Option<&'static str> {
 
 /// A definition's name in the table.
 fn short(name: &str) -> &str {
-    let mut rest = PREFIXES.iter().filter_map(|prefix| name.strip_prefix(prefix));
+    let mut rest = PREFIXES
+        .iter()
+        .filter_map(|prefix| name.strip_prefix(prefix));
     rest.next().unwrap_or(name)
 }
 

@@ -114,8 +114,7 @@ fn decode_typed(
     let entries = body
         .pointer("/metadata/managedFields")
         .is_some_and(|entries| entries.as_array().is_some_and(Vec::is_empty));
-    let unknown =
-        typed::decode(kind, body).map_err(|error| cannot_handle(resource, &error))?;
+    let unknown = typed::decode(kind, body).map_err(|error| cannot_handle(resource, &error))?;
     if entries {
         metadata::of(body).insert("managedFields".to_owned(), Value::Array(Vec::new()));
     }

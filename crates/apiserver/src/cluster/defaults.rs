@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::NAMESPACES;
+use super::{NAMESPACES, strategy};
 use crate::metadata;
 use crate::registry::{Definition, Resource};
 
@@ -23,6 +23,7 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
         ("", "Secret") => encode_string_data(object),
         ("apiextensions.k8s.io", _) => Definition::default(object),
         ("", "Namespace") => label_namespace(object),
+        ("apps", "DaemonSet") => strategy::mark_template(object),
         _ => {}
     }
 }
@@ -36,7 +37,6 @@ pub(super) fn created(resource: &Resource, object: &mut Value) {
             // Its name may have been generated since it was decoded.
             label_namespace(object);
         }
-        "pods" => object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" }),
         _ => {}
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, strategy};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -135,6 +135,7 @@ impl Cluster {
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
+        strategy::prepare_update(resource, part, before, &mut object);
         let mut errors = metadata::carry_over(&mut object, before);
         ownership::keep_times(&mut object, before);
         errors.extend(validate(
@@ -149,6 +150,9 @@ impl Cluster {
         if &*resource.table == DEFINITIONS && part == Part::Main {
             errors.extend(Definition::validate(&object));
             errors.extend(Definition::of(before).frozen(&object));
+        }
+        if errors.is_empty() && part == Part::Main {
+            errors = self.allocate(resource, &mut object, Some(before));
         }
         if !errors.is_empty() {
             return Err(Status::invalid(&about, &errors));

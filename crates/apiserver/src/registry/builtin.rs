@@ -141,7 +141,10 @@ impl Builtin {
             subresources,
             storage: self.group != rows::EVENTS.0,
             custom: false,
-            deprecation: None,
+            deprecation: (self.kind == "Endpoints").then(|| {
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+                    .to_owned()
+            }),
             open_api_schema: None,
         }
     }

@@ -29,6 +29,11 @@ pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<St
     Ok(decoder.dropped)
 }
 
+/// What Go writes for the field of an object in which nothing is said, but for defaults.
+pub(crate) fn empty(kind: &Struct, field: &str) -> Option<Value> {
+    kind.fields.get(field).map(|field| zero(&field.shape))
+}
+
 /// A place in the object.
 enum Step {
     Field(&'static str),
@@ -246,7 +251,7 @@ impl Decoder {
 }
 
 /// What Go writes for a field that is not set; nothing if it leaves it out.
-fn zero_member(field: &Field) -> Option<Value> {
+pub(crate) fn zero_member(field: &Field) -> Option<Value> {
     match (field.empty, field.is_pointer) {
         (Empty::Zero, _) | (Empty::Omitted, true) => None,
         (Empty::Kept, true) => Some(Value::Null),

@@ -32,7 +32,13 @@ mod tests {
         for image in ["nginx", "nginx:latest", "localhost:5000/nginx", "a/b/c"] {
             assert!(is_latest(image), "{image}");
         }
-        for image in ["nginx:1", "localhost:5000/nginx:1", "nginx@sha256:00", "", "UPPER"] {
+        for image in [
+            "nginx:1",
+            "localhost:5000/nginx:1",
+            "nginx@sha256:00",
+            "",
+            "UPPER",
+        ] {
             assert!(!is_latest(image), "{image}");
         }
     }

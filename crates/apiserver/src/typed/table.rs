@@ -333,17 +333,16 @@ mod tests {
     fn a_field_has_what_the_table_says_of_it() {
         let container = named("core.v1.Container").expect("it is there");
         let ports = &container.fields["ports"];
-        assert_eq!(
-            ports.list,
-            ListKind::Map(vec!["containerPort", "protocol"])
-        );
+        assert_eq!(ports.list, ListKind::Map(vec!["containerPort", "protocol"]));
         assert_eq!(ports.merge_key, "containerPort");
         assert_eq!(ports.shape.go_name(), "[]v1.ContainerPort");
         let policy = &container.fields["imagePullPolicy"];
         assert_eq!(policy.values, ["Always", "IfNotPresent", "Never"]);
         assert_eq!(policy.shape.go_name(), "v1.PullPolicy");
         assert_eq!((policy.empty, policy.is_pointer), (Empty::Omitted, false));
-        let limits = &named("core.v1.ResourceRequirements").expect("it is there").fields["limits"];
+        let limits = &named("core.v1.ResourceRequirements")
+            .expect("it is there")
+            .fields["limits"];
         assert_eq!(limits.shape.go_name(), "v1.ResourceList");
     }
 }

@@ -18,7 +18,22 @@ pub(super) fn seconds(text: &str) -> Result<String, String> {
 ///
 /// What Go says of a text that is no time.
 pub(super) fn micros(text: &str) -> Result<String, String> {
-    let time = parse(text, "2006-01-02T15:04:05.000000Z07:00")?;
+    const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+    // The fraction must have six digits.
+    if let Some((seconds, rest)) = text.split_at_checked("2006-01-02T15:04:05".len())
+        && stopped(seconds).0.is_empty()
+    {
+        let digits = rest.strip_prefix('.').map_or(0, |rest| {
+            rest.bytes().take_while(u8::is_ascii_digit).count()
+        });
+        if digits < 6 {
+            return Err(refusal(text, LAYOUT, rest, ".000000"));
+        }
+        if digits > 6 {
+            return Err(refusal(text, LAYOUT, &rest[7..], "Z07:00"));
+        }
+    }
+    let time = parse(text, LAYOUT)?;
     Ok(time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
 }
 
@@ -31,8 +46,12 @@ fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
     let parsed = text.parse::<Timestamp>().ok().filter(|_| is_whole);
     parsed.ok_or_else(|| {
         let (rest, wanted) = stopped(text);
-        format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {wanted:?}")
+        refusal(text, layout, rest, wanted)
     })
+}
+
+fn refusal(text: &str, layout: &str, rest: &str, wanted: &str) -> String {
+    format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {wanted:?}")
 }
 
 /// What is left of the text where it first differs from a time, and what stands there in the
@@ -80,15 +99,25 @@ mod tests {
             Ok("2026-01-02T02:04:05Z")
         );
         assert_eq!(
-            micros("2026-01-02T03:04:05Z").as_deref(),
-            Ok("2026-01-02T03:04:05.000000Z")
+            micros("2026-01-02T03:04:05.123456+01:00").as_deref(),
+            Ok("2026-01-02T02:04:05.123456Z")
+        );
+        assert_eq!(
+            micros("2026-01-02T03:04:05Z").unwrap_err(),
+            "parsing time \"2026-01-02T03:04:05Z\" as \"2006-01-02T15:04:05.000000Z07:00\": \
+             cannot parse \"Z\" as \".000000\""
         );
         assert_eq!(
             seconds("yesterday").unwrap_err(),
             "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \
              \"yesterday\" as \"2006\""
         );
-        for wrong in ["", "2026-01-02", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05"] {
+        for wrong in [
+            "",
+            "2026-01-02",
+            "2026-01-02 03:04:05Z",
+            "2026-01-02T03:04:05",
+        ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }

@@ -76,8 +76,11 @@ impl Reader {
                 let has = |id: &TypeId| self.types.nodes[id.0].has_structs;
                 let in_map = node.map.as_ref().is_some_and(|map| {
                     let own = map.structs.iter().any(|name| name != "metadata");
-                    let below = map.fields.iter().any(|(_, id)| has(id));
-                    own || below || !map.nulls.is_empty() || map.rest.as_ref().is_some_and(has)
+                    let below = map
+                        .fields
+                        .iter()
+                        .any(|(name, id)| name != "metadata" && has(id));
+                    own || below || !map.zeros.is_empty() || map.rest.as_ref().is_some_and(has)
                 });
                 let in_list = node.list.as_ref().is_some_and(|list| has(&list.items));
                 if !node.has_structs && (in_map || in_list) {
@@ -104,15 +107,13 @@ impl Reader {
 
     fn fields(&mut self, found: &'static Struct, is_atomic: bool) -> Map {
         let mut fields = BTreeMap::new();
-        let (mut structs, mut nulls) = (Vec::new(), Vec::new());
+        let (mut structs, mut zeros) = (Vec::new(), Vec::new());
         for (name, field) in &found.fields {
             let is_struct = matches!(field.shape, typed::Shape::Struct(_)) && !field.is_pointer;
-            let is_list = matches!(field.shape, typed::Shape::List(..));
             if is_struct && field.empty != Empty::Zero {
                 structs.push((*name).to_owned());
-            } else if is_list && field.empty == Empty::Kept && field.list != typed::ListKind::Atomic
-            {
-                nulls.push((*name).to_owned());
+            } else if let Some(zero) = typed::zero_member(field).filter(|_| !is_struct) {
+                zeros.push(((*name).to_owned(), zero));
             }
             fields.insert((*name).to_owned(), self.field(field));
         }
@@ -120,7 +121,7 @@ impl Reader {
             is_atomic,
             fields,
             structs,
-            nulls,
+            zeros,
             rest: None,
         }
     }

@@ -51,6 +51,16 @@ pub(super) fn pod(pod: &mut Members) {
     }
 }
 
+/// The account of a pod has two names, of which the newer counts.
+pub(super) fn service_account(spec: &mut Members) {
+    let old = text(spec, "serviceAccount").to_owned();
+    absent_or_empty(spec, "serviceAccountName", old);
+    let name = spec.get("serviceAccountName").cloned();
+    if let Some(name) = name.filter(|name| !is_zero(name)) {
+        spec.insert("serviceAccount".to_owned(), name);
+    }
+}
+
 /// A container that has limits requests as much, unless it says what it requests.
 fn request_limits(container: &mut Value) {
     let Some(resources) = container

@@ -18,7 +18,9 @@ mod image;
 mod quantity;
 mod table;
 mod timestamp;
+mod validate;
 
 pub(crate) use self::decode::{decode, empty, zero_member};
 pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, ListKind, Shape, Struct, kind, kinds, named};
+pub(crate) use self::validate::{validate, validate_update};

@@ -86,6 +86,9 @@ pub(super) fn decode(
 
 /// What the schema of `resource` says of a decoded object.
 pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) -> Vec<FieldError> {
+    if let Some(kind) = resource.typed().filter(|_| part == Part::Main) {
+        return typed::validate(kind.name, object);
+    }
     let Some(schema) = &resource.schema else {
         return Vec::new();
     };

@@ -11,6 +11,7 @@ use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
+use crate::typed;
 use crate::wire::{WriteOptions, resource_version};
 
 /// The part of an object that a URL is about.
@@ -147,6 +148,9 @@ impl Cluster {
             errors.extend(metadata::new_finalizers(&object, before));
         }
         errors.extend(decode::check_schema(resource, part, &mut object));
+        if let Some(kind) = resource.typed().filter(|_| part == Part::Main) {
+            errors.extend(typed::validate_update(kind.name, before, &object));
+        }
         if &*resource.table == DEFINITIONS && part == Part::Main {
             errors.extend(Definition::validate(&object));
             errors.extend(Definition::of(before).frozen(&object));

@@ -41,7 +41,10 @@ pub(super) fn select_own_pods(job: &mut Value) {
     // The labels of the job are those of its pods, if it has none of its own.
     let (before, after) = pod_labels;
     let metadata = metadata::of(job);
-    if metadata.get("labels").is_none_or(|labels| *labels == before) {
+    if metadata
+        .get("labels")
+        .is_none_or(|labels| *labels == before)
+    {
         metadata.insert("labels".to_owned(), after);
     }
 }

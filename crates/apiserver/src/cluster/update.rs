@@ -86,7 +86,7 @@ impl Cluster {
     ) -> Result<Written, Status> {
         let old = self.get(resource, key)?.clone();
         let mut object = resource.present(old.value());
-        patch.apply(&mut object)?;
+        patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, object, options.unknown_fields)?;
         check_name(key, &decoded.object)?;

@@ -26,7 +26,7 @@ const HEAD: &str = "\
 # `kind` APIVERSION KIND TYPE
 # `type` NAME [`{}` if it is atomic] then, after tabs, its fields: NAME [`?` left out if empty, `!` left
 # out if zero] `:` [`*` pointer] SHAPE, and after spaces `r` (required), `D` JSON (default), `E`
-# values (joined by `|`), `L` kind of list, `K` its keys, `M` kind of map, `S` strategy of a
+# values (joined by `|`), `I` inline struct that it is in, `L` kind of list, `K` its keys, `M` kind of map, `S` strategy of a
 # strategic merge, `P` its key.
 # SHAPE: s string, i int32, l int64, d float64, b bool, y bytes, t Time, u MicroTime, e Duration, q Quantity,
 # n IntOrString, j JSON, x schema or another form, @ type, [] list of, {} map of; `<` Go's name `>`
@@ -137,7 +137,7 @@ impl<'a> Table<'a> {
         let go_name = name.rsplit('.').next().unwrap_or_default();
         let mut go_fields = BTreeMap::new();
         let found = package.go.find(go_name).ok_or("no Go struct")?;
-        members(package, found, &mut go_fields);
+        members(package, found, "", &mut go_fields);
         let required: BTreeSet<&str> = strings(&schema["required"]).collect();
         for (field, property) in schema["properties"].as_object().into_iter().flatten() {
             line.push('\t');
@@ -148,7 +148,7 @@ impl<'a> Table<'a> {
             match go {
                 None if is_type => line.push_str("?:s"),
                 None => return Err(format!("no Go field {field}").into()),
-                Some(go) => {
+                Some((go, _)) => {
                     if go.omit_zero {
                         line.push('!');
                     } else if go.omit_empty {
@@ -164,6 +164,9 @@ impl<'a> Table<'a> {
             }
             if required.contains(field.as_str()) {
                 line.push_str(" r");
+            }
+            if let Some((_, inline)) = go.filter(|(_, inline)| !inline.is_empty()) {
+                let _ = write!(line, " I{inline}");
             }
             attributes(property, &mut line)?;
         }
@@ -236,19 +239,21 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The members of a struct by their names in JSON, those of inline structs included.
+/// The members of a struct by their names in JSON, those of inline structs included, with the
+/// names of the inline structs that they are in.
 fn members<'a>(
     package: &'a Package,
     found: &'a GoStruct,
-    all: &mut BTreeMap<&'a str, &'a GoField>,
+    inline: &str,
+    all: &mut BTreeMap<&'a str, (&'a GoField, String)>,
 ) {
     for field in found.fields.values() {
         if field.json_name.is_empty() {
-            if let Some(inline) = package.go.find(&field.go_type) {
-                members(package, inline, all);
+            if let Some(found) = package.go.find(&field.go_type) {
+                members(package, found, &format!("{inline}{}.", field.go_type), all);
             }
         } else {
-            all.insert(&field.json_name, field);
+            all.insert(&field.json_name, (field, inline.to_owned()));
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{Cluster, Part};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::status::{FieldError, Status};
+use crate::store::Key;
 use crate::typed;
 
 mod allocation;
@@ -22,6 +23,9 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Where priority classes are stored.
 const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+
+/// Where runtime classes are stored.
+const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 
 // === impl Cluster ===
 
@@ -85,10 +89,26 @@ impl Cluster {
             .get("priorityClassName")
             .and_then(Value::as_str)
             .unwrap_or_default();
+        let runtime = spec.get("runtimeClassName").and_then(Value::as_str);
+        if let Some(runtime) = runtime {
+            let key = Key::new("", runtime);
+            if self.store.get(RUNTIME_CLASSES, &key).is_none() {
+                let detail = format!("pod rejected: RuntimeClass {runtime:?} not found");
+                return Err(Status::forbidden(&resource.about(&name), &detail));
+            }
+        }
         let (class, value, preemption) = self.priority(class).ok_or_else(|| {
             let detail = format!("no PriorityClass with name {class} was found");
             Status::forbidden(&resource.about(&name), &detail)
         })?;
+        let own = spec.get("priority").and_then(Value::as_i64);
+        if let Some(own) = own.filter(|own| *own != value) {
+            let detail = format!(
+                "the integer value of priority ({own}) must not be provided in pod spec; \
+                 priority admission controller computed {value} from the given PriorityClass name"
+            );
+            return Err(Status::forbidden(&resource.about(&name), &detail));
+        }
         if !class.is_empty() {
             spec.insert("priorityClassName".to_owned(), class.into());
         }

@@ -36,7 +36,8 @@ pub(crate) fn empty(kind: &Struct, field: &str) -> Option<Value> {
 
 /// A place in the object.
 enum Step {
-    Field(&'static str),
+    /// A field, and the inline struct that it is in.
+    Field(&'static str, &'static str),
     Item(usize),
     Key(String),
 }
@@ -77,7 +78,7 @@ impl Decoder {
                 empty.push(*name);
                 continue;
             }
-            self.path.push(Step::Field(name));
+            self.path.push(Step::Field(name, field.inline));
             self.value(&field.shape, value)?;
             self.path.pop();
             if !field.is_pointer && is_empty(value) && !matches!(field.shape, Shape::Struct(_)) {
@@ -224,13 +225,13 @@ impl Decoder {
 
     fn mistyped(&self, found: &str, wanted: &str) -> String {
         let fields = self.path.iter().filter_map(|step| match step {
-            Step::Field(name) => Some(*name),
+            Step::Field(name, inline) => Some(format!(".{inline}{name}")),
             Step::Item(_) | Step::Key(_) => None,
         });
-        let path: Vec<_> = std::iter::once(self.inside).chain(fields).collect();
+        let path: String = fields.collect();
+        let inside = self.inside;
         format!(
-            "json: cannot unmarshal {found} into Go struct field {} of type {wanted}",
-            path.join(".")
+            "json: cannot unmarshal {found} into Go struct field {inside}{path} of type {wanted}"
         )
     }
 
@@ -239,8 +240,8 @@ impl Decoder {
         for step in &self.path {
             // Writing to a text cannot fail.
             let _ = match step {
-                Step::Field(name) if path.is_empty() => write!(path, "{name}"),
-                Step::Field(name) => write!(path, ".{name}"),
+                Step::Field(name, _) if path.is_empty() => write!(path, "{name}"),
+                Step::Field(name, _) => write!(path, ".{name}"),
                 Step::Key(name) if path.is_empty() => write!(path, "{name}"),
                 Step::Key(name) => write!(path, ".{name}"),
                 Step::Item(at) => write!(path, "[{at}]"),

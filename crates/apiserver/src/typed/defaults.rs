@@ -572,18 +572,40 @@ const PLAIN: &[(&str, &str, If, &str)] = &[
     ),
 ];
 
+/// Fields that a server drops because their feature is off, or has gone: type and field.
+const DISABLED: &[(&str, &str)] = &[
+    ("coordination.v1.LeaseSpec", "preferredHolder"),
+    ("coordination.v1.LeaseSpec", "strategy"),
+    ("core.v1.NodeSpec", "configSource"),
+    ("discovery.v1.Endpoint", "deprecatedTopology"),
+    ("storage.v1.CSIDriverSpec", "preventPodSchedulingIfMissing"),
+];
+
 /// Fills in what an object of the type called `name` lacks.
 pub(super) fn fill(name: &str, object: &mut Members) {
     let first = PLAIN.partition_point(|(of, ..)| *of < name);
     for (_, field, when, value) in PLAIN[first..].iter().take_while(|(of, ..)| *of == name) {
-        let lacks = match (when, object.get(*field)) {
-            (_, None | Some(Value::Null)) => true,
+        let found = object.get(*field).filter(|value| !value.is_null());
+        let lacks = match (when, found) {
+            (_, None) => true,
             (If::Absent, Some(_)) => false,
-            (If::Empty, Some(value)) => is_zero(value),
+            (If::Empty, Some(found)) => is_zero(found),
         };
-        if lacks && let Ok(value) = serde_json::from_str(value) {
+        if !lacks {
+            continue;
+        }
+        let Ok(value) = serde_json::from_str::<Value>(value) else {
+            continue;
+        };
+        // What is empty and of another type is left to the decoder, which refuses it.
+        let is_of_type = found
+            .is_none_or(|found| std::mem::discriminant(found) == std::mem::discriminant(&value));
+        if is_of_type {
             object.insert((*field).to_owned(), value);
         }
+    }
+    for (_, field) in DISABLED.iter().filter(|(of, _)| *of == name) {
+        object.remove(*field);
     }
     match name {
         "apps.v1.DeploymentStrategy" => rolling_update(object, "25%", "25%"),

@@ -39,6 +39,8 @@ pub(crate) struct Field {
     /// What becomes of it when it is empty.
     pub(crate) empty: Empty,
     pub(crate) is_pointer: bool,
+    /// The inline struct of Go that it is in, with a dot behind it; errors name it.
+    pub(crate) inline: &'static str,
     /// Whether the `OpenAPI` document says that it must be there.
     pub(crate) is_required: bool,
     /// Its default in the `OpenAPI` document, as JSON.
@@ -189,6 +191,7 @@ impl Field {
             shape: Shape::read(plain.unwrap_or(shape)),
             empty,
             is_pointer: plain.is_some(),
+            inline: "",
             is_required: false,
             default: None,
             values: Vec::new(),
@@ -205,6 +208,7 @@ impl Field {
             };
             match mark {
                 "r" => field.is_required = true,
+                "I" => field.inline = value,
                 "D" => field.default = Some(value),
                 "E" => field.values = value.split('|').collect(),
                 "L" => list = value,

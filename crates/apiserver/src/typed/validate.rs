@@ -59,6 +59,8 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "core.v1.PersistentVolume" => storage::volume(root, &mut faults),
         "core.v1.PersistentVolumeClaim" => storage::claim(root, &mut faults),
         "core.v1.Pod" => pod::pod(root, &mut faults),
+        "core.v1.PodTemplate" => root.inner("template", |at| pod::template(at, &mut faults)),
+        "core.v1.ReplicationController" => workload::replication_controller(root, &mut faults),
         "core.v1.ResourceQuota" => cluster::quota(root, &mut faults),
         "core.v1.Secret" => data::secret(root, &mut faults),
         "core.v1.Service" => service::service(root, &mut faults),

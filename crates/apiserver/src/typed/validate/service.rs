@@ -47,9 +47,22 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         "type",
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
     );
-    if at.get("loadBalancerClass").is_some() && kind != "LoadBalancer" {
-        let why = "may only be used when `type` is 'LoadBalancer'";
-        faults.forbidden(at.path("loadBalancerClass"), why);
+    for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+        if at.get(field).is_some() && kind != "LoadBalancer" {
+            let why = "may only be used when `type` is 'LoadBalancer'";
+            faults.forbidden(at.path(field), why);
+        }
+    }
+    if is_headless && matches!(kind, "NodePort" | "LoadBalancer") {
+        let why = format!("may not be set to 'None' for {kind} services");
+        faults.invalid("spec.clusterIPs[0]", &"None".into(), why);
+    }
+    if kind == "ExternalName" && at.get("ipFamilyPolicy").is_some() {
+        let why = "may not be set for ExternalName services";
+        faults.forbidden(at.path("ipFamilyPolicy"), why);
+    } else {
+        let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        faults.one_of(at, "ipFamilyPolicy", &policies);
     }
     let policy = at.text("externalTrafficPolicy");
     let is_external = matches!(kind, "NodePort" | "LoadBalancer")

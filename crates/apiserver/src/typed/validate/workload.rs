@@ -74,6 +74,28 @@ pub(super) fn replica_set(root: At<'_>, faults: &mut Faults) {
     });
 }
 
+pub(super) fn replication_controller(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        faults.not_negative(at, &["replicas", "minReadySeconds"]);
+        let Some(labels) = at.map("selector").filter(|labels| !labels.is_empty()) else {
+            faults.required(at.path("selector"), "");
+            return;
+        };
+        if at.get("template").is_none() {
+            faults.required(at.path("template"), "");
+            return;
+        }
+        let own = at.value.pointer("/template/metadata/labels");
+        let is_own = |(key, value): (&String, &Value)| own.and_then(|own| own.get(key)) == Some(value);
+        if !labels.iter().all(is_own) {
+            let why = "`selector` does not match template `labels`";
+            let path = at.path("template.metadata.labels");
+            faults.invalid(path, own.unwrap_or(&Value::Null), why);
+        }
+        template(at, faults);
+    });
+}
+
 pub(super) fn stateful_set(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         let policy = at.text("podManagementPolicy");

@@ -81,6 +81,11 @@ impl Patch {
         }
     }
 
+    /// The refusal of an apply where every other patch is taken.
+    pub(crate) fn unsupported_apply() -> Status {
+        Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])
+    }
+
     /// Changes `object`, which is of type `kind` if that is built in. A configuration is not applied by this: it depends on who owns what.
     ///
     /// # Errors
@@ -175,7 +180,9 @@ mod tests {
         let body = r#"[{"op":"remove","path":"/b"},{"op":"test","path":"/a","value":2}]"#;
         let patch = Patch::parse(JSON_PATCH, body.as_bytes(), true).expect("it parses");
         assert_eq!(
-            patch.apply(&mut object, None).map_err(|status| status.code()),
+            patch
+                .apply(&mut object, None)
+                .map_err(|status| status.code()),
             Err(422)
         );
         assert_eq!(object, json!({ "a": 1, "b": 1 }));

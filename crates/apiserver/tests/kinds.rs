@@ -28,7 +28,11 @@ fn deployment(name: &str) -> Value {
 #[track_caller]
 fn has(object: &Value, expected: &[(&str, Value)]) {
     for (pointer, value) in expected {
-        assert_eq!(object.pointer(pointer), Some(value), "{pointer} of {object}");
+        assert_eq!(
+            object.pointer(pointer),
+            Some(value),
+            "{pointer} of {object}"
+        );
     }
 }
 
@@ -47,7 +51,10 @@ async fn a_deployment_has_the_defaults_of_its_type() {
             ("/spec/strategy/rollingUpdate/maxSurge", json!("25%")),
             ("/spec/template/spec/restartPolicy", json!("Always")),
             ("/spec/template/spec/securityContext", json!({})),
-            ("/spec/template/spec/containers/0/imagePullPolicy", json!("Always")),
+            (
+                "/spec/template/spec/containers/0/imagePullPolicy",
+                json!("Always"),
+            ),
             ("/spec/template/spec/containers/0/resources", json!({})),
             ("/status", json!({})),
         ],
@@ -136,7 +143,10 @@ async fn no_two_services_have_an_address_or_a_port_of_the_nodes_in_common() {
         let spec = &object["spec"];
         assert_eq!(spec["clusterIPs"], json!([spec["clusterIP"]]));
         assert!(seen.insert(spec["clusterIP"].to_string()), "{object}");
-        assert!(seen.insert(spec["ports"][0]["nodePort"].to_string()), "{object}");
+        assert!(
+            seen.insert(spec["ports"][0]["nodePort"].to_string()),
+            "{object}"
+        );
         // An update may leave them out.
         let path = format!("{SERVICES}/s{number}");
         let (code, same) = request(&server, Method::PUT, &path, Some(&service)).await;
@@ -188,4 +198,40 @@ async fn the_documents_of_built_in_kinds_say_which_fields_there_are() {
         let name = reference.split('"').next().unwrap_or_default();
         assert!(schemas.get(name).is_some(), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_scale_changes_the_replicas_and_nothing_else() {
+    let server = ApiServer::new();
+    request(&server, Method::POST, DEPLOYMENTS, Some(&deployment("web"))).await;
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    let (code, mut scale) = request(&server, Method::GET, &path, None).await;
+    assert_eq!(code, 200, "{scale}");
+    has(
+        &scale,
+        &[
+            ("/apiVersion", json!("autoscaling/v1")),
+            ("/kind", json!("Scale")),
+            ("/spec/replicas", json!(1)),
+            ("/status/selector", json!("app=web")),
+        ],
+    );
+    scale["spec"]["replicas"] = 3.into();
+    let (code, changed) = request(&server, Method::PUT, &path, Some(&scale)).await;
+    assert_eq!((code.as_u16(), &changed["spec"]["replicas"]), (200, &json!(3)));
+    let (code, _) = request(&server, Method::PUT, &path, Some(&scale)).await;
+    assert_eq!(code, 409, "the version is that of the object before");
+    let less = json!({ "spec": { "replicas": -1 } });
+    let (code, answer) = request(&server, Method::PATCH, &path, Some(&less)).await;
+    assert_eq!(code, 422, "{answer}");
+    let object = format!("{DEPLOYMENTS}/web");
+    let (_, object) = request(&server, Method::GET, &object, None).await;
+    has(
+        &object,
+        &[
+            ("/spec/replicas", json!(3)),
+            ("/metadata/generation", json!(2)),
+            ("/metadata/managedFields/1/subresource", json!("scale")),
+        ],
+    );
 }

@@ -97,7 +97,7 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     object["kind"] = resource.info.kind.as_str().into();
     let errors = match part {
         Part::Status => schema.validate_status(object),
-        Part::Main | Part::Finalize => schema.validate(object),
+        Part::Main | Part::Finalize | Part::Scale => schema.validate(object),
     };
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");

@@ -23,6 +23,8 @@ pub(crate) enum Part {
     Status,
     /// The finalizers in the spec of a namespace.
     Finalize,
+    /// How many replicas a workload is to have.
+    Scale,
 }
 
 // === impl Cluster ===
@@ -207,7 +209,7 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
         None => _ = to.as_object_mut().map(|to| to.remove(field)),
     };
     match part {
-        Part::Main => {
+        Part::Main | Part::Scale => {
             if resource.has_subresource("status") {
                 copy(before, &mut object, "status");
             }

@@ -126,16 +126,16 @@ impl Decoder {
                     }
                 }
             }
-            (Shape::Bytes, Value::String(text)) => match STANDARD.decode(text.as_bytes()) {
-                Ok(bytes) => {
-                    *text = STANDARD.encode(bytes);
-                    Ok(())
-                }
-                Err(_) => {
+            (Shape::Bytes, Value::String(text)) => {
+                // Go looks past the ends of lines.
+                let joined = text.replace(['\r', '\n'], "");
+                let bytes = STANDARD.decode(joined).map_err(|_| {
                     let at = first_bad_byte(text.as_bytes());
-                    Err(format!("illegal base64 data at input byte {at}"))
-                }
-            },
+                    format!("illegal base64 data at input byte {at}")
+                })?;
+                *text = STANDARD.encode(bytes);
+                Ok(())
+            }
             (Shape::Time | Shape::MicroTime, Value::String(text)) => {
                 let normal = if *shape == Shape::Time {
                     timestamp::seconds(text)
@@ -327,8 +327,11 @@ fn first_bad_byte(text: &[u8]) -> usize {
             b'=' if digits % 4 >= 2 => {
                 let rest = &text[at + 1..];
                 let wanted = usize::from(digits % 4 == 2);
-                let missing = wanted == 1 && rest.first() != Some(&b'=');
-                return if missing { at + 1 } else { at + wanted + 1 }.min(text.len());
+                return match rest.first() {
+                    Some(b'=') | None => (at + wanted + 1).min(text.len()),
+                    Some(_) if wanted == 1 => at,
+                    Some(_) => at + 1,
+                };
             }
             _ => return at,
         }
@@ -344,5 +347,98 @@ fn kind_of(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::table::{kind, kinds};
+    use super::{decode, first_bad_byte};
+
+    #[track_caller]
+    fn refused(name: &str, object: Value) -> String {
+        let mut object = object;
+        let found = kind("v1", name).expect("a kind");
+        decode(found, &mut object).expect_err("it has a wrong type")
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_is_named_as_go_names_it() {
+        let container =
+            |field: &str, value: Value| json!({ "spec": { "containers": [{ field: value }] } });
+        for (object, expected) in [
+            (
+                json!({ "spec": 7 }),
+                "number into Go struct field Pod.spec of type v1.PodSpec",
+            ),
+            (
+                container("env", json!([{ "value": 1 }])),
+                "number into Go struct field EnvVar.spec.containers.env.value of type string",
+            ),
+            (
+                container("resources", json!({ "limits": [] })),
+                "array into Go struct field ResourceRequirements.spec.containers.resources.limits \
+                 of type v1.ResourceList",
+            ),
+            (
+                container("livenessProbe", json!({ "grpc": { "port": "x" } })),
+                "string into Go struct field \
+                 GRPCAction.spec.containers.livenessProbe.ProbeHandler.grpc.port of type int32",
+            ),
+            (
+                json!({ "metadata": { "labels": { "a": 1 } } }),
+                "number into Go struct field ObjectMeta.metadata.labels of type string",
+            ),
+        ] {
+            assert_eq!(
+                refused("Pod", object),
+                format!("json: cannot unmarshal {expected}")
+            );
+        }
+        assert_eq!(
+            refused("Secret", json!({ "data": { "a": "%%" } })),
+            "illegal base64 data at input byte 0"
+        );
+    }
+
+    #[test]
+    fn unknown_fields_are_dropped_and_named() {
+        let mut object = json!({ "x": 1, "spec": { "containers": [{ "name": "a", "y": null }] } });
+        let pod = kind("v1", "Pod").expect("a kind");
+        let dropped = decode(pod, &mut object).expect("its fields have the right types");
+        assert_eq!(dropped, ["spec.containers[0].y", "x"]);
+        assert_eq!(object.get("x"), None);
+        assert_eq!(object["spec"]["containers"][0].get("y"), None);
+    }
+
+    #[test]
+    fn what_is_decoded_stays_as_it_is() {
+        for (version, name) in kinds() {
+            let found = kind(version, name).expect("a kind");
+            let mut object =
+                json!({ "metadata": { "name": "a" }, "spec": {}, "data": {}, "status": {} });
+            if decode(found, &mut object).is_err() {
+                continue;
+            }
+            let mut again = object.clone();
+            let dropped = decode(found, &mut again).expect("it has been decoded before");
+            assert_eq!((again, dropped), (object, Vec::new()), "{version} {name}");
+        }
+    }
+
+    #[test]
+    fn bad_base64_is_found_where_go_finds_it() {
+        for (text, at) in [
+            ("%%", 0),
+            ("YWJj=A", 4),
+            ("YWJ", 0),
+            ("YWJjY", 4),
+            ("YQ=A", 2),
+            ("YQ=", 3),
+        ] {
+            assert_eq!(first_bad_byte(text.as_bytes()), at, "{text}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Trait::{
     All, Cluster, Conditional, ContentGeneration, Extension, Generation as G, NamedAsLabel,
-    NamedAsSegment, NamedAsService, ReturnsDeleted, Status,
+    NamedAsSegment, NamedAsService, ReturnsDeleted, Scale, Status,
 };
 use super::{Builtin, Trait};
 
@@ -48,6 +48,9 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("reportingComponent", ""),
     ("type", ""),
 ];
+
+/// Scales are parts of other resources, and none themselves.
+pub(super) const SCALE: Builtin = row(("autoscaling", "v1"), "Scale", "scales", &[], &[], &[]);
 
 pub(super) const BUILTINS: &[Builtin] = &[
     row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
@@ -107,7 +110,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ReplicationController",
         "replicationcontrollers",
         &["rc"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[("status.replicas", "0")],
     ),
     row(
@@ -220,7 +223,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Deployment",
         "deployments",
         &["deploy"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(
@@ -228,7 +231,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ReplicaSet",
         "replicasets",
         &["rs"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(
@@ -236,7 +239,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "StatefulSet",
         "statefulsets",
         &["sts"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(

@@ -86,7 +86,8 @@ pub(super) fn replication_controller(root: At<'_>, faults: &mut Faults) {
             return;
         }
         let own = at.value.pointer("/template/metadata/labels");
-        let is_own = |(key, value): (&String, &Value)| own.and_then(|own| own.get(key)) == Some(value);
+        let is_own =
+            |(key, value): (&String, &Value)| own.and_then(|own| own.get(key)) == Some(value);
         if !labels.iter().all(is_own) {
             let why = "`selector` does not match template `labels`";
             let path = at.path("template.metadata.labels");

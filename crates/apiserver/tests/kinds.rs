@@ -218,7 +218,10 @@ async fn a_scale_changes_the_replicas_and_nothing_else() {
     );
     scale["spec"]["replicas"] = 3.into();
     let (code, changed) = request(&server, Method::PUT, &path, Some(&scale)).await;
-    assert_eq!((code.as_u16(), &changed["spec"]["replicas"]), (200, &json!(3)));
+    assert_eq!(
+        (code.as_u16(), &changed["spec"]["replicas"]),
+        (200, &json!(3))
+    );
     let (code, _) = request(&server, Method::PUT, &path, Some(&scale)).await;
     assert_eq!(code, 409, "the version is that of the object before");
     let less = json!({ "spec": { "replicas": -1 } });

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use http::Method;
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use windlass_apiserver::ApiServer;
@@ -81,22 +82,31 @@ impl Pair {
             }
         }
         let place = self.places.get(&key);
-        place.unwrap_or_else(|| panic!("{key:?} is not served")).clone()
+        place
+            .unwrap_or_else(|| panic!("{key:?} is not served"))
+            .clone()
     }
 
     /// Sends the same to both, and notes how the answers differ.
-    async fn compare(&mut self, what: &str, method: &Method, path: &str, bodies: [&Value; 2]) -> [Value; 2] {
+    async fn compare(
+        &mut self,
+        what: &str,
+        method: &Method,
+        path: &str,
+        bodies: [&Value; 2],
+    ) -> [Value; 2] {
         let headers = [
             ("content-type", "application/json"),
             ("user-agent", "kinds/1"),
         ];
-        let theirs = self.theirs.ask(method.clone(), path, &headers, &bodies[0].to_string());
-        let theirs = theirs.await;
-        let ours = self.ours.ask(method.clone(), path, &headers, &bodies[1].to_string());
-        let ours = ours.await;
+        let [first, second] = bodies.map(ToString::to_string);
+        let theirs = self.theirs.ask(method.clone(), path, &headers, &first).await;
+        let ours = self.ours.ask(method.clone(), path, &headers, &second).await;
         let (left, right) = (masked(&theirs), masked(&ours));
         if left != right {
-            self.differences.push(format!("{what}:\n  the server: {left}\n  the embedded one: {right}"));
+            self.differences.push(format!(
+                "{what}:\n  the server: {left}\n  the embedded one: {right}"
+            ));
         }
         [theirs.body, ours.body]
     }
@@ -122,7 +132,10 @@ fn masked(answer: &Answer) -> Value {
         body["message"] = Value::Null;
     }
     mask(&mut body);
-    if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+    if let Some(causes) = body
+        .pointer_mut("/details/causes")
+        .and_then(Value::as_array_mut)
+    {
         causes.sort_by_key(ToString::to_string);
     }
     serde_json::json!({ "code": answer.code, "warning": answer.warning, "body": body })
@@ -160,7 +173,11 @@ fn mask_members(members: &mut Map<String, Value>) {
     }
     for (name, value) in members.iter_mut() {
         let differs = match name.as_str() {
-            "uid" | "resourceVersion" | "creationTimestamp" | "time" | "lastTransitionTime"
+            "uid"
+            | "resourceVersion"
+            | "creationTimestamp"
+            | "time"
+            | "lastTransitionTime"
             | "lastPhaseTransitionTime" => value.is_string(),
             "nodePort" | "healthCheckNodePort" => value.is_number(),
             "clusterIP" => value != "None" && value != "",
@@ -196,7 +213,108 @@ fn set(object: &mut Value, pointer: &str, value: &Value) {
     }
 }
 
+/// Changes one place of an object: another value, none, or a field that there is not.
+fn change(object: &mut Value, random: &mut StdRng) {
+    let mut places = Vec::new();
+    collect(object, String::new(), &mut places);
+    // Who an object is stays as it is.
+    places.retain(|place| !["/apiVersion", "/kind", "/metadata/name"].contains(&place.as_str()));
+    let place = places.choose(random).expect("each object has fields").clone();
+    let values = [
+        serde_json::json!(1),
+        serde_json::json!(-1),
+        serde_json::json!(1.5),
+        serde_json::json!(4_294_967_296_u64),
+        serde_json::json!(true),
+        serde_json::json!(""),
+        serde_json::json!("x"),
+        serde_json::json!("1024Mi"),
+        serde_json::json!("2026-01-02T03:04:05Z"),
+        serde_json::json!({}),
+        serde_json::json!({ "a": 1 }),
+        serde_json::json!([1]),
+        serde_json::json!(["x"]),
+        Value::Null,
+    ];
+    match random.random_range(0..6) {
+        0 => {
+            if let Some(Value::Object(members)) = object.pointer_mut(&place) {
+                members.insert("colour".to_owned(), "red".into());
+            }
+        }
+        _ => {
+            if let Some(found) = object.pointer_mut(&place) {
+                *found = values.choose(random).expect("there are some").clone();
+            }
+        }
+    }
+}
+
+/// The pointers of all places in a value.
+fn collect(value: &Value, at: String, places: &mut Vec<String>) {
+    let inner: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.replace('~', "~0").replace('/', "~1"), value))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(number, value)| (number.to_string(), value))
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (name, value) in inner {
+        collect(value, format!("{at}/{name}"), places);
+    }
+    if !at.is_empty() {
+        places.push(at);
+    }
+}
+
 on_both_servers! {
+    /// Random changes of right objects. Where one server refuses an object because of a rule,
+    /// the other may lack the rule (`docs/apiserver.md` says which there are); what both take
+    /// is the same, and what does not fit its type is refused in the same words.
+    ///
+    /// `WINDLASS_SEED` repeats a run, `WINDLASS_OBJECTS` says how many objects are sent.
+    async fn random_objects_are_decoded_as_by_the_embedded_server(cluster: Cluster) {
+        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let seed = number("WINDLASS_SEED").unwrap_or_else(|| rand::rng().random());
+        let count = number("WINDLASS_OBJECTS").unwrap_or(300);
+        println!("WINDLASS_SEED={seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut pair = Pair::new(&cluster).await;
+        let objects = pair.documents(KINDS);
+        let (mut taken, mut refused, mut lacking) = (0, 0, 0);
+        for round in 0..count {
+            let mut object = objects.choose(&mut random).expect("there are some").clone();
+            object["metadata"]["name"] = format!("r{round}-{}", pair.theirs.namespace).into();
+            for _ in 0..random.random_range(1..4) {
+                change(&mut object, &mut random);
+            }
+            let how = ["Strict", "Warn", "Ignore"][random.random_range(0..3)];
+            let place = pair.place(&object).await;
+            let path = format!("{place}?fieldValidation={how}&dryRun=All");
+            let before = pair.differences.len();
+            let what = format!("seed {seed}, create {object}");
+            let [theirs, ours] = pair.compare(&what, &Method::POST, &path, [&object, &object]).await;
+            let code = |answer: &Value| answer["code"].as_u64().unwrap_or(201);
+            match (code(&theirs), code(&ours)) {
+                (201, 201) => taken += 1,
+                (400, 400) => refused += 1,
+                // A rule, of which either server may have more.
+                (201 | 403 | 422 | 500, 403 | 422) | (403 | 422 | 500, 201) => {
+                    lacking += usize::from(pair.differences.len() > before);
+                    pair.differences.truncate(before);
+                }
+                _ => {}
+            }
+        }
+        println!("{taken} were taken, {refused} did not fit their type, {lacking} broke a rule that one server words otherwise or lacks");
+        pair.check(usize::try_from(count).expect("a small number"));
+    }
+
     /// Types, defaults, what strategies and admission fill in, and who owns it.
     ///
     /// docs/apiserver.md: "built-in kinds".

@@ -51,6 +51,7 @@ impl Cluster {
         {
             object["status"] = status;
         }
+        drop_disabled(&resource.table, object);
         match &*resource.table {
             "jobs.batch" => job::select_own_pods(object),
             "daemonsets.apps" => set_template_generation(object, 1),
@@ -157,12 +158,20 @@ impl Cluster {
 
 /// Takes over from the object before what a change may not take away, or leaves out.
 pub(super) fn prepare_update(resource: &Resource, part: Part, before: &Value, object: &mut Value) {
+    if !resource.info.custom {
+        drop_disabled(&resource.table, object);
+    }
     match (&*resource.table, part) {
         ("daemonsets.apps", Part::Main) => {
             let template = |object: &Value| object.pointer("/spec/template").cloned();
             let generation = template_generation(before);
             let has_changed = template(before) != template(object);
             set_template_generation(object, generation + i64::from(has_changed));
+        }
+        ("pods", Part::Main) => {
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                pod::tolerate_failing_nodes(spec);
+            }
         }
         ("services", Part::Main) => service::keep_allocated(before, object),
         ("persistentvolumeclaims", Part::Main) => {
@@ -173,6 +182,21 @@ pub(super) fn prepare_update(resource: &Resource, part: Part, before: &Value, ob
             }
         }
         _ => {}
+    }
+}
+
+/// Drops the fields of a spec whose feature is off.
+fn drop_disabled(table: &str, object: &mut Value) {
+    const DISABLED: [(&str, &str); 4] = [
+        ("leases.coordination.k8s.io", "preferredHolder"),
+        ("leases.coordination.k8s.io", "strategy"),
+        ("nodes", "configSource"),
+        ("csidrivers.storage.k8s.io", "preventPodSchedulingIfMissing"),
+    ];
+    for (_, field) in DISABLED.iter().filter(|(of, _)| *of == table) {
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove(*field);
+        }
     }
 }
 

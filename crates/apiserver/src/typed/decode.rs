@@ -281,18 +281,10 @@ fn zero(shape: &Shape) -> Value {
         Shape::Quantity => "0".into(),
         Shape::Duration => "0s".into(),
         Shape::Struct(name) => {
-            let mut members = Map::new();
-            if let Some(found) = named(name) {
-                defaults::fill(found.name, &mut members);
-                for (name, field) in &found.fields {
-                    if !members.contains_key(*name)
-                        && let Some(zero) = zero_member(field)
-                    {
-                        members.insert((*name).to_owned(), zero);
-                    }
-                }
-            }
-            members.into()
+            let mut members = Value::Object(Map::new());
+            // An empty object has no field of the wrong type.
+            let _ = named(name).map(|found| decode(found, &mut members));
+            members
         }
         _ => Value::Null,
     }

@@ -572,15 +572,6 @@ const PLAIN: &[(&str, &str, If, &str)] = &[
     ),
 ];
 
-/// Fields that a server drops because their feature is off, or has gone: type and field.
-const DISABLED: &[(&str, &str)] = &[
-    ("coordination.v1.LeaseSpec", "preferredHolder"),
-    ("coordination.v1.LeaseSpec", "strategy"),
-    ("core.v1.NodeSpec", "configSource"),
-    ("discovery.v1.Endpoint", "deprecatedTopology"),
-    ("storage.v1.CSIDriverSpec", "preventPodSchedulingIfMissing"),
-];
-
 /// Fills in what an object of the type called `name` lacks.
 pub(super) fn fill(name: &str, object: &mut Members) {
     let first = PLAIN.partition_point(|(of, ..)| *of < name);
@@ -604,9 +595,6 @@ pub(super) fn fill(name: &str, object: &mut Members) {
             object.insert((*field).to_owned(), value);
         }
     }
-    for (_, field) in DISABLED.iter().filter(|(of, _)| *of == name) {
-        object.remove(*field);
-    }
     match name {
         "apps.v1.DeploymentStrategy" => rolling_update(object, "25%", "25%"),
         "apps.v1.DaemonSetUpdateStrategy" => rolling_update(object, 1, 0),
@@ -623,6 +611,8 @@ pub(super) fn fill(name: &str, object: &mut Members) {
         "core.v1.ReplicationController" => core::replication_controller(object),
         "core.v1.ServiceSpec" => core::service(object),
         "core.v1.Volume" => core::volume(object),
+        // It has gone, and is still accepted.
+        "discovery.v1.Endpoint" => _ = object.remove("deprecatedTopology"),
         "networking.v1.NetworkPolicySpec" => policy_types(object),
         "resource.v1.ExactDeviceRequest" | "resource.v1.DeviceSubRequest" => device_request(object),
         "rbac.v1.Subject" => subject(object),

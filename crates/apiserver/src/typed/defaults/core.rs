@@ -39,6 +39,11 @@ pub(super) fn pod(pod: &mut Members) {
         return;
     };
     absent(spec, "enableServiceLinks", true);
+    // What is less than nothing is as little as there may be.
+    let grace = spec.get("terminationGracePeriodSeconds");
+    if grace.and_then(Value::as_i64).is_some_and(|it| it < 0) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
     let is_on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
@@ -54,7 +59,9 @@ pub(super) fn pod(pod: &mut Members) {
 /// The account of a pod has two names, of which the newer counts.
 pub(super) fn service_account(spec: &mut Members) {
     let old = text(spec, "serviceAccount").to_owned();
-    absent_or_empty(spec, "serviceAccountName", old);
+    if !old.is_empty() {
+        absent_or_empty(spec, "serviceAccountName", old);
+    }
     let name = spec.get("serviceAccountName").cloned();
     if let Some(name) = name.filter(|name| !is_zero(name)) {
         spec.insert("serviceAccount".to_owned(), name);

@@ -65,7 +65,7 @@ pub(super) fn binding(root: At<'_>, is_namespaced: bool, faults: &mut Faults) {
         let group = at.text("apiGroup");
         let expected = match at.text("kind") {
             "ServiceAccount" => {
-                if at.text("namespace").is_empty() {
+                if !is_namespaced && at.text("namespace").is_empty() {
                     faults.required(at.path("namespace"), "");
                 }
                 ""
@@ -140,6 +140,8 @@ fn metric(at: At<'_>, faults: &mut Faults) {
         "Pods" => "pods",
         "Resource" => "resource",
         _ => {
+            // The real server says it twice.
+            faults.one_of(at, "type", &KINDS);
             faults.one_of(at, "type", &KINDS);
             return;
         }

@@ -138,7 +138,9 @@ fn masked(answer: &Answer) -> Value {
     {
         causes.sort_by_key(ToString::to_string);
     }
-    serde_json::json!({ "code": answer.code, "warning": answer.warning, "body": body })
+    // The real server warns of a refused object too.
+    let warning = if answer.code < 400 { answer.warning.as_str() } else { "" };
+    serde_json::json!({ "code": answer.code, "warning": warning, "body": body })
 }
 
 fn mask(value: &mut Value) {
@@ -244,7 +246,16 @@ fn change(object: &mut Value, random: &mut StdRng) {
         }
         _ => {
             if let Some(found) = object.pointer_mut(&place) {
-                *found = values.choose(random).expect("there are some").clone();
+                let is_like = |value: &&Value| {
+                    std::mem::discriminant(*value) == std::mem::discriminant(&*found)
+                };
+                let like: Vec<_> = values.iter().filter(is_like).collect();
+                // Mostly a value of the same type.
+                let one = match like.choose(random) {
+                    Some(like) if random.random_bool(0.8) => (*like).clone(),
+                    _ => values.choose(random).expect("there are some").clone(),
+                };
+                *found = one;
             }
         }
     }

@@ -14,6 +14,7 @@ mod features;
 mod fuzz;
 mod kube_apiserver;
 mod mutants;
+mod openapi;
 mod protobuf_tables;
 mod stats;
 mod reverts;
@@ -61,6 +62,8 @@ enum Command {
 
     /// Undoes each fix of defects 1 to 8 alone, and demands that the random histories find it.
     Reverts(reverts::Reverts),
+    /// Generates the table of built-in types of crates/apiserver from the real server's `OpenAPI`.
+    Openapi(openapi::Openapi),
 
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
         Command::Reverts(reverts) => reverts.run(),
+        Command::Openapi(openapi) => openapi.run(),
         Command::Bench(bench) => bench.run(),
         Command::Stats(stats) => stats.run(),
         Command::Features(features) => features.run(),

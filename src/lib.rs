@@ -145,4 +145,3 @@ pub mod chrono;
 pub use windlass_listmap as listmap;
 #[cfg(feature = "simulate")]
 pub use windlass_simulate as simulate;
-

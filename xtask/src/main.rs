@@ -16,9 +16,9 @@ mod kube_apiserver;
 mod mutants;
 mod openapi;
 mod protobuf_tables;
-mod stats;
 mod reverts;
 mod sim;
+mod stats;
 mod test;
 mod tools;
 

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rand::{Rng as _, SeedableRng};
 use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng};
 use serde_json::Value;
 
 use crate::metadata;

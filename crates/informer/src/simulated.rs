@@ -5,11 +5,7 @@
 //! writes the time of day asks [`wall_clock`]. Both ask the operating system, unless a
 //! [`SimulatedHost`] is in force on the calling thread.
 
-use std::{
-    cell::RefCell,
-    marker::PhantomData,
-    time::SystemTime,
-};
+use std::{cell::RefCell, marker::PhantomData, time::SystemTime};
 
 use rand::{RngCore as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::Instant;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use parking_lot::Mutex;
 use windlass_controller::{
-    Action, ErrorReport, ExhaustedCall, ExponentialBackoff, Failure, HandlerError,
+    Action, ErrorReport, ExhaustedCall, ExponentialBackoff, Failure,
     InformerController, NeverRetry, Outcome, Request, SimpleWatcher,
 };
 

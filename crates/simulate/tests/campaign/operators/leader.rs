@@ -34,7 +34,7 @@ pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended 
         let stop = process.stop();
         operator.add_controller(Once(controller))?;
         _ = operator.run_until(stop).await;
-        std::future::pending::<()>().await;
+        return std::future::pending().await;
     }
     operator.add_controller(controller)?;
     Ok(operator.run_until(process.stop()).await?)

@@ -12,16 +12,16 @@ use crate::{Action, AnyObject, HandlerError, HandlerId};
 ///
 /// # Contract
 ///
-/// *Promised.* It is asked before a new event of an object is dispatched, once for each
+/// *Guaranteed.* It is asked before a new event of an object is dispatched, once for each
 /// call that is pending for that object, of each handler that receives the event: failed calls and
 /// calls to be made again on request. A call of a handler whose [`Predicate`](crate::Predicate)
 /// does not let the event pass is kept, unasked. It is asked outside of any lock. A policy that
 /// panics is taken to have said yes, as the default does. What is kept runs at its time, at most
 /// one of each handler and action.
 ///
-/// *Asked.* That it answers at once.
+/// *Required.* That it answers at once.
 ///
-/// *Not promised.* That it is asked about calls for an earlier object of the same name: those
+/// *Not guaranteed.* That it is asked about calls for an earlier object of the same name: those
 /// go with it, but for one that was to tell its deletion.
 pub trait RetryDequeuePolicy: Send + Sync + 'static {
     /// Whether `pending` is to be dropped, now that `arrival` is there.

@@ -92,7 +92,7 @@ impl Test {
             let why = "promtool is not on the PATH (it comes with Prometheus)";
             not_run.push(format!("promtool's judgement of the metrics: {why}"));
         }
-        let found = self.server(&repository, &mut outcome)?;
+        let found = self.server(&repository, &mut outcome);
         if has_test(&metadata, BEHAVIOUR) {
             let mut step = behaviour(&found);
             step.tell(clients.as_deref());
@@ -162,15 +162,13 @@ impl Test {
         Ok(())
     }
 
-    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Result<Found> {
+    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Found {
         if self.without_kube_apiserver {
-            return Ok(Found::Nothing(
-                "left out by --without-kube-apiserver".to_owned(),
-            ));
+            return Found::Nothing("left out by --without-kube-apiserver".to_owned());
         }
         let stopwatch = Stopwatch::start();
         let name = "kube-apiserver, real";
-        Ok(match kube_apiserver::find(repository) {
+        match kube_apiserver::find(repository) {
             Ok(found) => {
                 if let Found::Server(server) = &found {
                     println!(
@@ -186,7 +184,7 @@ impl Test {
                 outcome.fail(name.to_owned(), true);
                 Found::Nothing("it cannot be had, see above".to_owned())
             }
-        })
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::{
     Result,
     duration::Stopwatch,
+    features::is_published,
     go_clients,
     kube_apiserver::{self, Found},
     progress,
@@ -25,7 +26,7 @@ use self::totals::Totals;
 
 /// Checks all that CI checks, and ends with one line of totals.
 ///
-/// Formatting, lints, documentation, unit tests, doc tests, the behaviour suite on the
+/// Formatting, lints, documentation, packages, unit tests, doc tests, the behaviour suite on the
 /// embedded server and on a real kube-apiserver, and the examples. A step that fails stops
 /// none of the others.
 #[derive(Args, Debug)]
@@ -72,7 +73,8 @@ impl Test {
         let mut not_run = Vec::new();
 
         let clients = go_clients(&repository, &mut outcome, &mut not_run);
-        for mut step in checks().into_iter().chain([unit(&metadata), docs()]) {
+        let all = [packages(&metadata), unit(&metadata), docs()];
+        for mut step in checks().into_iter().chain(all) {
             step.tell(clients.as_deref());
             self.check(&repository, step, &mut outcome)?;
         }
@@ -90,7 +92,7 @@ impl Test {
             let why = "promtool is not on the PATH (it comes with Prometheus)";
             not_run.push(format!("promtool's judgement of the metrics: {why}"));
         }
-        let found = self.server(&repository, &mut outcome)?;
+        let found = self.server(&repository, &mut outcome);
         if has_test(&metadata, BEHAVIOUR) {
             let mut step = behaviour(&found);
             step.tell(clients.as_deref());
@@ -160,15 +162,13 @@ impl Test {
         Ok(())
     }
 
-    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Result<Found> {
+    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Found {
         if self.without_kube_apiserver {
-            return Ok(Found::Nothing(
-                "left out by --without-kube-apiserver".to_owned(),
-            ));
+            return Found::Nothing("left out by --without-kube-apiserver".to_owned());
         }
         let stopwatch = Stopwatch::start();
         let name = "kube-apiserver, real";
-        Ok(match kube_apiserver::find(repository) {
+        match kube_apiserver::find(repository) {
             Ok(found) => {
                 if let Found::Server(server) = &found {
                     println!(
@@ -184,7 +184,7 @@ impl Test {
                 outcome.fail(name.to_owned(), true);
                 Found::Nothing("it cannot be had, see above".to_owned())
             }
-        })
+        }
     }
 }
 
@@ -277,6 +277,20 @@ fn checks() -> [Step; 3] {
         Step::new("lints", &lints),
         documentation,
     ]
+}
+
+/// Each published crate as it goes to a registry.
+fn packages(metadata: &Value) -> Step {
+    let mut step = Step::new(
+        "packages",
+        &["package", "--no-verify", "--allow-dirty", "--offline"],
+    );
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    for package in packages.filter(|package| is_published(package)) {
+        let name = package["name"].as_str().unwrap_or_default();
+        step.command.args(["--package", name]);
+    }
+    step
 }
 
 fn licences(deny: &Path) -> Step {

@@ -34,13 +34,13 @@ pub use self::{
 ///
 /// # Contract
 ///
-/// *Promised.* Only finalizers of this name are ever added or removed, the in-progress form of
+/// *Guaranteed.* Only finalizers of this name are ever added or removed, the in-progress form of
 /// it, and [former](Self::formerly) names. A patch tests the object's uid and its whole list of
 /// finalizers, so that no finalizer of another writer is lost and a recreated object is never taken
 /// for its predecessor. If another writer was faster, the object is read again, a few times,
 /// without waiting. An object that is marked for deletion gets no finalizer.
 ///
-/// *Asked.* That no other operator uses the same name on this kind; the right to `get` and
+/// *Required.* That no other operator uses the same name on this kind; the right to `get` and
 /// `patch` the kind, and for kinds with `OwnerReferencesPermissionEnforcement` to update their
 /// finalizers.
 ///

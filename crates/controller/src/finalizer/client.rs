@@ -22,7 +22,7 @@ use super::FinalizerPatch;
 ///
 /// # Contract
 ///
-/// *Asked.* A refusal of the server comes back as [`kube::Error::Api`] with its status: 404 if
+/// *Required.* A refusal of the server comes back as [`kube::Error::Api`] with its status: 404 if
 /// the object is not there, 409 or 422 if it is not as the patch says.
 ///
 /// # Cancel safety

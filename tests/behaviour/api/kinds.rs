@@ -100,7 +100,10 @@ impl Pair {
             ("user-agent", "kinds/1"),
         ];
         let [first, second] = bodies.map(ToString::to_string);
-        let theirs = self.theirs.ask(method.clone(), path, &headers, &first).await;
+        let theirs = self
+            .theirs
+            .ask(method.clone(), path, &headers, &first)
+            .await;
         let ours = self.ours.ask(method.clone(), path, &headers, &second).await;
         let (left, right) = (masked(&theirs), masked(&ours));
         if left != right {
@@ -139,7 +142,11 @@ fn masked(answer: &Answer) -> Value {
         causes.sort_by_key(ToString::to_string);
     }
     // The real server warns of a refused object too.
-    let warning = if answer.code < 400 { answer.warning.as_str() } else { "" };
+    let warning = if answer.code < 400 {
+        answer.warning.as_str()
+    } else {
+        ""
+    };
     serde_json::json!({ "code": answer.code, "warning": warning, "body": body })
 }
 
@@ -221,7 +228,10 @@ fn change(object: &mut Value, random: &mut StdRng) {
     collect(object, String::new(), &mut places);
     // Who an object is stays as it is.
     places.retain(|place| !["/apiVersion", "/kind", "/metadata/name"].contains(&place.as_str()));
-    let place = places.choose(random).expect("each object has fields").clone();
+    let place = places
+        .choose(random)
+        .expect("each object has fields")
+        .clone();
     let values = [
         serde_json::json!(1),
         serde_json::json!(-1),

@@ -108,7 +108,7 @@ impl Decoder {
     /// Decodes a value, which is not `null`.
     fn value(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
         match (shape, &mut *value) {
-            (Shape::Text(_), Value::String(_))
+            (Shape::Text(_) | Shape::IntOrString | Shape::Duration, Value::String(_))
             | (Shape::Bool, Value::Bool(_))
             | (Shape::Json, _) => Ok(()),
             (Shape::Int32(_) | Shape::Int64(_) | Shape::Double, Value::Number(number)) => {
@@ -154,7 +154,6 @@ impl Decoder {
                 Ok(())
             }
             (Shape::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
-            (Shape::IntOrString, Value::String(_)) => Ok(()),
             (Shape::IntOrString, Value::Number(number)) => match is_int32(number) {
                 Number::Fits => Ok(()),
                 Number::TooLarge => {
@@ -162,7 +161,6 @@ impl Decoder {
                     Err(self.mistyped(&found, "int32"))
                 }
             },
-            (Shape::Duration, Value::String(_)) => Ok(()),
             (Shape::Struct(name), Value::Object(members)) => match named(name) {
                 Some(found) => self.members(found, members),
                 None => Ok(()),

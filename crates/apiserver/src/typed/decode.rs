@@ -71,6 +71,9 @@ impl Decoder {
         let mut empty = Vec::new();
         for (name, value) in members.iter_mut() {
             let Some((name, field)) = kind.fields.get_key_value(name.as_str()) else {
+                self.path.push(Step::Key(name.clone()));
+                self.dropped.push(self.whole_path());
+                self.path.pop();
                 unknown.push(name.clone());
                 continue;
             };
@@ -90,9 +93,6 @@ impl Decoder {
         }
         for name in unknown {
             members.remove(&name);
-            self.path.push(Step::Key(name));
-            self.dropped.push(self.whole_path());
-            self.path.pop();
         }
         for (name, field) in &kind.fields {
             if !members.contains_key(*name)

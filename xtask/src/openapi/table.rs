@@ -159,7 +159,7 @@ impl<'a> Table<'a> {
                     if plain != go.go_type {
                         line.push('*');
                     }
-                    line.push_str(&self.shape(property, plain, package)?);
+                    line.push_str(&Self::shape(property, plain, package)?);
                 }
             }
             if required.contains(field.as_str()) {
@@ -175,7 +175,7 @@ impl<'a> Table<'a> {
     }
 
     /// The shape of a value of an `OpenAPI` schema and a Go type, which is empty if it is unknown.
-    fn shape(&self, schema: &Value, go: &str, package: &Package) -> Result<String> {
+    fn shape(schema: &Value, go: &str, package: &Package) -> Result<String> {
         let reference = schema["$ref"]
             .as_str()
             .or_else(|| schema["allOf"][0]["$ref"].as_str());
@@ -196,7 +196,7 @@ impl<'a> Table<'a> {
             (Some("boolean"), _) => ("bool", "b"),
             (Some("array"), _) => {
                 let element = go.strip_prefix("[]");
-                let items = self.shape(
+                let items = Self::shape(
                     &schema["items"],
                     element.unwrap_or_default().trim_start_matches('*'),
                     package,
@@ -210,7 +210,7 @@ impl<'a> Table<'a> {
             (Some("object"), _) => {
                 let values = &schema["additionalProperties"];
                 let element = go.strip_prefix("map[").and_then(|it| it.split_once(']'));
-                let items = self.shape(values, element.map_or("", |(_, value)| value), package)?;
+                let items = Self::shape(values, element.map_or("", |(_, value)| value), package)?;
                 let name = match element {
                     None if !go.is_empty() => format!("<{}>", printed(go, package)),
                     Some((key, _)) if key != "string" => format!("<{}>", printed(go, package)),
@@ -269,14 +269,14 @@ fn printed(go: &str, package: &Package) -> String {
     match go {
         "string" | "int32" | "int64" | "bool" | "float64" => go.to_owned(),
         "byte" => "uint8".to_owned(),
-        _ => match go.split_once('.') {
+        _ => {
             // A package is imported under a name that ends in its own: `metav1`.
-            Some((qualifier, name)) => format!("{}.{name}", own_name(qualifier)),
-            None => {
-                let own = package.path.rsplit('/').next().unwrap_or_default();
-                format!("{own}.{go}")
-            }
-        },
+            let imported = go.split_once('.');
+            let own = (package.path.rsplit('/').next().unwrap_or_default(), go);
+            let (qualifier, name) =
+                imported.map_or(own, |(qualifier, name)| (own_name(qualifier), name));
+            format!("{qualifier}.{name}")
+        }
     }
 }
 

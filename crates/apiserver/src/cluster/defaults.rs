@@ -30,14 +30,11 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
 
 /// Fills in what the server says of a new object of `resource`.
 pub(super) fn created(resource: &Resource, object: &mut Value) {
-    match &*resource.table {
-        NAMESPACES => {
-            object["spec"] = json!({ "finalizers": ["kubernetes"] });
-            object["status"] = json!({ "phase": "Active" });
-            // Its name may have been generated since it was decoded.
-            label_namespace(object);
-        }
-        _ => {}
+    if &*resource.table == NAMESPACES {
+        object["spec"] = json!({ "finalizers": ["kubernetes"] });
+        object["status"] = json!({ "phase": "Active" });
+        // Its name may have been generated since it was decoded.
+        label_namespace(object);
     }
 }
 

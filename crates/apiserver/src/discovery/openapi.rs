@@ -75,17 +75,14 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
         let root = root(&info.group, &info.version);
         let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
         paths.insert(path, json!({ "patch": patch(info, &name) }));
-        match typed(info) {
-            Some(kind) => {
-                builtin::add(kind, &mut schemas);
-                if let Some(schema) = schemas.get_mut(&name) {
-                    schema["x-kubernetes-group-version-kind"] = json!([self::kind(info)]);
-                }
+        if let Some(kind) = typed(info) {
+            builtin::add(kind, &mut schemas);
+            if let Some(schema) = schemas.get_mut(&name) {
+                schema["x-kubernetes-group-version-kind"] = json!([self::kind(info)]);
             }
-            None => {
-                schemas.entry(OBJECT_META).or_insert_with(object_meta);
-                schemas.insert(name, schema(info));
-            }
+        } else {
+            schemas.entry(OBJECT_META).or_insert_with(object_meta);
+            schemas.insert(name, schema(info));
         }
     }
     json!({

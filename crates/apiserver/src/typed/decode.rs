@@ -71,6 +71,9 @@ impl Decoder {
         let mut empty = Vec::new();
         for (name, value) in members.iter_mut() {
             let Some((name, field)) = kind.fields.get_key_value(name.as_str()) else {
+                self.path.push(Step::Key(name.clone()));
+                self.dropped.push(self.whole_path());
+                self.path.pop();
                 unknown.push(name.clone());
                 continue;
             };
@@ -90,9 +93,6 @@ impl Decoder {
         }
         for name in unknown {
             members.remove(&name);
-            self.path.push(Step::Key(name));
-            self.dropped.push(self.whole_path());
-            self.path.pop();
         }
         for (name, field) in &kind.fields {
             if !members.contains_key(*name)
@@ -108,7 +108,7 @@ impl Decoder {
     /// Decodes a value, which is not `null`.
     fn value(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
         match (shape, &mut *value) {
-            (Shape::Text(_), Value::String(_))
+            (Shape::Text(_) | Shape::IntOrString | Shape::Duration, Value::String(_))
             | (Shape::Bool, Value::Bool(_))
             | (Shape::Json, _) => Ok(()),
             (Shape::Int32(_) | Shape::Int64(_) | Shape::Double, Value::Number(number)) => {
@@ -154,7 +154,6 @@ impl Decoder {
                 Ok(())
             }
             (Shape::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
-            (Shape::IntOrString, Value::String(_)) => Ok(()),
             (Shape::IntOrString, Value::Number(number)) => match is_int32(number) {
                 Number::Fits => Ok(()),
                 Number::TooLarge => {
@@ -162,7 +161,6 @@ impl Decoder {
                     Err(self.mistyped(&found, "int32"))
                 }
             },
-            (Shape::Duration, Value::String(_)) => Ok(()),
             (Shape::Struct(name), Value::Object(members)) => match named(name) {
                 Some(found) => self.members(found, members),
                 None => Ok(()),

@@ -271,7 +271,11 @@ impl Shape {
     /// How Go names the type.
     pub(crate) fn go_name(&self) -> String {
         match self {
-            Self::Text(name) | Self::Int32(name) | Self::Int64(name) => (*name).to_owned(),
+            Self::Text(name)
+            | Self::Int32(name)
+            | Self::Int64(name)
+            | Self::List(Some(name), _)
+            | Self::Map(Some(name), _) => (*name).to_owned(),
             Self::Double => "float64".to_owned(),
             Self::Bool => "bool".to_owned(),
             Self::Bytes => "[]uint8".to_owned(),
@@ -290,7 +294,6 @@ impl Shape {
                     last.unwrap_or_default()
                 )
             }
-            Self::List(Some(name), _) | Self::Map(Some(name), _) => (*name).to_owned(),
             Self::List(None, items) => format!("[]{}", items.go_name()),
             Self::Map(None, values) => format!("map[string]{}", values.go_name()),
         }

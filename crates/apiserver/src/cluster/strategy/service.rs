@@ -23,28 +23,25 @@ pub(super) fn needs_probe(service: &Value) -> bool {
 /// Takes over the numbers that a change leaves out, and drops those that its type does not
 /// need any more, if they are those from before.
 pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
-    let keeps_address = needs_address(before) && needs_address(service);
-    let keeps_ports = needs_ports(before) && needs_ports(service);
-    let keeps_probe = needs_probe(before) && needs_probe(service);
-    let (had_address, had_ports) = (needs_address(before), needs_ports(before));
-    let (has_address, has_ports) = (needs_address(service), needs_ports(service));
-    let (had_probe, has_probe) = (needs_probe(before), needs_probe(service));
+    let address = (needs_address(before), needs_address(service));
+    let node_ports = (needs_ports(before), needs_ports(service));
+    let probe = (needs_probe(before), needs_probe(service));
     let old = before["spec"].as_object();
     let (Some(old), Some(spec)) = (old, service["spec"].as_object_mut()) else {
         return;
     };
-    if keeps_address {
+    if address == (true, true) {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             keep(old, spec, field);
         }
-    } else if had_address && !has_address {
+    } else if address == (true, false) {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             drop_same(old, spec, field);
         }
     }
-    if keeps_probe {
+    if probe == (true, true) {
         keep(old, spec, "healthCheckNodePort");
-    } else if had_probe && !has_probe {
+    } else if probe == (true, false) {
         drop_same(old, spec, "healthCheckNodePort");
     }
     let old_ports = old.get("ports").and_then(Value::as_array);
@@ -59,9 +56,9 @@ pub(super) fn keep_allocated(before: &Value, service: &mut Value) {
         let (Some(number), Some(port)) = (number, port.as_object_mut()) else {
             continue;
         };
-        if keeps_ports {
+        if node_ports == (true, true) {
             port.entry("nodePort").or_insert(number);
-        } else if had_ports && !has_ports && port.get("nodePort") == Some(&number) {
+        } else if node_ports == (true, false) && port.get("nodePort") == Some(&number) {
             port.remove("nodePort");
         }
     }

@@ -77,14 +77,12 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
             }
             same(before, after, &["/spec/volumeMode"], &mut faults);
         }
-        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" => {
-            if has_changed("/roleRef") {
-                faults.invalid(
-                    "roleRef",
-                    &role_in_go(&after["roleRef"]),
-                    "cannot change roleRef",
-                );
-            }
+        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" if has_changed("/roleRef") => {
+            faults.invalid(
+                "roleRef",
+                &role_in_go(&after["roleRef"]),
+                "cannot change roleRef",
+            );
         }
         "storage.v1.StorageClass" => {
             if has_changed("/parameters") {

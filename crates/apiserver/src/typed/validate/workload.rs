@@ -229,7 +229,7 @@ pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
         faults.not_negative(at, &["startingDeadlineSeconds"]);
         faults.one_of(at, "concurrencyPolicy", &["Allow", "Forbid", "Replace"]);
         at.inner("jobTemplate", |at| {
-            at.inner("spec", |at| job_spec(at, faults))
+            at.inner("spec", |at| job_spec(at, faults));
         });
         faults.not_negative(
             at,

@@ -244,7 +244,12 @@ fn check_caches(world: &World, processes: &Processes) {
         .flat_map(Process::caches)
         .collect();
     let objects = world.server.objects();
-    for (resource, mut cached) in caches {
+    for cache in caches {
+        let (resource, mut cached) = (cache.resource, cache.objects);
+        // A replica that does not lead may not have started its informers.
+        if !cache.has_synced && world.replicas() > 1 {
+            continue;
+        }
         let of_resource = objects.iter().filter(|(name, _)| *name == resource);
         let mut there: Vec<_> = of_resource
             .map(|(_, object)| {

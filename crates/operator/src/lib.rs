@@ -15,6 +15,9 @@ mod signal;
 // Which of several replicas runs its controllers.
 mod election;
 
+// How many requests it sends.
+mod budget;
+
 // Health, metrics and spans.
 mod admin;
 mod metrics;
@@ -30,6 +33,7 @@ pub use windlass_controller::{Fence, FenceClosed};
 
 pub use crate::{
     admin::{AdminError, AdminLimits, AdminServer, HealthCheck, Listen, Route, RouteError},
+    budget::RequestBudget,
     election::{
         InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,
         LeaseError,

@@ -26,6 +26,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// A running proxy; dropping it closes its port and its connections.
+#[allow(
+    dead_code,
+    reason = "each test that includes this file uses some of it"
+)]
 pub(crate) struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -36,7 +40,7 @@ pub(crate) struct Proxy {
 #[derive(Clone, Copy, Debug)]
 #[allow(
     dead_code,
-    reason = "each test that includes this file uses some of them"
+    reason = "each test that includes this file uses some of it"
 )]
 pub(crate) enum Fault {
     None,
@@ -54,6 +58,10 @@ pub(crate) enum Fault {
 
 /// A write that the proxy received.
 #[derive(Clone, Debug)]
+#[allow(
+    dead_code,
+    reason = "each test that includes this file uses some of it"
+)]
 pub(crate) struct Write {
     pub(crate) path: String,
     pub(crate) received: Duration,
@@ -99,6 +107,10 @@ impl Proxy {
     }
 
     /// Calls `look` with all writes, in the order of their arrival.
+    #[allow(
+        dead_code,
+        reason = "each test that includes this file uses some of it"
+    )]
     pub(crate) fn writes<T>(&self, look: impl FnOnce(&mut Vec<Write>) -> T) -> T {
         let writes = self.shared.writes.lock();
         look(&mut writes.unwrap_or_else(PoisonError::into_inner))

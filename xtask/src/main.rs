@@ -13,6 +13,7 @@ mod kube_apiserver;
 mod protobuf_tables;
 mod rooms;
 mod rows;
+mod soak;
 mod test;
 
 // What they share.
@@ -53,6 +54,9 @@ enum Command {
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
 
+    /// Runs random work under random faults for minutes, on both servers.
+    Soak(soak::Soak),
+
     /// Lists files by size and public items by crate.
     Rooms(rooms::Rooms),
 
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Soak(soak) => soak.run(),
         Command::Rooms(rooms) => rooms.run(),
         Command::Envtest(envtest) => envtest.run(),
     };

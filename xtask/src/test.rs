@@ -55,7 +55,7 @@ struct Outcome {
 }
 
 /// The test binaries whose tests run on both servers.
-const ON_BOTH_SERVERS: [&str; 2] = ["behaviour", "freeze"];
+const ON_BOTH_SERVERS: [&str; 3] = ["behaviour", "freeze", "soak"];
 
 /// The version of the types that is documented, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";

@@ -12,6 +12,7 @@ mod pure;
 mod architecture;
 mod directions;
 mod observability;
+mod reliability;
 mod rows;
 
 /// Fails if there are `findings`, and tells them all.

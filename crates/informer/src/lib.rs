@@ -36,6 +36,7 @@ mod subscription;
 mod informer;
 
 // 10. What one sees.
+mod error_chain;
 mod health;
 mod metrics;
 mod panics;
@@ -46,6 +47,7 @@ mod trace;
 pub use crate::source::WatcherStream;
 pub use crate::{
     decode::{DecodeError, Decoder, Form, Identity, Trim},
+    error_chain::ErrorChain,
     event::Event,
     health::{Health, HealthState},
     informer::{Informer, InformerBuilder, InformerError, InformerId, SyncError},

@@ -32,7 +32,9 @@ mod error;
 pub use windlass_controller::{Fence, FenceClosed};
 
 pub use crate::{
-    admin::{AdminError, AdminLimits, AdminServer, HealthCheck, Listen, Route, RouteError},
+    admin::{
+        AdminError, AdminLimits, AdminServer, HealthCheck, HealthDetails, Listen, Route, RouteError,
+    },
     budget::RequestBudget,
     election::{
         InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,

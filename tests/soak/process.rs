@@ -66,9 +66,7 @@ impl Process {
                     return (word, rest.trim().to_owned());
                 }
             }
-            if line.starts_with("ended") {
-                panic!("the operator {line}");
-            }
+            assert!(!line.starts_with("ended"), "the operator {line}");
         }
     }
 

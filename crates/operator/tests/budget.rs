@@ -84,8 +84,8 @@ impl Recorder {
         let times = self.times(began);
         for (index, from) in times.iter().enumerate() {
             for (count, until) in (1..).zip(&times[index..]) {
-                let allowed =
-                    f64::from(BURST) + (*until - *from).as_secs_f64() * f64::from(PER_SECOND);
+                let allowed = f64::from(BURST)
+                    + until.saturating_sub(*from).as_secs_f64() * f64::from(PER_SECOND);
                 // One for the request at each end.
                 assert!(
                     f64::from(count) <= allowed + 1.0,

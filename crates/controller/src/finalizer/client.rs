@@ -4,7 +4,7 @@ use std::future::Future;
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::{
     Api, Client, Resource,
     client::Body,
@@ -168,7 +168,7 @@ async fn send<K: DeserializeOwned>(
     };
     let body = Limited::new(answer.into_body(), limit).collect().await;
     if !status.is_success() {
-        let body = body.map(|it| it.to_bytes()).unwrap_or_default();
+        let body = body.map(Collected::to_bytes).unwrap_or_default();
         let refusal = refusal(status.as_u16(), &body);
         return Err(kube::Error::Api(Box::new(refusal)));
     }

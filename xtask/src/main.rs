@@ -18,6 +18,7 @@ mod openapi;
 mod protobuf_tables;
 mod reverts;
 mod sim;
+mod soak;
 mod stats;
 mod test;
 mod tools;
@@ -73,6 +74,9 @@ enum Command {
     /// Runs each fuzz target for some minutes.
     Fuzz(fuzz::Fuzz),
 
+    /// Runs random work under random faults for minutes, on both servers.
+    Soak(soak::Soak),
+
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),
 
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Tools(tools) => tools.run(),
         Command::Mutants(mutants) => mutants.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
+        Command::Soak(soak) => soak.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

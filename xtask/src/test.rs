@@ -56,8 +56,8 @@ struct Outcome {
     failed: Vec<String>,
 }
 
-/// The test binary whose tests run on both servers.
-const BEHAVIOUR: &str = "behaviour";
+/// The test binaries whose tests run on both servers.
+const ON_BOTH_SERVERS: [&str; 3] = ["behaviour", "freeze", "soak"];
 
 /// The version of the types that is documented, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";
@@ -93,8 +93,8 @@ impl Test {
             not_run.push(format!("promtool's judgement of the metrics: {why}"));
         }
         let found = self.server(&repository, &mut outcome);
-        if has_test(&metadata, BEHAVIOUR) {
-            let mut step = behaviour(&found);
+        for test in ON_BOTH_SERVERS {
+            let mut step = on_both_servers(test, &found);
             step.tell(clients.as_deref());
             self.check(&repository, step, &mut outcome)?;
         }
@@ -309,7 +309,7 @@ fn has_promtool() -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// All tests but the documentation's and the behaviour suite, whose results are counted
+/// All tests but the documentation's and those on both servers, whose results are counted
 /// apart.
 fn unit(metadata: &Value) -> Step {
     let mut step = Step::new(
@@ -317,7 +317,7 @@ fn unit(metadata: &Value) -> Step {
         &["test", "--workspace", "--no-fail-fast"],
     );
     step.command.args(["--lib", "--bins"]);
-    for test in targets(metadata, "test").filter(|name| *name != BEHAVIOUR) {
+    for test in targets(metadata, "test").filter(|name| !ON_BOTH_SERVERS.contains(name)) {
         step.command.args(["--test", test]);
     }
     // Only the examples that have tests of their own say so.
@@ -334,16 +334,16 @@ fn docs() -> Step {
     )
 }
 
-fn behaviour(found: &Found) -> Step {
+fn on_both_servers(test: &str, found: &Found) -> Step {
     let arguments = [
         "test",
         "--package",
         "windlass",
         "--no-fail-fast",
         "--test",
-        BEHAVIOUR,
+        test,
     ];
-    let mut step = Step::new("behaviour", &arguments);
+    let mut step = Step::new(test, &arguments);
     step.on_servers = true;
     match found {
         Found::Server(server) => step.command.env(kube_apiserver::BUILT, &server.program),
@@ -375,10 +375,6 @@ fn examples(repository: &Repository) -> Result<Vec<Step>> {
             )
         })
         .collect())
-}
-
-fn has_test(metadata: &Value, name: &str) -> bool {
-    targets(metadata, "test").any(|test| test == name)
 }
 
 /// The names of all test binaries of the workspace.

@@ -591,6 +591,10 @@ mod tests {
     struct Nobody;
 
     impl Handle for Nobody {
+        fn type_name(&self) -> &'static str {
+            "Nobody"
+        }
+
         fn call(&self, _: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
             async { Ok(Outcome::done()) }.boxed()
         }
@@ -601,6 +605,10 @@ mod tests {
     }
 
     impl Map for Nobody {
+        fn type_name(&self) -> &'static str {
+            "Nobody"
+        }
+
         fn keys(
             &self,
             _: &Arc<dyn AnyObject>,

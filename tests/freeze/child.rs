@@ -16,8 +16,9 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    Failure, Fence, FenceClosed, Informer, InformerController, LeaderElection, LeaseClient,
-    ListWatch, Operator, OperatorError, Outcome, Request,
+    leader::{Fence, FenceClosed, LeaseClient},
+    operator::OperatorError,
+    prelude::*,
 };
 
 use crate::{CONCURRENCY, LEASE, RENEW, REQUEUE, RETRY, THREADS, now};

@@ -10,10 +10,7 @@ use kube::{
 use serde_json::json;
 use tokio::{runtime::Handle, sync::mpsc, time::sleep};
 use tokio_util::sync::CancellationToken;
-use windlass::{
-    Action, AdminServer, Failure, FinalizerName, Finalizers, Informer, InformerController,
-    LeaderElection, ListWatch, Operator, OpinionatedReconciler, Outcome, Request, RequestBudget,
-};
+use windlass::{informer::ErrorChain, operator::RequestBudget, prelude::*};
 use windlass_apiserver::ApiServer;
 
 /// Where the operator finds its server. Set for children only.
@@ -128,7 +125,7 @@ async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
         } => ended,
     };
     if let Err(error) = ended {
-        println!("\nended {}", windlass::ErrorChain::new(&error));
+        println!("\nended {}", ErrorChain::new(&error));
     }
 }
 

@@ -245,7 +245,7 @@ fn check_caches(world: &World, processes: &Processes) {
         .collect();
     let objects = world.server.objects();
     for cache in caches {
-        let (resource, mut cached) = (cache.resource, cache.objects);
+        let (resource, mut shown) = (cache.resource, cache.objects);
         // A replica that does not lead may not have started its informers.
         if !cache.has_synced && world.replicas() > 1 {
             continue;
@@ -262,10 +262,10 @@ fn check_caches(world: &World, processes: &Processes) {
                 }
             })
             .collect();
-        cached.sort_unstable();
+        shown.sort_unstable();
         there.sort_unstable();
-        let ghost = cached.iter().find(|it| !there.contains(it));
-        let missing = there.iter().find(|it| !cached.contains(it));
+        let ghost = shown.iter().find(|it| !there.contains(it));
+        let missing = there.iter().find(|it| !shown.contains(it));
         if let Some(ghost) = ghost {
             let text = format!("an informer of {resource} has {ghost:?}, the server has not");
             world.violate(oracle::CACHES, text);

@@ -103,12 +103,12 @@ mod tests {
             Ok("2026-01-02T02:04:05.123456Z")
         );
         assert_eq!(
-            micros("2026-01-02T03:04:05Z").unwrap_err(),
+            micros("2026-01-02T03:04:05Z").expect_err("a fraction is missing"),
             "parsing time \"2026-01-02T03:04:05Z\" as \"2006-01-02T15:04:05.000000Z07:00\": \
              cannot parse \"Z\" as \".000000\""
         );
         assert_eq!(
-            seconds("yesterday").unwrap_err(),
+            seconds("yesterday").expect_err("it is no time"),
             "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \
              \"yesterday\" as \"2006\""
         );

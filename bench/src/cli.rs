@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{collections::BTreeSet, process::ExitCode};
+use std::{collections::BTreeSet, error::Error, process::ExitCode, sync::Mutex, thread};
 
 use clap::{Parser, Subcommand};
 
@@ -11,7 +11,7 @@ use crate::{
     progress::Progress,
     queue::Reconciles,
     report::{Report, lines},
-    scenario::{Programs, Runner, Scenario, catalogue},
+    scenario::{Programs, Runner, Scenario, Size, catalogue},
     servers,
 };
 
@@ -24,6 +24,12 @@ struct Cli {
     /// Small, in under two minutes; writes nothing.
     #[arg(long)]
     quick: bool,
+
+    /// Runs each scenario once, as small as can be and several at a time, and fails if a number
+    /// of Windlass or kube-runtime is missing. For tests: the numbers mean nothing, and are not
+    /// printed.
+    #[arg(long, conflicts_with = "quick")]
+    once: bool,
 
     /// Only the scenarios whose names contain this; writes nothing.
     #[arg(long)]
@@ -73,6 +79,7 @@ pub fn main(meter: Option<Meter>) -> ExitCode {
             needs(&cli);
             Ok(())
         }
+        None if cli.once => once(&cli),
         None => compare(&cli),
     };
     match done {
@@ -100,7 +107,12 @@ fn needs(cli: &Cli) {
 }
 
 fn wanted(cli: &Cli) -> Vec<Scenario> {
-    let mut scenarios = catalogue(cli.quick);
+    let size = match cli {
+        Cli { once: true, .. } => Size::Least,
+        Cli { quick: true, .. } => Size::Quick,
+        _ => Size::Full,
+    };
+    let mut scenarios = catalogue(size);
     if let Some(only) = &cli.only {
         scenarios.retain(|scenario| scenario.name.contains(only));
     }
@@ -124,5 +136,36 @@ fn compare(cli: &Cli) -> Result<()> {
     if !cli.quick && cli.only.is_none() {
         Report::new(&outcomes, progress.seconds()).write()?;
     }
+    Ok(())
+}
+
+/// Runs each scenario once, several at a time: most of what they do is to wait.
+fn once(cli: &Cli) -> Result<()> {
+    /// Few enough that a scenario which measures what comes within two seconds has the time.
+    const AT_ONCE: usize = 6;
+
+    let scenarios = wanted(cli);
+    let (count, runner) = (scenarios.len(), Runner::new(cli.programs.clone())?);
+    let (runner, scenarios) = (&runner, &Mutex::new(scenarios.into_iter()));
+    let run = move || -> Result<()> {
+        let next = || scenarios.lock().ok()?.next();
+        while let Some(scenario) = next() {
+            let name = scenario.name.clone();
+            let outcome = runner.run(scenario, &[], &mut Progress::silent());
+            let outcome = outcome.map_err(|error| format!("{name}: {error}"))?;
+            if let Some(missing) = outcome.missing() {
+                return Err(format!("{name}: nothing was measured of {missing}").into());
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run)).collect();
+        for thread in running {
+            thread.join().map_err(|_| "a scenario panicked")??;
+        }
+        Ok::<_, Box<dyn Error + Send + Sync>>(())
+    })?;
+    println!("{count} scenarios ran");
     Ok(())
 }

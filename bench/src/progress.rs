@@ -12,6 +12,7 @@ pub(crate) struct Progress {
     scenarios: usize,
     last: String,
     terminal: bool,
+    silent: bool,
 }
 
 // === impl Progress ===
@@ -24,10 +25,22 @@ impl Progress {
             scenarios,
             last: String::new(),
             terminal: stderr().is_terminal(),
+            silent: false,
+        }
+    }
+
+    /// One that prints nothing.
+    pub(crate) fn silent() -> Self {
+        Self {
+            silent: true,
+            ..Self::new(0)
         }
     }
 
     pub(crate) fn step(&mut self, scenario: &str, contender: &str, repeat: usize, repeats: usize) {
+        if self.silent {
+            return;
+        }
         let new = self.last != scenario;
         if new {
             self.scenario += 1;

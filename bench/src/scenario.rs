@@ -5,7 +5,7 @@ mod programs;
 mod run;
 
 pub(crate) use self::{
-    catalogue::catalogue,
+    catalogue::{Size, catalogue},
     programs::Programs,
     run::{Outcome, Runner},
 };

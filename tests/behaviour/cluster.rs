@@ -184,13 +184,27 @@ impl Cluster {
 
     /// Keeps the history of a server that other tests share from being forgotten, for as
     /// long as the guard lives.
-    pub(crate) async fn remember_history(&self) -> impl Drop + use<> {
-        HISTORY.read().await
+    pub(crate) async fn remember_history(&self) -> Option<impl Drop + use<>> {
+        if self.is_shared() {
+            Some(HISTORY.read().await)
+        } else {
+            None
+        }
+    }
+
+    /// Whether other tests use the same server. An embedded one has a history of its own: a test
+    /// of it that waited for the tests of the real one would wait for minutes on a busy machine.
+    const fn is_shared(&self) -> bool {
+        matches!(self.server, Server::Real(_))
     }
 
     /// Makes everything before now too old to be asked for.
     pub(crate) async fn forget_history(&self) {
-        let _alone = HISTORY.write().await;
+        let _alone = if self.is_shared() {
+            Some(HISTORY.write().await)
+        } else {
+            None
+        };
         // A compaction spares the newest revision, so that there must be a newer one than
         // any that the test has seen.
         self.create_namespace(&format!("{}-later", self.namespace))

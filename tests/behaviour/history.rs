@@ -38,6 +38,26 @@ on_both_servers! {
         watched.stop().await;
     }
 
+    /// D21. An informer that lags behind others of its kind is asked for another list.
+    async fn a_list_that_is_requested_is_taken_and_the_watch_goes_on(cluster: Cluster) {
+        let others = cluster.api_aside::<ConfigMap>();
+        create(&others, "a", "1").await;
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await));
+        assert_eq!(watched.first_list().await, ["added a"]);
+        watched.following().await;
+        let (lists, version) = (lists(&cluster), watched.informer.list_version());
+
+        watched.informer.relist();
+        assert_eq!(watched.next().await, "synced", "a has not changed, and is not delivered");
+        assert_eq!(lists + 1, self::lists(&cluster));
+        create(&others, "b", "1").await;
+        assert_eq!(watched.next().await, "added b");
+        watched.informer.relist();
+        assert_eq!(watched.next().await, "synced");
+        assert_ne!(watched.informer.list_version(), version);
+        watched.stop().await;
+    }
+
     /// Rows: BO-01, BO-02, CK-29
     async fn what_a_gap_hid_is_made_good_by_a_list(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();

@@ -1,7 +1,7 @@
 //! Stores that keep JSON, and are read as if they kept objects.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     num::NonZeroUsize,
     sync::{Arc, Mutex, Weak},
@@ -16,7 +16,9 @@ use kube::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use tokio::sync::mpsc;
-use windlass::{Informer, InformerController, ObjectKey, Outcome, Request, store::Named as _};
+use windlass::{
+    Informer, InformerController, ObjectKey, Outcome, Request, source::Scripted, store::Named as _,
+};
 
 use crate::{
     kinds::{config, value},
@@ -49,6 +51,57 @@ fn once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
         Ok(value)
     } else {
         Err(D::Error::custom("once is enough"))
+    }
+}
+
+/// A `ConfigMap` that is counted, by its value, for as long as it is decoded.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = ConfigMap)]
+struct Counted {
+    metadata: ObjectMeta,
+    data: CountedData,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct CountedData {
+    value: CountedValue,
+}
+
+#[derive(Debug)]
+struct CountedValue(String);
+
+/// How many objects of each value are decoded.
+static DECODED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+
+fn decoded(value: &str) -> usize {
+    let decoded = DECODED.lock().expect("no thread panics here");
+    decoded.get(value).copied().unwrap_or_default()
+}
+
+impl CountedValue {
+    fn new(value: String) -> Self {
+        let mut decoded = DECODED.lock().expect("no thread panics here");
+        *decoded.entry(value.clone()).or_default() += 1;
+        Self(value)
+    }
+}
+
+impl Clone for CountedValue {
+    fn clone(&self) -> Self {
+        Self::new(self.0.clone())
+    }
+}
+
+impl Drop for CountedValue {
+    fn drop(&mut self) {
+        let mut decoded = DECODED.lock().expect("no thread panics here");
+        *decoded.entry(self.0.clone()).or_default() -= 1;
+    }
+}
+
+impl<'de> Deserialize<'de> for CountedValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -134,5 +187,49 @@ on_both_servers! {
             assert_eq!(said, (name.to_owned(), earlier, 0), "of each: a value, how many, and held");
         }
         running.stop().await.expect("nothing went wrong for good");
+    }
+
+    /// Handlers start when all informers have synced. Until then the events of a first list wait,
+    /// and as JSON: decoded they would take five times the memory.
+    ///
+    /// D23, D24. Rows: BO-45
+    async fn no_event_holds_a_decoded_object_before_the_handlers_start(cluster: Cluster) {
+        const OBJECTS: usize = 20;
+        let others = cluster.api_aside::<ConfigMap>();
+        let mark = cluster.namespace();
+        for number in 0..OBJECTS {
+            let object = config(&format!("object-{number}"), mark);
+            others.create(&PostParams::default(), &object).await.expect("new");
+        }
+        let controller = InformerController::builder().build().expect("good settings");
+        let informer = Informer::new(quick(cluster.api::<Counted>().await));
+        controller.add_informer("configs", &informer).expect("new");
+        let (script, source) = Scripted::<ConfigMap>::new();
+        controller.add_informer("others", &Informer::new(source)).expect("new");
+        let (tell, mut told) = mpsc::channel(OBJECTS);
+        controller
+            .add_reconciler("configs", move |request: Request<Counted>| {
+                let tell = tell.clone();
+                let decoded = decoded(&request.object().data.value.0);
+                async move {
+                    tell.send(decoded).await.expect("the test receives");
+                    Ok::<_, Infallible>(Outcome::done())
+                }
+            })
+            .expect("a reconciler of config maps");
+        let running = Running::start(&controller);
+        let is_queued = || controller.health().iter().any(|it| it.has_synced);
+        while !is_queued() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(decoded(mark), 0, "of objects that wait");
+
+        script.list([]).await.expect("it runs");
+        for _ in 0..OBJECTS {
+            let decoded = told.recv().await.expect("it runs");
+            assert!((1..OBJECTS).contains(&decoded), "{decoded} of {OBJECTS} at once");
+        }
+        running.stop().await.expect("nothing went wrong for good");
+        assert_eq!(decoded(mark), 0, "of objects that were handled");
     }
 }

@@ -8,9 +8,8 @@ use crate::{
     servers::Load,
 };
 
-/// All comparisons; small ones if `quick`.
-pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
-    let size = Size { quick };
+/// All comparisons of this size.
+pub(crate) fn catalogue(size: Size) -> Vec<Scenario> {
     let mut all = [
         size.embedded(),
         size.cold_start(),
@@ -26,7 +25,7 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
     ]
     .concat();
     for scenario in &mut all {
-        if quick && !QUICK_GRAFANA.iter().any(|it| scenario.name.starts_with(it)) {
+        if size != Size::Full && !QUICK_GRAFANA.iter().any(|it| scenario.name.starts_with(it)) {
             without(scenario, Contender::GrafanaAppSdk);
         }
     }
@@ -34,9 +33,14 @@ pub(crate) fn catalogue(quick: bool) -> Vec<Scenario> {
 }
 
 /// How large the comparisons are.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    quick: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Large enough for numbers that are published.
+    Full,
+    /// Small: all of them take less than two minutes.
+    Quick,
+    /// As small as can be, to see that they run. The numbers mean nothing.
+    Least,
 }
 
 /// Those whose store alone is measured.
@@ -79,7 +83,17 @@ const BOTH: [Kind; 2] = [Kind::Configmap, Kind::Pod];
 
 impl Size {
     fn pick(self, full: usize, quick: usize) -> usize {
-        if self.quick { quick } else { full }
+        /// Enough that each of the namespaces and percentiles of a scenario has something.
+        const LEAST: usize = 40;
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+            Self::Least => quick.min(LEAST),
+        }
+    }
+
+    const fn is_full(self) -> bool {
+        matches!(self, Self::Full)
     }
 
     /// As many objects as make a store.
@@ -105,15 +119,15 @@ impl Size {
                 Number::RSS,
                 Number::ALLOCATIONS,
             ],
-            repeats: self.pick(3, 1),
+            repeats: if self.is_full() { 3 } else { 1 },
             like: None,
         }
     }
 
-    /// All `numbers`; when quick only those that need no second process of each contender.
+    /// All `numbers`; when not full only those that need no second process of each contender.
     fn of(self, numbers: &[Number]) -> Vec<Number> {
         let numbers = numbers.iter().copied();
-        numbers.filter(|it| !self.quick || !it.counted).collect()
+        numbers.filter(|it| self.is_full() || !it.counted).collect()
     }
 
     /// The embedded API server, on a port and in the process.
@@ -127,7 +141,7 @@ impl Size {
                 ..base
             }
         };
-        let configs = sync(Kind::Configmap, 10_000);
+        let configs = sync(Kind::Configmap, self.pick(10_000, 10_000));
         let in_process = Scenario {
             name: format!("{}-in-process", configs.name),
             served: Served::InProcess,
@@ -175,7 +189,7 @@ impl Size {
                 ..self.base("read", kind, self.few(), Task::Read)
             });
         }
-        if !self.quick {
+        if self.is_full() {
             all.push(self.base("P1", kind, 1_000, Task::Sync));
         }
         all
@@ -226,7 +240,11 @@ impl Size {
 
     /// P1 to P3 in the other forms that a store can have.
     fn stores(self) -> Vec<Scenario> {
-        let kinds = if self.quick { &BOTH[1..] } else { &BOTH };
+        let kinds = if self.is_full() {
+            &BOTH[..]
+        } else {
+            &BOTH[1..]
+        };
         kinds
             .iter()
             .flat_map(|kind| self.stores_of(*kind))
@@ -296,7 +314,12 @@ impl Size {
         vec![Scenario {
             contenders: [&CONTROLLERS[..], &[Contender::ClientGo]].concat(),
             numbers: vec![Number::P50, Number::P99, Number::CPU],
-            ..self.base("P4", Kind::Pod, 1_000, Task::Handle { events, rate })
+            ..self.base(
+                "P4",
+                Kind::Pod,
+                self.pick(1_000, 1_000),
+                Task::Handle { events, rate },
+            )
         }]
     }
 
@@ -317,7 +340,7 @@ impl Size {
         };
         let many = self.pick(1_000_000, 50_000);
         let mut all = vec![of(1_000, 1), of(many, 1)];
-        if !self.quick {
+        if self.is_full() {
             all.insert(1, of(100_000, 1));
             all.push(Scenario {
                 name: format!("P5-{}-two-threads", short(many)),
@@ -348,7 +371,7 @@ impl Size {
         };
         let few = self.pick(100_000, 10_000);
         let mut all = vec![of(few, &[&two[..], &[Contender::GrafanaAppSdk]].concat())];
-        if !self.quick {
+        if self.is_full() {
             // Who looks at all of them each second would take minutes for these.
             all.push(of(1_000_000, &two));
         }
@@ -455,28 +478,29 @@ fn streamed(scenario: Scenario) -> Scenario {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{QUICK_GRAFANA, catalogue};
+    use super::{QUICK_GRAFANA, Size, catalogue};
     use crate::{contender::Contender, scenario::Scenario};
 
     #[test]
     fn no_two_scenarios_have_one_name() {
-        for quick in [false, true] {
-            let all = catalogue(quick);
+        for size in [Size::Full, Size::Quick, Size::Least] {
+            let all = catalogue(size);
             let names: BTreeSet<_> = all.iter().map(|scenario| &scenario.name).collect();
-            assert_eq!(names.len(), all.len(), "quick: {quick}");
+            assert_eq!(names.len(), all.len(), "{size:?}");
         }
     }
 
     #[test]
     fn a_quick_run_has_all_who_are_in_a_whole_one() {
-        let all = |quick| {
-            let scenarios = catalogue(quick).into_iter();
+        let all = |size| {
+            let scenarios = catalogue(size).into_iter();
             let names = scenarios.flat_map(|it| it.contenders.into_iter().map(Contender::name));
             names.collect::<BTreeSet<_>>()
         };
-        assert_eq!(all(true), all(false));
+        assert_eq!(all(Size::Quick), all(Size::Full));
+        assert_eq!(all(Size::Least), all(Size::Full));
         for name in QUICK_GRAFANA {
-            let scenarios = catalogue(true).into_iter();
+            let scenarios = catalogue(Size::Quick).into_iter();
             let mut named = scenarios.filter(|scenario| scenario.name.starts_with(name));
             let has = |it: &Scenario| it.contenders.contains(&Contender::GrafanaAppSdk);
             assert!(named.any(|it| has(&it)), "{name}");
@@ -485,7 +509,7 @@ mod tests {
 
     #[test]
     fn who_does_the_same_as_elsewhere_was_measured_there_before() {
-        let all = catalogue(true);
+        let all = catalogue(Size::Quick);
         for (index, scenario) in all.iter().enumerate() {
             let Some(like) = &scenario.like else { continue };
             let earlier = all[..index].iter().find(|it| it.name == like.name);

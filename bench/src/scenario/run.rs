@@ -232,6 +232,16 @@ impl Outcome {
         }
     }
 
+    /// A number of Windlass, or of the first peer where that is in Rust, that was not measured.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let both = [Contender::Windlass, Contender::Runtime].into_iter();
+        let both = both.filter(|it| self.scenario.contenders.contains(it));
+        let all = both.flat_map(|it| self.scenario.numbers.iter().map(move |number| (it, number)));
+        let mut missing = all.filter(|(it, number)| self.spread(*it, number.measure).is_none());
+        let (contender, number) = missing.next()?;
+        Some(format!("{} of {}", number.suffix, contender.name()))
+    }
+
     /// The peers that Windlass is compared with; the ratio is to the first.
     pub(crate) fn peers(&self) -> impl Iterator<Item = Contender> {
         let contenders = self.scenario.contenders.iter().copied();

@@ -175,8 +175,9 @@ impl InformerController {
     ///
     /// # Errors
     ///
-    /// [`AddError`] if this informer is added already, or `kind` is empty or the name of a
-    /// kind of another type.
+    /// [`AddError`] if this informer is added already; if `kind` is empty or the name of a
+    /// kind of another type; or if the informer is shared and one of its controllers has
+    /// [`Coalescing::Never`].
     pub fn add_informer<K>(&self, kind: &str, informer: &Informer<K>) -> Result<(), AddError>
     where
         K: Stored,

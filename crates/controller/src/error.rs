@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use windlass_informer::InformerError;
+use windlass_informer::{InformerError, SharedInformerError};
 
 /// Why a call of a handler did not succeed.
 ///
@@ -45,6 +45,21 @@ pub enum AddError {
     InformerAlreadyAdded {
         /// The name of the kind under which it was added.
         kind: String,
+    },
+
+    /// The informer has other users, and this controller, or another one that has the informer,
+    /// makes the watch wait for slow handlers
+    /// ([`Coalescing::Never`](crate::Coalescing::Never)).
+    #[error(
+        "the informer of {kind:?} cannot be shared, because one of its controllers has \
+         `Coalescing::Never` and makes the watch wait for its handlers; give that controller an \
+         informer of its own, or another `Coalescing`"
+    )]
+    SharedInformer {
+        /// The name of the kind.
+        kind: String,
+        /// What the informer says.
+        source: SharedInformerError,
     },
 
     /// The name of the kind is empty.
@@ -129,6 +144,18 @@ pub enum RunError {
         closest: Option<String>,
     },
 
+    /// The controller has [`Coalescing::Never`](crate::Coalescing::Never), which makes the watch
+    /// wait for its handlers, and the informer has a subscription by other code.
+    #[error(
+        "the informer of {kind:?} has a subscription besides this controller, which has \
+         `Coalescing::Never` and makes the watch wait for its handlers; give the controller an \
+         informer of its own, or another `Coalescing`"
+    )]
+    SharedInformer {
+        /// The name of the kind.
+        kind: String,
+    },
+
     /// The lists of some informers made no progress for the time limit.
     #[error(
         "timed out after {timeout:?} without progress waiting for informers to sync: {informers}"
@@ -210,6 +237,7 @@ impl AddError {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::InformerAlreadyAdded { .. } => "informer_already_added",
+            Self::SharedInformer { .. } => "shared_informer",
             Self::EmptyKind => "empty_kind",
             Self::UnknownKind { .. } => "unknown_kind",
             Self::NoInformer { .. } => "no_informer",

@@ -296,15 +296,14 @@ impl Route {
     }
 
     /// The handlers and metrics of each kind.
-    pub(crate) fn snapshot(&self) -> HashMap<KindId, KindSnapshot> {
-        let kinds = self.kinds.iter().map(|(id, kind)| {
+    pub(crate) fn snapshot(&self) -> impl Iterator<Item = (KindId, KindSnapshot)> {
+        self.kinds.iter().map(|(id, kind)| {
             let snapshot = KindSnapshot {
                 chain: Arc::clone(&kind.chain),
                 metrics: Arc::clone(&kind.metrics),
             };
             (*id, snapshot)
-        });
-        kinds.collect()
+        })
     }
 
     /// The kind called `name`, if there is one.

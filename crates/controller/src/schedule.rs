@@ -499,12 +499,11 @@ impl<E: About, P: About> Schedule<E, P> {
     }
 
     /// Starts or stops work on `kind`, or on all kinds that were not closed by themselves. Looks
-    /// at every lane.
+    /// at every group, and at no lane.
     pub(crate) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
         if self.gates.set(kind, open) {
-            let ids: Vec<_> = self.lanes.iter().map(|(id, _)| id).collect();
-            for id in ids {
-                self.settle(id);
+            for (group, kind) in self.groups.kinds() {
+                self.ready.set_open(group, self.gates.is_open(kind));
             }
         }
     }
@@ -567,18 +566,19 @@ impl<E: About, P: About> Schedule<E, P> {
     /// Puts a lane where it belongs, after its work changed.
     fn settle(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
-        let open = self.gates.all_open() || self.gates.is_open(lane.kind(&self.groups));
         let phase = match (lane.phase, lane.urgency()) {
             (Phase::Held, _) => Phase::Held,
-            (_, Some(class)) if open => Phase::Ready(class),
-            _ => Phase::Idle,
+            (_, Some(class)) => Phase::Ready(class),
+            (_, None) => Phase::Idle,
         };
         if phase != lane.phase {
             if let Phase::Ready(class) = lane.phase {
                 self.ready.remove(id, class, lane.group);
             }
             if let Phase::Ready(class) = phase {
-                self.ready.push(id, class, lane.group);
+                let gates = &self.gates;
+                let open = gates.all_open() || gates.is_open(lane.kind(&self.groups));
+                self.ready.push(id, class, lane.group, open);
             }
             lane.phase = phase;
         }

@@ -45,7 +45,8 @@ pub enum Event<K: ?Sized> {
     /// An object that has not changed, told again because the resync period is over.
     Resynced(Arc<K>),
 
-    /// Everything that was there at the start has been told.
+    /// Everything that was there at the start has been delivered. Delivered again after each list
+    /// that [`Informer::relist`](crate::Informer::relist) requested.
     Synced,
 }
 

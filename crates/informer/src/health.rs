@@ -56,6 +56,8 @@ pub(crate) struct InformerStatus {
     pub(crate) failure: Option<InformerError>,
 
     pub(crate) resource_version: Option<String>,
+    /// The version of the newest complete list.
+    pub(crate) list_version: Option<String>,
     pub(crate) undecodable: BTreeSet<ObjectKey>,
 }
 
@@ -96,6 +98,7 @@ impl InformerStatus {
             is_driven: false,
             failure: None,
             resource_version: None,
+            list_version: None,
             undecodable: BTreeSet::new(),
         }
     }

@@ -6,6 +6,7 @@ mod resync;
 mod run;
 mod seat;
 mod sync;
+mod users;
 
 use std::{
     fmt,
@@ -17,17 +18,19 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
     builder::InformerBuilder,
     error::{InformerError, SyncError},
+    users::{InformerUser, SharedInformerError},
 };
 use self::{
     builder::Settings,
     run::Ingest,
     seat::{Caller, Seat},
+    users::Users,
 };
 use crate::{
     Health, InformerMetrics, Source, Store, Stored, Subscription,
@@ -93,6 +96,10 @@ struct Shared<K: Stored> {
     instruments: Instruments,
     settings: Settings,
     seat: Seat,
+    users: Arc<Users>,
+
+    /// Notified when another list is requested.
+    relist: Notify,
 
     /// Locked by the run that is under way.
     ingest: Mutex<Ingest<K>>,
@@ -128,6 +135,64 @@ impl<K: Stored> Informer<K> {
     #[must_use]
     pub fn subscribe(&self) -> Subscription<K> {
         self.shared.new_subscribers.add(self.shared.settings.buffer)
+    }
+
+    /// Whether there is a subscription.
+    #[must_use]
+    pub fn is_subscribed(&self) -> bool {
+        self.shared.new_subscribers.count().any()
+    }
+
+    /// Registers a user that takes the events of this informer without making the watch wait. Any
+    /// number of them can be registered. A controller registers itself for each of its informers;
+    /// [`subscribe`](Self::subscribe) and [`run`](Self::run) do not.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedInformerError`] while a user is registered by [`claim`](Self::claim).
+    pub fn share(&self) -> Result<InformerUser, SharedInformerError> {
+        self.register(false)
+    }
+
+    /// Registers a user that may make the watch wait, by not taking the events of a
+    /// [`Subscription`] for a long time: it has to be the only registered user, because the watch
+    /// then waits for all of them. [`is_subscribed`](Self::is_subscribed) also counts users that
+    /// have not registered.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedInformerError`] if another user is registered.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use windlass_informer::{Informer, Scripted};
+    ///
+    /// let configs = Informer::new(Scripted::<ConfigMap>::new().1);
+    /// let slow = configs.claim()?;
+    /// assert!(configs.share().is_err());
+    /// drop(slow);
+    ///
+    /// let quick = configs.share()?;
+    /// assert!(configs.share().is_ok() && configs.claim().is_err());
+    /// drop(quick);
+    /// assert!(configs.claim().is_ok());
+    /// # Ok::<(), windlass_informer::SharedInformerError>(())
+    /// ```
+    pub fn claim(&self) -> Result<InformerUser, SharedInformerError> {
+        self.register(true)
+    }
+
+    fn register(&self, exclusive: bool) -> Result<InformerUser, SharedInformerError> {
+        let Shared {
+            users, resource, ..
+        } = &*self.shared;
+        users
+            .register(exclusive)
+            .ok_or_else(|| SharedInformerError {
+                resource: Arc::clone(resource),
+            })
     }
 
     /// Keeps the informer running until `stop` is cancelled, or the source fails permanently.
@@ -229,10 +294,54 @@ impl<K: Stored> Informer<K> {
         self.shared.status.borrow().resource_version.clone()
     }
 
+    /// The version of the newest complete list; none before the first, and of a source that does
+    /// not know it.
+    #[must_use]
+    pub fn list_version(&self) -> Option<String> {
+        self.shared.status.borrow().list_version.clone()
+    }
+
     /// The state of the watch.
     #[must_use]
     pub fn health(&self) -> Health {
         self.shared.status.borrow().health(&self.shared.resource)
+    }
+
+    /// Requests another list, whatever the state of the watch: its source is stopped and started
+    /// again, which begins with a list. It returns at once. What the list shows to be different
+    /// is delivered as events, as after a watch that could not be resumed, and then
+    /// [`Synced`](crate::Event::Synced) once more, to all subscriptions. Requests that come
+    /// before the list has begun count as one; so do those that come while it is taken, and are
+    /// served after it. A request while the informer does not run has no effect, because each
+    /// run begins with a list.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use tokio_util::sync::CancellationToken;
+    /// use windlass_informer::{Event, Informer, Scripted};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (script, source) = Scripted::<ConfigMap>::new();
+    /// let configs = Informer::new(source);
+    /// let mut events = configs.subscribe();
+    /// let running = tokio::spawn(configs.run(CancellationToken::new()));
+    /// script.list([]).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Synced)));
+    ///
+    /// configs.relist();
+    /// let mut web = ConfigMap::default();
+    /// web.metadata.name = Some("web".into());
+    /// script.list([web]).await?;
+    /// assert!(matches!(events.next().await, Some(Event::Added(_))));
+    /// assert!(matches!(events.next().await, Some(Event::Synced)));
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn relist(&self) {
+        self.shared.relist.notify_one();
     }
 
     /// Waits until the watch is in a state that `is` accepts, and returns it.

@@ -53,7 +53,10 @@ pub use crate::{
     error_chain::ErrorChain,
     event::Event,
     health::{Health, HealthState},
-    informer::{Informer, InformerBuilder, InformerError, SyncError},
+    informer::{
+        Informer, InformerBuilder, InformerError, InformerId, InformerUser, SharedInformerError,
+        SyncError,
+    },
     kept::Kept,
     key::{ObjectKey, Uid},
     metrics::InformerMetrics,
@@ -72,7 +75,6 @@ pub use crate::{
 #[doc(hidden)]
 pub use crate::{
     decode::{Decoder, Form},
-    informer::InformerId,
     kept::Fresh,
     subscription::{AnyTold, ResyncHandle},
 };

@@ -46,6 +46,10 @@ pub trait AnyObject: Any + Named + Send + Sync {
     /// What is held of it decoded, if it is kept in another form.
     #[doc(hidden)]
     fn held(&self) -> Option<&dyn Hold>;
+
+    /// Drops what was remembered of it decoded because it was decoded not long ago.
+    #[doc(hidden)]
+    fn forget(&self);
 }
 
 // === impl AnyObject ===
@@ -65,6 +69,10 @@ impl<K: Stored> AnyObject for K {
 
     fn held(&self) -> Option<&dyn Hold> {
         Stored::held(self)
+    }
+
+    fn forget(&self) {
+        Stored::forget(self);
     }
 }
 
@@ -110,6 +118,7 @@ impl dyn AnyObject {
     pub fn rest(&self) {
         if let Some(held) = self.held() {
             held.rest();
+            self.forget();
         }
     }
 

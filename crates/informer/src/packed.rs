@@ -155,6 +155,10 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
     fn held(&self) -> Option<&dyn Hold> {
         Some(&self.held)
     }
+
+    fn forget(&self) {
+        self.decoder.recent.remove(self.number);
+    }
 }
 
 /// Shows who it is, and never what is in it, which may be secret.

@@ -78,6 +78,10 @@ pub trait Stored: Named + Send + Sync + 'static {
     fn held(&self) -> Option<&dyn Hold> {
         None
     }
+
+    /// Drops what was remembered of it decoded because it was decoded not long ago.
+    #[doc(hidden)]
+    fn forget(&self) {}
 }
 
 // === impl Named ===

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, Named, ObjectKey,
-    Stored, Told,
+    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, InformerUser,
+    Named, ObjectKey, SharedInformerError, Stored, Told,
 };
 
 use super::{
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     Action, AnyObject,
+    event::AnyEvent,
     metrics::KindMetrics,
     route::{KindId, Mappers},
     schedule::{LaneKey, Moment, Offer, Priority},
@@ -38,6 +39,13 @@ use crate::{
 pub(crate) trait Feed: Send + Sync {
     /// Which informer it is.
     fn informer(&self) -> InformerId;
+
+    /// Registers the controller as a user of the informer; as the only one, if it may make the
+    /// watch wait.
+    fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError>;
+
+    /// Whether the informer has a subscription.
+    fn is_subscribed(&self) -> bool;
 
     /// The state of its watch.
     fn health(&self) -> Health;
@@ -59,6 +67,9 @@ pub(crate) trait Feed: Send + Sync {
 
     /// Counts the informer's work in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
+
+    /// Makes the informer list again.
+    fn relist(&self);
 
     /// Runs the informer until `stop`.
     fn run(
@@ -92,6 +103,8 @@ struct Enqueuer<'a, K: Stored> {
     merge: &'a Mutex<Merge>,
     mappers: Mappers,
     received: Moment,
+    /// Whether the events are dispatched soon, so that their objects stay decoded until then.
+    soon: bool,
 }
 
 /// An event that is about to be queued, and its span.
@@ -104,6 +117,12 @@ struct Enqueued {
 /// How many events are queued under one lock: enough that the lock costs nothing per event, few
 /// enough that no worker waits long for it.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+
+/// How many undispatched events of an informer hold a decoded object, at most: two batches. The
+/// objects of the others are decoded again when they are dispatched. Most of the memory of a
+/// controller whose handlers are slow would be these, because a decoded Pod takes 27 KB, and its
+/// JSON 5.5 KB.
+const DECODED: usize = 2 * AT_ONCE.get();
 
 // === impl InformerFeed ===
 
@@ -121,6 +140,18 @@ impl<K: Stored> InformerFeed<K> {
 impl<K: Stored> Feed for InformerFeed<K> {
     fn informer(&self) -> InformerId {
         self.informer.id()
+    }
+
+    fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError> {
+        if waits {
+            self.informer.claim()
+        } else {
+            self.informer.share()
+        }
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.informer.is_subscribed()
     }
 
     fn health(&self) -> Health {
@@ -153,6 +184,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.informer.instrument(metrics, kind);
     }
 
+    fn relist(&self) {
+        self.informer.relist();
+    }
+
     fn run(
         self: Arc<Self>,
         stop: CancellationToken,
@@ -170,8 +205,8 @@ impl<K: Stored> Feed for InformerFeed<K> {
         let mut events = self.informer.subscribe();
         self.triggered.listen(events.recall());
         let queue = EventBudget::new(into.settings.queue);
-        // The first list does not count towards the bound of the queue; how many of its objects
-        // stay decoded until they are dispatched has the same bound.
+        // The first list does not count towards the bound of the queue, and has the same bound for
+        // itself.
         let first_list = EventBudget::new(into.settings.queue);
         self.progress
             .store(into.engine.now().to_bits(), Ordering::Relaxed);
@@ -203,11 +238,12 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     if taken == 0 {
                         break;
                     }
-                    if !synced {
-                        permits = first_list.try_take(taken);
-                    } else if !waits {
-                        permits = queue.try_take(taken);
+                    let budget = if synced { &queue } else { &first_list };
+                    if !(waits && synced) {
+                        permits = budget.try_take(taken);
                     }
+                    // Before sync the events wait for the whole list.
+                    let dispatches = synced || into.settings.start_before_sync;
                     // What the events have in common is looked up once, after they came.
                     let batch = Enqueuer {
                         feed: &self,
@@ -217,6 +253,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         merge: &merge,
                         mappers: into.route.read().mappers(kind),
                         received: into.engine.now(),
+                        soon: dispatches && budget.taken() <= DECODED,
                     };
                     batch.enqueue(&mut told, &mut enqueued, &mut permits);
                 }
@@ -244,22 +281,32 @@ impl<K: Stored> Enqueuer<'_, K> {
         {
             // Held until the events are queued, so that they are in the order of the merge.
             let mut merge = self.merge.lock();
-            for told in told.drain(..) {
-                let told = told.into_any();
-                synced |= matches!(told.event, Event::Synced);
-                let Some(it) = self.prepare(told, synced, &mut merge, permits) else {
-                    continue;
-                };
-                if has_mappers && !it.offer.event.woken {
-                    to_map.push((
-                        it.offer.event.event.clone(),
-                        it.offer.class,
-                        it.span.clone(),
-                    ));
+            let mut put = |it: Enqueued| {
+                let queued = &it.offer.event;
+                let rests = !self.soon || queued.permit.is_none();
+                if has_mappers && !queued.woken {
+                    let event = queued.event.clone();
+                    to_map.push((event, it.offer.class, it.span.clone(), rests));
+                } else if rests {
+                    rest(&queued.event);
                 }
                 enqueued.push(it);
+            };
+            for told in told.drain(..) {
+                let mut told = told.into_any();
+                synced |= matches!(told.event, Event::Synced);
+                let action = Action::of(&told.event);
+                if merge.is_idle() || self.merge(&mut merge, &mut told) {
+                    self.prepare(told, action, synced, permits).map(&mut put);
+                }
+                for released in merge.take_released() {
+                    self.release(released, permits).map(&mut put);
+                }
             }
             self.offer(enqueued);
+            for informer in merge.take_laggards() {
+                self.relist(informer);
+            }
         }
         feed.progress
             .store(self.received.to_bits(), Ordering::Relaxed);
@@ -267,17 +314,21 @@ impl<K: Stored> Enqueuer<'_, K> {
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
         }
-        for (event, priority, span) in to_map {
+        for (event, priority, span, rests) in to_map {
             mapping::map(into, &self.mappers, self.kind, &event, priority, &span);
+            if rests {
+                rest(&event);
+            }
         }
     }
 
-    /// The event as it is queued; none if it is about no object, or means nothing for handlers.
+    /// The event as it is queued; none if it is about no object. The `action` is that of the
+    /// informer's event, before it was merged with those of others.
     fn prepare(
         &self,
         told: AnyTold,
+        action: Option<Action>,
         synced: bool,
-        merge: &mut Merge,
         permits: &mut Permits,
     ) -> Option<Enqueued> {
         let feed = self.feed;
@@ -287,28 +338,12 @@ impl<K: Stored> Enqueuer<'_, K> {
             span,
             recalled,
             from_list,
-            epoch,
-            mut restored,
+            restored,
             ..
         } = told;
         // Without a key it is about no object.
         let key = key?;
-        let action = Action::of(&event)?;
-        let event = if merge.is_idle() {
-            event
-        } else {
-            let shown = Sighting {
-                informer: feed.informer.id(),
-                event,
-                epoch,
-                live: !from_list,
-                restored,
-            };
-            let merged = self.merge(merge, shown)?;
-            restored = merged.restored;
-            merged.event
-        };
-        let priority = match action {
+        let priority = match action? {
             Action::Resynced if recalled => feed.triggered.take(&key).unwrap_or(Priority::Live),
             Action::Resynced => Priority::Resync,
             Action::Created if !synced => Priority::FirstList,
@@ -318,42 +353,97 @@ impl<K: Stored> Enqueuer<'_, K> {
             }
             _ => Priority::Live,
         };
-        let permit = permits.one();
-        if permit.is_none()
-            && let Some(object) = event.object()
-        {
-            // It may wait for long: it is decoded again when it is dispatched.
-            object.rest();
-        }
-        let offer = Offer {
-            class: priority,
-            asked: false,
-            event: QueuedEvent {
-                received: self.received,
-                told: None,
-                permit,
-                origin: Origin::of(&span),
-                resynced: false,
-                woken: recalled,
-                listed: from_list,
-                restored,
-                event,
-            },
+        let event = QueuedEvent {
+            received: self.received,
+            told: None,
+            permit: permits.one(),
+            origin: Origin::of(&span),
+            resynced: false,
+            woken: recalled,
+            listed: from_list,
+            restored,
+            event,
         };
-        let key = LaneKey {
-            kind: self.kind,
-            object: key,
-        };
-        Some(Enqueued { key, offer, span })
+        Some(self.enqueued(key, priority, event, span))
     }
 
-    fn merge(&self, merge: &mut Merge, shown: Sighting) -> Option<Merged> {
+    /// An event about an object that was withheld: it comes from the store, as after a list.
+    fn release(&self, released: Merged, permits: &mut Permits) -> Option<Enqueued> {
+        let Merged { event, restored } = released;
+        let key = event.object()?.key();
+        let event = QueuedEvent {
+            received: self.received,
+            told: None,
+            permit: permits.one(),
+            origin: Origin::default(),
+            resynced: false,
+            woken: false,
+            listed: true,
+            restored,
+            event,
+        };
+        Some(self.enqueued(key, Priority::Live, event, Span::none()))
+    }
+
+    fn enqueued(
+        &self,
+        object: ObjectKey,
+        class: Priority,
+        event: QueuedEvent,
+        span: Span,
+    ) -> Enqueued {
+        let kind = self.kind;
+        Enqueued {
+            key: LaneKey { kind, object },
+            offer: Offer {
+                class,
+                asked: false,
+                event,
+            },
+            span,
+        }
+    }
+
+    /// Merges the event with those of the other informers. Returns whether it means something for
+    /// handlers.
+    fn merge(&self, merge: &mut Merge, told: &mut AnyTold) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
             let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
             feed?.feed.holds(key, uid)
         };
-        merge.apply(shown, &lookup)
+        let informer = self.feed.informer.id();
+        if matches!(told.event, Event::Synced) {
+            let version = self.feed.informer.list_version();
+            let up_to = version.and_then(|version| version.parse().ok());
+            merge.synced(informer, told.epoch, up_to, &lookup);
+            return false;
+        }
+        let sighting = Sighting {
+            informer,
+            event: told.event.clone(),
+            epoch: told.epoch,
+            live: !told.from_list,
+            restored: told.restored,
+        };
+        let Some(merged) = merge.apply(sighting, &lookup) else {
+            return false;
+        };
+        (told.event, told.restored) = (merged.event, merged.restored);
+        true
+    }
+
+    /// Makes an informer list again that has not passed a tombstone which was dropped.
+    fn relist(&self, informer: InformerId) {
+        let feeds = self.into.feeds.read();
+        if let Some(fed) = feeds.iter().find(|fed| fed.feed.informer() == informer) {
+            tracing::warn!(
+                component = "InformerController",
+                kind = &*self.metrics.kind,
+                "an informer lags behind the others of its kind, listing its objects again"
+            );
+            fed.feed.relist();
+        }
     }
 
     /// Offers the events to the engine, under one lock.
@@ -382,5 +472,13 @@ impl<K: Stored> Enqueuer<'_, K> {
             trace::folded(span);
         }
         self.metrics.came(&came, folded.len());
+    }
+}
+
+/// Drops the decoded form of the object of an event that may wait for long: it is decoded again
+/// when it is dispatched.
+fn rest(event: &AnyEvent) {
+    if let Some(object) = event.object() {
+        object.rest();
     }
 }

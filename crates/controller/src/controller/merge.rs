@@ -10,6 +10,10 @@
 //! - After `Deleted`, a sighting of the same uid is an `Added` if its version is at least that
 //!   of the delete (the object is in another informer now); an older one comes from an
 //!   informer that lags, and is dropped.
+//! - Tombstones are kept until each informer has passed their version, up to a bound. When one
+//!   is dropped at the bound, the informers that have not passed it list again. Until then an
+//!   object that only such an informer shows, in a state from before that delete, is withheld:
+//!   it may be the one that was deleted.
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
 //!   informers that overlap are reported.
 //!
@@ -39,6 +43,10 @@ pub(crate) struct Merge {
     epoch: u32,
     /// Informers that cannot be compared were reported.
     reported: bool,
+    /// Informers that are to list again.
+    laggards: Vec<InformerId>,
+    /// Objects that were withheld and exist.
+    released: Vec<Merged>,
 }
 
 /// One informer of the kind.
@@ -56,6 +64,17 @@ struct Member {
 
     /// The epoch of the kind in which it is.
     epoch: u32,
+
+    /// The version that it has to pass because a tombstone of that version was dropped; none if
+    /// it has passed all that were.
+    behind: Option<Version>,
+
+    /// Whether it lists again for that.
+    relisting: bool,
+
+    /// Objects that it shows and that may be deleted. They are in its store, or were a moment
+    /// ago.
+    withheld: HashMap<Uid, Withheld>,
 }
 
 /// An event of one informer.
@@ -76,6 +95,13 @@ pub(super) struct Merged {
     /// Whether it is the first state of its object since the history went back, as of all
     /// informers.
     pub(super) restored: bool,
+}
+
+/// An object that may be deleted.
+struct Withheld {
+    key: ObjectKey,
+    /// Whether it has shown the first state of the object since the history went back.
+    restored: bool,
 }
 
 /// What is known of one uid.
@@ -116,8 +142,7 @@ pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<
 // === impl Merge ===
 
 impl Merge {
-    /// How many deleted uids are remembered. One that is forgotten and then shown by an
-    /// informer that lags is added and deleted again.
+    /// How many deleted uids are remembered: 1 MB of them.
     const TOMBSTONES: usize = 10_000;
 
     /// Adds an informer, which has counted `epoch` epochs. Those that were `started` before the
@@ -129,6 +154,9 @@ impl Merge {
             passed: Version::default(),
             counted: epoch,
             epoch: self.epoch,
+            behind: None,
+            relisting: false,
+            withheld: HashMap::new(),
         });
     }
 
@@ -153,7 +181,7 @@ impl Merge {
             event,
             epoch,
             live,
-            mut restored,
+            restored,
         } = shown;
         let object = Arc::clone(event.object()?);
         let Some(uid) = Named::uid(&*object).map(Uid::from) else {
@@ -161,16 +189,131 @@ impl Merge {
             return Some(Merged { event, restored });
         };
         let epoch = self.epoch_of(informer, epoch);
-        let mut version = Version::of(&object, epoch);
+        let version = Version::of(&object, epoch);
+        let mut passes = false;
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
+            passes = member.behind.is_some_and(|it| !version.is_before(it));
         }
-        if let Event::Deleted { missed, .. } = event {
-            let event = self.delete(informer, uid, object, version, missed)?;
+        let merged = if let Event::Deleted { missed, .. } = event {
+            let deleted = self.delete(informer, uid, object, version, missed);
             let restored = false;
-            return Some(Merged { event, restored });
+            deleted.map(|event| Merged { event, restored })
+        } else {
+            self.show(informer, uid, event, epoch, restored, lookup)
+        };
+        if passes {
+            self.catch_up(informer, lookup);
         }
-        let doubtful = epoch < self.epoch && !self.is_shown_elsewhere(informer, &uid);
+        merged
+    }
+
+    /// `informer` has shown everything up to this version, at the end of a list; none if the
+    /// version is not known.
+    pub(super) fn synced(
+        &mut self,
+        informer: InformerId,
+        epoch: u32,
+        up_to: Option<u64>,
+        lookup: Lookup<'_>,
+    ) {
+        let mut epoch = self.epoch_of(informer, epoch);
+        let newest = self.epoch;
+        let Some(member) = self.member(informer) else {
+            return;
+        };
+        member.relisting = false;
+        // A list whose version is not known was requested after the tombstones were dropped.
+        let number = up_to.or(member.behind.and_then(|it| it.number));
+        let of_epoch = |epoch| Version { epoch, number };
+        let is_past = |version: Version| member.behind.is_some_and(|it| version.is_before(it));
+        if member.behind.is_some() && !is_past(of_epoch(newest)) {
+            // An informer that listed after the history went back never notices that.
+            epoch = newest;
+        }
+        let version = of_epoch(epoch);
+        let catches_up = !is_past(version);
+        member.epoch = epoch;
+        if number.is_some() {
+            member.passed = version;
+        }
+        if catches_up {
+            self.catch_up(informer, lookup);
+        }
+    }
+
+    /// The informers that are to list again, each once.
+    pub(super) fn take_laggards(&mut self) -> Vec<InformerId> {
+        std::mem::take(&mut self.laggards)
+    }
+
+    /// Events about objects that were withheld, and exist.
+    pub(super) fn take_released(&mut self) -> Vec<Merged> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// `informer` has passed all tombstones that were dropped: what it shows exists.
+    fn catch_up(&mut self, informer: InformerId, lookup: Lookup<'_>) {
+        let Some(member) = self.member(informer) else {
+            return;
+        };
+        member.behind = None;
+        let epoch = member.epoch;
+        for (uid, Withheld { key, restored }) in std::mem::take(&mut member.withheld) {
+            // One that is gone from the store is deleted by an event that is on its way.
+            let Some(object) = lookup(informer, &key, uid.as_str()) else {
+                continue;
+            };
+            let event = Event::Added(object);
+            let released = self.show(informer, uid, event, epoch, restored, lookup);
+            self.released.extend(released);
+        }
+    }
+
+    /// Whether an object that only `informer` shows, in this version, may be deleted: a tombstone
+    /// of a later version was dropped that the informer has not passed.
+    fn may_be_deleted(
+        &mut self,
+        informer: InformerId,
+        uid: &Uid,
+        event: &AnyEvent,
+        version: Version,
+    ) -> bool {
+        let Some(member) = self.member(informer) else {
+            return false;
+        };
+        let is_before = member.behind.is_some_and(|it| version.is_before(it));
+        // What an informer that was there before has shown already is not new here.
+        let is_new = !member.preceding
+            || matches!(event, Event::Added(_))
+            || member.withheld.contains_key(uid);
+        is_before && is_new
+    }
+
+    /// Withholds an object that `informer` shows.
+    fn withhold(&mut self, informer: InformerId, uid: Uid, object: &Object) {
+        if let Some(member) = self.member(informer) {
+            let (key, restored) = (object.key(), false);
+            member
+                .withheld
+                .entry(uid)
+                .or_insert(Withheld { key, restored });
+        }
+    }
+
+    /// What it means for handlers that `informer` shows an object, if it means something.
+    fn show(
+        &mut self,
+        informer: InformerId,
+        uid: Uid,
+        event: AnyEvent,
+        epoch: u32,
+        mut restored: bool,
+        lookup: Lookup<'_>,
+    ) -> Option<Merged> {
+        let object = Arc::clone(event.object()?);
+        let mut version = Version::of(&object, epoch);
+        let doubtful = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, &uid);
         if doubtful {
             version.epoch = self.epoch;
         }
@@ -181,10 +324,21 @@ impl Merge {
                 Some(0)
             }
             Some(seen) => Some(seen.epoch),
-            None => self.tombstones.get(&uid).map(|it| it.epoch),
+            None => {
+                let mut withheld = (self.members.iter()).filter_map(|it| it.withheld.get(&uid));
+                restored |= withheld.any(|it| it.restored);
+                self.tombstones.get(&uid).map(|it| it.epoch)
+            }
         };
         restored = before.map_or(restored, |before| before < version.epoch);
-        let event = self.sight(informer, uid.clone(), event, object, version, lookup)?;
+        let shown = self.sight(informer, uid.clone(), event, object, version, lookup);
+        if let Some(withheld) = self
+            .member(informer)
+            .and_then(|it| it.withheld.get_mut(&uid))
+        {
+            withheld.restored |= restored;
+        }
+        let event = shown?;
         if let Some(seen) = self.objects.get_mut(&uid) {
             seen.doubtful = doubtful;
         }
@@ -234,10 +388,14 @@ impl Merge {
         let Some(seen) = self.objects.get_mut(&uid) else {
             if let Some(buried) = self.tombstones.get(&uid) {
                 if version.is_before(*buried) {
+                    self.withhold(informer, uid, &object);
                     return None;
                 }
                 self.tombstones.remove(&uid);
                 self.buried.retain(|it| *it != uid);
+            } else if self.may_be_deleted(informer, &uid, &event, version) {
+                self.withhold(informer, uid, &object);
+                return None;
             }
             let key = object.key();
             let mut holders: Vec<_> = (self.members.iter())
@@ -246,6 +404,13 @@ impl Merge {
                 .filter(|it| lookup(*it, &key, uid.as_str()).is_some())
                 .collect();
             let owned = holders.is_empty() || preceding;
+            // What was withheld of another informer is this object.
+            for other in &mut self.members {
+                let has_it = other.withheld.remove(&uid).is_some();
+                if has_it && other.informer != informer && !holders.contains(&other.informer) {
+                    holders.push(other.informer);
+                }
+            }
             holders.push(informer);
             let (emitted, held_back) = if owned {
                 (Some(object.clone()), None)
@@ -311,8 +476,9 @@ impl Merge {
         missed: bool,
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
+        let withheld = (self.member(informer)).and_then(|it| it.withheld.remove(&uid));
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if !preceding || self.tombstones.contains_key(&uid) {
+            if !preceding || withheld.is_some() || self.tombstones.contains_key(&uid) {
                 return None;
             }
             self.bury(uid, version);
@@ -360,17 +526,27 @@ impl Merge {
 
     /// Remembers that `uid` was deleted, until all informers have passed that version.
     fn bury(&mut self, uid: Uid, version: Version) {
-        let (members, tombstones) = (&self.members, &mut self.tombstones);
-        tombstones.insert(uid.clone(), version);
+        self.tombstones.insert(uid.clone(), version);
         self.buried.push_back(uid);
-        let is_passed = |buried: Version| members.iter().all(|it| buried.is_before(it.passed));
         while let Some(oldest) = self.buried.front() {
-            let passed = tombstones.get(oldest).is_none_or(|it| is_passed(*it));
-            if !passed && self.buried.len() <= Self::TOMBSTONES {
+            let oldest = self.tombstones.get(oldest).copied();
+            let is_passed = |it: &Member| oldest.is_none_or(|version| version.is_before(it.passed));
+            let is_over = self.buried.len() > Self::TOMBSTONES;
+            if !is_over && !self.members.iter().all(is_passed) {
                 break;
             }
+            let late = self.members.iter_mut().filter(|it| !is_passed(it));
+            for (member, version) in late.zip(std::iter::repeat(oldest)) {
+                let further = |known: Version| version.is_none_or(|it| it.is_before(known));
+                if !member.behind.is_some_and(further) {
+                    member.behind = version;
+                }
+                if !std::mem::replace(&mut member.relisting, true) {
+                    self.laggards.push(member.informer);
+                }
+            }
             if let Some(oldest) = self.buried.pop_front() {
-                tombstones.remove(&oldest);
+                self.tombstones.remove(&oldest);
             }
         }
     }
@@ -504,6 +680,93 @@ mod tests {
         }
         assert_eq!(merge.tombstones.len(), Merge::TOMBSTONES);
         assert_eq!(merge.buried.len(), Merge::TOMBSTONES);
+    }
+
+    #[test]
+    fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes() {
+        // Which version it has shown everything up to, what is in its store, what was emitted.
+        for (up_to, stored, emitted) in [
+            (Some(20), Some("5"), "+5"),
+            (Some(20), Some("25"), "+25"),
+            (None, Some("5"), "+5"),
+            (Some(20), None, ""),
+            (Some(9), Some("5"), ""),
+        ] {
+            let mut merge = merge(false);
+            let lookup = |_: InformerId, _: &ObjectKey, _: &str| stored.map(object);
+            merge.synced(id(0), 0, Some(50), &lookup);
+            let version = |number| Version {
+                epoch: 0,
+                number: Some(number),
+            };
+            for uid in 0..Merge::TOMBSTONES {
+                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+            }
+            assert!(merge.take_laggards().is_empty());
+            merge.bury(Uid::from("one-more"), version(11));
+            assert_eq!(merge.take_laggards(), [id(1)]);
+            merge.bury(Uid::from("yet-one"), version(12));
+            assert!(merge.take_laggards().is_empty(), "it lists already");
+
+            let mut listed = sighting(1, event("+", "5"), 0);
+            listed.live = false;
+            assert!(merge.apply(listed, &lookup).is_none());
+            merge.synced(id(1), 0, up_to, &lookup);
+            let released = merge.take_released();
+            let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
+            assert_eq!(released.join(" "), emitted, "{up_to:?} {stored:?}");
+            let gone = merge.apply(sighting(1, event("-", "30"), 0), &lookup);
+            assert_eq!(gone.is_some(), !emitted.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_its_list() {
+        for counted in [0, 1] {
+            let mut merge = merge(false);
+            let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+            merge.synced(id(0), 1, Some(50), &lookup);
+            let version = |number| Version {
+                epoch: 1,
+                number: Some(number),
+            };
+            for uid in 0..=Merge::TOMBSTONES {
+                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+            }
+            assert_eq!(merge.take_laggards(), [id(1)]);
+            // In the epoch of the dropped tombstones, whether the informer has noticed it or not.
+            let mut listed = sighting(1, event("+", "5"), counted);
+            (listed.live, listed.restored) = (false, true);
+            assert!(merge.apply(listed, &lookup).is_none());
+            let again = sighting(1, event("~", "6"), counted);
+            assert!(merge.apply(again, &lookup).is_none());
+            merge.synced(id(1), counted, Some(20), &lookup);
+            let released = merge.take_released();
+            let released: Vec<_> = released
+                .iter()
+                .map(|it| (show(&it.event), it.restored))
+                .collect();
+            assert_eq!(released, [("+5".to_owned(), true)]);
+            merge.bury(Uid::from("one-more"), version(12));
+            assert!(merge.take_laggards().is_empty(), "it has passed that");
+        }
+    }
+
+    #[test]
+    fn an_informer_that_was_withheld_holds_what_another_one_shows() {
+        let mut merge = merge(false);
+        let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+        let mut apply = |informer: usize, what: &str, version: &str| {
+            let shown = sighting(informer, event(what, version), 0);
+            let merged = merge.apply(shown, &lookup);
+            merged.map_or_else(String::new, |merged| show(&merged.event))
+        };
+        assert_eq!(apply(0, "+", "1"), "+1");
+        assert_eq!(apply(0, "-", "10"), "-10");
+        assert_eq!(apply(1, "+", "5"), "", "from before the delete");
+        assert_eq!(apply(0, "+", "12"), "+12");
+        assert_eq!(apply(0, "-", "14"), "", "the other one has it");
+        assert_eq!(apply(1, "-", "14"), "-14");
     }
 
     /// Applies the events of the informers a and b to one object: `a+1` added, `a~2` updated,

@@ -219,6 +219,7 @@ fn room_that_is_given_back_is_taken_again() {
         for event in events {
             event.await.expect("it ends");
         }
+        assert_eq!(space.taken(), 0);
         assert_eq!(space.take(of(9)).await.left(), 2);
     });
 }

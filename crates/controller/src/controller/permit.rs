@@ -11,6 +11,7 @@ use super::sync::{AtomicUsize, Ordering};
 /// alone takes permits.
 #[derive(Debug)]
 pub(crate) struct EventBudget {
+    events: usize,
     free: AtomicUsize,
     /// Notified when there are some again.
     freed: Notify,
@@ -32,6 +33,7 @@ pub(crate) struct Permits {
 impl EventBudget {
     pub(crate) fn new(events: NonZeroUsize) -> Arc<Self> {
         Arc::new(Self {
+            events: events.get(),
             free: AtomicUsize::new(events.get()),
             freed: Notify::new(),
         })
@@ -61,6 +63,11 @@ impl EventBudget {
             }
             self.freed.notified().await;
         }
+    }
+
+    /// How many permits are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.events - self.free.load(Ordering::Relaxed)
     }
 
     fn give_back(&self, events: usize) {

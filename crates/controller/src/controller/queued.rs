@@ -44,8 +44,12 @@ pub enum Coalescing {
     Always,
 
     /// Nothing is folded: each event is dispatched. When the queue is full the watch waits,
-    /// once the first list is queued, and with it every other controller that shares the
-    /// informer: give such a controller an informer of its own.
+    /// once the first list is queued. So such a controller needs informers that no other code
+    /// uses. An informer of another controller is refused with
+    /// [`AddError::SharedInformer`](crate::AddError::SharedInformer), in whatever order the two
+    /// are added. An informer to which other code has subscribed is refused when the controller
+    /// runs, with [`RunError::SharedInformer`](crate::RunError::SharedInformer). Reading its store
+    /// is not refused, and returns an old state while the watch waits.
     Never,
 }
 

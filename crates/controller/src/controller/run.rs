@@ -28,6 +28,9 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     if let Some((kind, closest)) = shared.route.read().without_informer() {
         return Err(RunError::NoInformer { kind, closest });
     }
+    if let Some(kind) = shared.subscribed_elsewhere() {
+        return Err(RunError::SharedInformer { kind });
+    }
     let stop = stop.child_token();
     // Dropping this future stops the informers too; the tasks end with the set.
     let _stop = stop.clone().drop_guard();
@@ -61,6 +64,10 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     while let Some(ended) = tasks.join_next().await {
         // The first error is the reason; those after it are its consequence.
         outcome = outcome.and(flatten(ended));
+    }
+    // A controller runs once, so its informers are free for others.
+    for fed in shared.feeds.write().iter_mut() {
+        fed.user = None;
     }
     outcome
 }

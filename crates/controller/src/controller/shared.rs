@@ -12,14 +12,14 @@ use parking_lot::{Mutex, RwLock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerMetrics, ObjectKey, Stored, random_seed};
+use windlass_informer::{InformerMetrics, InformerUser, ObjectKey, Stored, random_seed};
 
 use super::{
     builder::Settings,
     dead_letters::{DeadLetter, DeadLetters, GivenUp},
     engine::Engine,
     feed::Feed,
-    queued::{PendingCall, QueuedEvent},
+    queued::{Coalescing, PendingCall, QueuedEvent},
 };
 use crate::{
     AddError, BuildError, Fence, FencePermit, HandlerError, HandlerId,
@@ -60,6 +60,8 @@ pub(super) struct Fed {
     pub(super) feed: Arc<dyn Feed>,
     pub(super) stop: CancellationToken,
     pub(super) started: bool,
+    /// Dropped with the feed, or at the end of the run.
+    pub(super) user: Option<InformerUser>,
 }
 
 // === impl Shared ===
@@ -214,6 +216,11 @@ impl Shared {
             let kind = self.route.read().name(kind).to_string();
             return Err(AddError::InformerAlreadyAdded { kind });
         }
+        let user = feed.register(self.settings.coalescing == Coalescing::Never);
+        let user = user.map_err(|source| {
+            let kind = name.to_owned();
+            AddError::SharedInformer { kind, source }
+        })?;
         let kind = self.kind::<K>(name, By::Informer)?;
         let others: Vec<_> = (self.feeds.read().iter())
             .filter(|fed| fed.kind == kind)
@@ -236,9 +243,21 @@ impl Shared {
             feed,
             stop: CancellationToken::new(),
             started: false,
+            user: Some(user),
         });
         self.fed.notify_one();
         Ok(())
+    }
+
+    /// The kind of an informer that has a subscription before this controller runs, if slow
+    /// handlers of this controller would make it wait.
+    pub(super) fn subscribed_elsewhere(&self) -> Option<String> {
+        if self.settings.coalescing != Coalescing::Never {
+            return None;
+        }
+        let feeds = self.feeds.read();
+        let shared = feeds.iter().find(|fed| fed.feed.is_subscribed())?;
+        Some(self.route.read().name(shared.kind).to_string())
     }
 
     /// Removes an informer. Returns whether it was there.

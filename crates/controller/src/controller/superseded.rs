@@ -186,6 +186,14 @@ fn has_changed(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
     }
 }
 
+// === impl Previous ===
+
+impl Previous {
+    const fn is_empty(&self) -> bool {
+        self.attempt == 0 && self.state.is_none() && self.object.is_none()
+    }
+}
+
 // === impl Carried ===
 
 impl Carried {
@@ -229,6 +237,9 @@ impl Carried {
     }
 
     fn note(&mut self, handler: HandlerId, previous: Previous) {
+        if previous.is_empty() {
+            return;
+        }
         let Some((_, known)) = self.calls.iter_mut().find(|(it, _)| *it == handler) else {
             self.calls.push((handler, previous));
             return;
@@ -241,6 +252,10 @@ impl Carried {
 
 /// How many failures of `pending` count for a call about `event`: those of its generation.
 fn failures(pending: &Pending<PendingCall>, event: &AnyEvent) -> u32 {
+    if pending.call.attempt == 0 {
+        // Nothing to count: the states, whose JSON would be read for it, are not compared.
+        return 0;
+    }
     let objects = pending.call.event.object().zip(event.object());
     let is_new = objects.is_none_or(|(old, new)| has_changed(&**old, &**new));
     if is_new { 0 } else { pending.call.attempt }

@@ -295,7 +295,11 @@ impl Turn<'_> {
             action: pending.action,
             event: &pending.call.event,
         };
-        if let Some(pending) = self.call(&invocation, call, &mut now).await {
+        let called = self.call(&invocation, call, &mut now).await;
+        if let Some(object) = invocation.event.object() {
+            object.rest();
+        }
+        if let Some(pending) = called {
             held.add_pending(pending);
         }
         now

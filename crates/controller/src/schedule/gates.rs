@@ -2,7 +2,7 @@
 
 use crate::route::KindId;
 
-/// Which kinds are closed. A lane of a closed kind collects events and is not ready.
+/// Which kinds are closed. A lane of a closed kind collects events, and no worker takes it.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     /// No kind is open.

@@ -61,6 +61,11 @@ impl Groups {
         group
     }
 
+    /// All groups, with the kind of each.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (GroupId, KindId)> {
+        self.known.iter().map(|(id, group)| (id, group.kind))
+    }
+
     /// Notes that `group` has one lane more.
     pub(super) fn enter(&mut self, group: GroupId) {
         self.known[group].lanes += 1;

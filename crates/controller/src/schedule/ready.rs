@@ -41,7 +41,7 @@ pub(crate) struct Ready {
     rings: [Ring; Priority::ALL.len()],
 
     /// The lanes of each group, by its number.
-    queues: Vec<[Queue; Priority::ALL.len()]>,
+    groups: Vec<Lanes>,
 
     /// The neighbours of each lane, by its number: a lane that becomes more urgent leaves the
     /// middle of its queue as cheaply as the front.
@@ -56,6 +56,15 @@ pub(crate) struct Ready {
 struct Ring {
     front: Option<GroupId>,
     back: Option<GroupId>,
+}
+
+/// The lanes of one group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lanes {
+    queues: [Queue; Priority::ALL.len()],
+    len: u32,
+    /// It is in no ring, and has no turn. Its lanes wait in their order.
+    closed: bool,
 }
 
 /// The lanes of one group and class, and the group's place in its ring.
@@ -94,15 +103,22 @@ impl Priority {
 // === impl Ready ===
 
 impl Ready {
-    /// Puts `lane`, which is not here yet, behind all others of its class and group.
-    pub(crate) fn push(&mut self, lane: LaneId, class: Priority, group: GroupId) {
+    /// Puts `lane`, which is not here yet, behind all others of its class and group. A group
+    /// without a lane becomes `open` or closed with this one.
+    pub(crate) fn push(&mut self, lane: LaneId, class: Priority, group: GroupId, open: bool) {
         if self.links.len() <= lane.index() {
             self.links.resize(lane.index() + 1, Link::default());
         }
-        if self.queues.len() <= group.index() {
-            (self.queues).resize(group.index() + 1, [Queue::default(); Priority::ALL.len()]);
+        if self.groups.len() <= group.index() {
+            (self.groups).resize(group.index() + 1, Lanes::default());
         }
-        let queue = &mut self.queues[group.index()][class as usize];
+        let lanes = &mut self.groups[group.index()];
+        if lanes.len == 0 {
+            lanes.closed = !open;
+        }
+        lanes.len += 1;
+        let closed = lanes.closed;
+        let queue = &mut lanes.queues[class as usize];
         let before = queue.back.replace(lane);
         let link = Link {
             before,
@@ -113,15 +129,22 @@ impl Ready {
             self.links[before.index()].behind = Some(lane);
         } else {
             queue.front = Some(lane);
-            self.join(group, class);
+            if !closed {
+                self.join(group, class);
+            }
         }
-        self.len += 1;
+        if !closed {
+            self.len += 1;
+        }
     }
 
     /// Takes `lane`, which is here, out of the middle.
     pub(crate) fn remove(&mut self, lane: LaneId, class: Priority, group: GroupId) {
         let Link { before, behind } = std::mem::take(&mut self.links[lane.index()]);
-        let queue = &mut self.queues[group.index()][class as usize];
+        let lanes = &mut self.groups[group.index()];
+        lanes.len -= 1;
+        let closed = lanes.closed;
+        let queue = &mut lanes.queues[class as usize];
         match before {
             Some(before) => self.links[before.index()].behind = behind,
             None => queue.front = behind,
@@ -130,10 +153,37 @@ impl Ready {
             Some(behind) => self.links[behind.index()].before = before,
             None => queue.back = before,
         }
+        if closed {
+            return;
+        }
         if queue.front.is_none() {
             self.part(group, class);
         }
         self.len -= 1;
+    }
+
+    /// Gives `group` turns, or none. Looks at no lane.
+    pub(crate) fn set_open(&mut self, group: GroupId, open: bool) {
+        let Some(lanes) = self.groups.get_mut(group.index()) else {
+            return;
+        };
+        if lanes.closed != open {
+            return;
+        }
+        lanes.closed = !open;
+        let (queues, len) = (lanes.queues, lanes.len as usize);
+        for (class, queue) in Priority::ALL.into_iter().zip(queues) {
+            match (queue.front, open) {
+                (Some(_), true) => self.join(group, class),
+                (Some(_), false) => self.part(group, class),
+                (None, _) => {}
+            }
+        }
+        if open {
+            self.len += len;
+        } else {
+            self.len -= len;
+        }
     }
 
     /// Takes the lane whose turn it is.
@@ -154,7 +204,7 @@ impl Ready {
         let mut rings = Priority::ALL.into_iter().zip(&self.rings);
         let ring = rings.find_map(|(class, ring)| Some((class, ring.front?)));
         ring.into_iter().flat_map(move |(class, front)| {
-            let queue = move |group: GroupId| &self.queues[group.index()][class as usize];
+            let queue = move |group: GroupId| &self.groups[group.index()].queues[class as usize];
             let groups = successors(Some(front), move |group| queue(*group).link.behind);
             let each = turns.div_ceil(groups.clone().take(turns).count());
             groups.take(turns).flat_map(move |group| {
@@ -164,7 +214,7 @@ impl Ready {
         })
     }
 
-    /// How many lanes are ready.
+    /// How many lanes of open groups are ready.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
@@ -206,7 +256,7 @@ impl Ready {
     }
 
     fn queue(&mut self, group: GroupId, class: Priority) -> &mut Queue {
-        &mut self.queues[group.index()][class as usize]
+        &mut self.groups[group.index()].queues[class as usize]
     }
 }
 
@@ -256,7 +306,7 @@ mod tests {
         let mut ready = Ready::default();
         let (group, lane) = (Number::at(7), Number::at(0));
         for _ in 0..100 {
-            ready.push(lane, Priority::Live, group);
+            ready.push(lane, Priority::Live, group, true);
             ready.remove(lane, Priority::Live, group);
         }
         assert_eq!(ready.pop(), None);
@@ -267,9 +317,9 @@ mod tests {
     #[test]
     fn whose_turns_come_soon_is_known_before() {
         let mut ready = Ready::default();
-        ready.push(Number::at(99), Priority::Resync, Number::at(9));
+        ready.push(Number::at(99), Priority::Resync, Number::at(9), true);
         for at in 0..12 {
-            ready.push(Number::at(at), Priority::Live, Number::at(at % 3));
+            ready.push(Number::at(at), Priority::Live, Number::at(at % 3), true);
         }
         let mut coming: Vec<_> = ready.coming(6).collect();
         coming.sort_unstable();
@@ -283,6 +333,35 @@ mod tests {
         assert_eq!(ready.coming(6).count(), 1);
         ready.pop();
         assert_eq!(ready.coming(6).count(), 0);
+    }
+
+    #[test]
+    fn a_closed_group_has_no_turn_and_keeps_its_order() {
+        let mut ready = Ready::default();
+        let (shop, web) = (Number::at(0), Number::at(1));
+        let lane = Number::at;
+        ready.push(lane(0), Priority::Live, shop, false);
+        // Closed as its first lane is, whatever is said of the next.
+        ready.push(lane(1), Priority::Resync, shop, true);
+        ready.push(lane(2), Priority::Live, shop, false);
+        ready.push(lane(3), Priority::Live, web, true);
+        assert_eq!((ready.len(), ready.coming(6).count()), (1, 1));
+        assert_eq!((ready.pop(), ready.pop()), (Some(lane(3)), None));
+
+        ready.remove(lane(0), Priority::Live, shop);
+        ready.set_open(shop, true);
+        ready.set_open(shop, true);
+        assert_eq!(ready.len(), 2);
+        assert_eq!(ready.pop(), Some(lane(2)));
+        ready.set_open(shop, false);
+        assert_eq!((ready.len(), ready.pop()), (0, None));
+        ready.set_open(shop, true);
+        assert_eq!((ready.pop(), ready.pop()), (Some(lane(1)), None));
+
+        // A group without a lane is as its next lane says.
+        ready.set_open(shop, false);
+        ready.push(lane(4), Priority::Live, shop, true);
+        assert_eq!((ready.len(), ready.pop()), (1, Some(lane(4))));
     }
 
     /// Runs `script`, where `a12` is lane 12 of group a, and then pops until none is left.
@@ -306,7 +385,7 @@ mod tests {
             if verb == "remove" {
                 ready.remove(lane, class, group);
             } else {
-                ready.push(lane, class, group);
+                ready.push(lane, class, group, true);
             }
         }
         let order: Vec<_> = std::iter::from_fn(|| ready.pop())

@@ -7,6 +7,7 @@ mod delivery;
 mod dequeue;
 mod disorder;
 mod failures;
+mod lagging;
 mod life;
 mod mapping;
 mod metrics;

@@ -2,7 +2,7 @@
 
 use std::{fmt, hash::Hash, num::NonZeroUsize, sync::Arc, time::Duration};
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 
 use super::{
     Informer, InformerId, Shared,
@@ -102,6 +102,8 @@ impl<K: Stored> InformerBuilder<K> {
                 instruments: Instruments::new(),
                 settings: self.settings,
                 seat: Seat::new(),
+                users: Arc::default(),
+                relist: Notify::new(),
                 ingest: Mutex::new(Ingest {
                     source: self.source,
                     writer: Writer::new(store.clone()),

@@ -61,6 +61,9 @@ struct Run<'r, K: Stored> {
     /// Whether a list has begun that is not complete.
     is_listing: bool,
 
+    /// Whether the source was started again for a list that was requested and is not complete.
+    is_relisting: bool,
+
     /// When each object is resynced, and since when; none before the first list is complete, or
     /// if objects are not resynced.
     resync: Option<(Instant, ResyncSchedule)>,
@@ -83,6 +86,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         publisher: Publisher::new(Arc::clone(shared.new_subscribers.requested())),
         is_stale: !shared.store.is_empty(),
         is_listing: false,
+        is_relisting: false,
         resync: None,
         swept: Instant::now(),
         delivered_bytes: 0,
@@ -108,10 +112,35 @@ impl<K: Stored> Run<'_, K> {
     async fn follow(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
         let shared = self.shared;
         shared.status.send_modify(InformerStatus::start);
+        // The run begins with a list, whatever was requested before.
+        _ = shared.relist.notified().now_or_never();
         let (sender, mut changes) = mpsc::channel(AHEAD);
-        let count = shared.new_subscribers.count().clone();
-        let version = shared.status.borrow().resource_version.clone();
-        let mut source = source.run(Changes::new(sender, shared.store.clone(), count, version));
+        loop {
+            let count = shared.new_subscribers.count().clone();
+            let version = shared.status.borrow().resource_version.clone();
+            let to = Changes::new(sender.clone(), shared.store.clone(), count, version);
+            let mut source = source.run(to);
+            if let Some(error) = self.follow_source(&mut source, &mut changes).await {
+                return error;
+            }
+            // What it sent before it is stopped came before the list.
+            drop(source);
+            while let Ok(change) = changes.try_recv() {
+                self.change(change).await;
+            }
+            tracing::info!(resource = %shared.resource, "relist requested, listing");
+            shared.instruments.restarted("requested");
+            self.is_relisting = true;
+        }
+    }
+
+    /// Follows `source` until it fails, and returns why; or until another list is requested.
+    async fn follow_source(
+        &mut self,
+        mut source: &mut SourceRun<'_>,
+        changes: &mut mpsc::Receiver<Change<K>>,
+    ) -> Option<WatchError> {
+        let shared = self.shared;
         let mut source_ended = false;
         loop {
             let resync_due = self.resync_due();
@@ -121,7 +150,7 @@ impl<K: Stored> Run<'_, K> {
                     self.replay_to_new().await;
                 }
                 Some(change) = changes.recv() => {
-                    self.changes(change, &mut changes).await;
+                    self.changes(change, changes).await;
                     // Requests take turns with changes.
                     if self.publisher.requested().now_or_never().is_some() {
                         self.deliver_requested().await;
@@ -129,11 +158,13 @@ impl<K: Stored> Run<'_, K> {
                 }
                 // Before the source, which brings the changes that it takes turns with.
                 () = until(resync_due) => self.resync().await,
+                // One after the other, so that each comes to its end.
+                () = shared.relist.notified(), if !self.is_relisting => return None,
                 end = &mut source, if !source_ended => {
                     source_ended = true;
                     // What it sent before it ended is still in the channel.
                     if let Err(error) = end {
-                        return error;
+                        return Some(error);
                     }
                 }
                 // Behind the source: changes come first, and it has had its turn above.
@@ -253,12 +284,17 @@ impl<K: Stored> Run<'_, K> {
         shared.status.send_modify(|status| {
             status.synced = true;
             status.state = HealthState::Watching;
+            status.list_version.clone_from(&resource_version);
             if let Some(version) = resource_version {
                 status.resource_version = Some(version);
             }
         });
         shared.instruments.listed();
+        let was_requested = std::mem::take(&mut self.is_relisting);
         if !is_first {
+            if was_requested {
+                self.publish_synced().await;
+            }
             return;
         }
         let period = shared.settings.resync;
@@ -267,8 +303,14 @@ impl<K: Stored> Run<'_, K> {
             self.is_stale = false;
             self.replay_to_new().await;
         } else {
-            self.publisher.publish(Told::synced()).await;
+            self.publish_synced().await;
         }
+    }
+
+    /// Delivers that a list was delivered.
+    async fn publish_synced(&mut self) {
+        let synced = Told::synced().in_epoch(self.shared.store.epoch());
+        self.publisher.publish(synced).await;
     }
 
     /// Delivers the objects of the store to new subscribers, and every event from then on.
@@ -291,7 +333,8 @@ impl<K: Stored> Run<'_, K> {
                 let told = Told::about(key, event, kept, span).listed(true);
                 Some(told.in_epoch(store.epoch()))
             });
-            let mut all = there.chain(synced.then(Told::synced));
+            let last = || Told::synced().in_epoch(store.epoch());
+            let mut all = there.chain(synced.then(last));
             let mut batch = Vec::new();
             loop {
                 batch.extend(all.by_ref().take(subscriber.batch_size()));

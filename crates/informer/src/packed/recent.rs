@@ -50,6 +50,20 @@ impl<K> Recent<K> {
         drop(before);
     }
 
+    /// Forgets the object of this number.
+    pub(super) fn remove(&self, number: u64) {
+        let Some(slots) = self.slots.get() else {
+            return;
+        };
+        let mut slot = Self::slot(slots, number).lock();
+        if matches!(&*slot, Some((of, _)) if *of == number) {
+            let object = slot.take();
+            // Dropped where nothing is locked.
+            drop(slot);
+            drop(object);
+        }
+    }
+
     fn slot(slots: &[Slot<K>], number: u64) -> &Slot<K> {
         let slot = usize::try_from(number % Self::SLOTS as u64).expect("less than SLOTS");
         &slots[slot]

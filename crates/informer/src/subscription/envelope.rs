@@ -77,7 +77,7 @@ impl<K> Told<K> {
         }
     }
 
-    /// The first list has been delivered.
+    /// A list has been delivered.
     pub(crate) const fn synced() -> Self {
         Self {
             key: None,

@@ -1,0 +1,85 @@
+//! Several informers of one kind, one of which lags behind the others.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass_controller::InformerController;
+use windlass_informer::{Informer, Script, Scripted};
+
+use crate::support::{KIND, Rig, config, settle};
+
+/// More deletes than are remembered of a kind.
+const DELETES: u32 = 10_100;
+
+/// An informer that is silent has not passed the deletes that another one shows. When too many of
+/// them are remembered, it lists again. What it shows until then may be what was deleted, so no
+/// handler gets it; what is in the list exists, and gets to the handlers, whatever its version.
+///
+/// D21. Rows: GA-28
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_lags_lists_again_when_too_many_deletes_are_remembered() {
+    let rig = Rig::new(InformerController::builder());
+    let (lagging, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::new(source);
+    (rig.controller.add_informer(KIND, &informer)).expect("another one of the kind");
+    let watcher = rig.log.watcher("w");
+    rig.watch(watcher);
+    let running = rig.start_empty().await;
+    list(&lagging, []).await;
+
+    running.apply(config("late", 1)).await;
+    running.delete(config("late", 2)).await;
+    assert_eq!(running.said().await, "w add late=1, w delete late=2");
+    for version in (3..).step_by(2).take(DELETES as usize) {
+        let name = format!("short-lived-{version}");
+        running.apply(config(&name, version)).await;
+        running.delete(config(&name, version + 1)).await;
+    }
+    running.said().await;
+
+    // Out of the watch that is given up.
+    lagging.apply(config("late", 1)).await.expect("it runs");
+    assert_eq!(running.said().await, "");
+    list(&lagging, [config("alive", 5)]).await;
+    assert_eq!(running.said().await, "w add alive=5");
+    assert!(informer.has_synced());
+
+    // It goes on as before.
+    let last = 3 + 2 * DELETES;
+    lagging.apply(config("alive", last)).await.expect("it runs");
+    let updated = format!("w update alive=5 alive={last}");
+    assert_eq!(running.said().await, updated);
+    running.stop().await.expect("it stops");
+}
+
+/// Every informer has passed the deletes: none lists again, however many they are.
+#[tokio::test(start_paused = true)]
+async fn informers_that_do_not_lag_do_not_list_again() {
+    let rig = Rig::new(InformerController::builder());
+    let (other, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::new(source);
+    (rig.controller.add_informer(KIND, &informer)).expect("another one of the kind");
+    let watcher = rig.log.watcher("w");
+    rig.watch(watcher);
+    let running = rig.start_empty().await;
+    list(&other, []).await;
+    for version in (3..).step_by(2).take(DELETES as usize) {
+        let name = format!("short-lived-{version}");
+        running.apply(config(&name, version)).await;
+        running.delete(config(&name, version + 1)).await;
+        if version % 1_001 == 0 {
+            let heartbeat = config("heartbeat", version + 1);
+            other.apply(heartbeat).await.expect("it runs");
+        }
+    }
+    running.said().await;
+    // A source that was started again would drop this.
+    let newest = config("heartbeat", 1_000_000);
+    other.apply(newest).await.expect("it runs");
+    let said = running.said().await;
+    assert!(said.ends_with("heartbeat=1000000"), "{said}");
+    running.stop().await.expect("it stops");
+}
+
+async fn list(script: &Script<ConfigMap>, objects: impl IntoIterator<Item = ConfigMap>) {
+    script.list(objects).await.expect("it runs");
+    settle().await;
+}

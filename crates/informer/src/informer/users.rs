@@ -1,0 +1,69 @@
+//! The registered users of an informer's events, and whether one of them is its only user.
+//!
+//! A user that may stop the watch is refused where the informer has other users, and other users
+//! are refused where it is registered. Calls of `run`, subscriptions and readers of the store do not
+//! register.
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+/// The users that are registered.
+#[derive(Debug, Default)]
+pub(super) struct Users(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    users: usize,
+    exclusive: bool,
+}
+
+/// A registered user of an informer's events, from [`Informer::share`](super::Informer::share) or
+/// [`Informer::claim`](super::Informer::claim). Dropping it ends the registration.
+#[must_use = "dropping this ends the registration"]
+pub struct InformerUser(Arc<Users>);
+
+/// Why a user of an informer's events was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the informer of {resource} is shared, and a user that may stop its watch must be its \
+     only user: give that user an informer of its own"
+)]
+#[non_exhaustive]
+pub struct SharedInformerError {
+    /// The kind, as `plural.group`.
+    pub resource: Arc<str>,
+}
+
+// === impl Users ===
+
+impl Users {
+    /// Registers a user. None if an exclusive user is registered, or if this one is exclusive and
+    /// another user is registered.
+    pub(super) fn register(self: &Arc<Self>, exclusive: bool) -> Option<InformerUser> {
+        let mut state = self.0.lock();
+        if state.exclusive || (exclusive && state.users > 0) {
+            return None;
+        }
+        state.users += 1;
+        state.exclusive = exclusive;
+        Some(InformerUser(Arc::clone(self)))
+    }
+}
+
+// === impl InformerUser ===
+
+impl Drop for InformerUser {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.users -= 1;
+        // An exclusive user is the only one.
+        state.exclusive = false;
+    }
+}
+
+impl fmt::Debug for InformerUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerUser").finish_non_exhaustive()
+    }
+}

@@ -48,7 +48,7 @@ on_both_servers! {
         let (lists, version) = (lists(&cluster), watched.informer.list_version());
 
         watched.informer.relist();
-        assert_eq!(watched.next().await, "synced", "and a is told to nobody");
+        assert_eq!(watched.next().await, "synced", "and nothing of a");
         assert_eq!(lists + 1, self::lists(&cluster));
         create(&others, "b", "1").await;
         assert_eq!(watched.next().await, "added b");

@@ -210,7 +210,7 @@ on_both_servers! {
                 let tell = tell.clone();
                 let decoded = decoded(&request.object().data.value.0);
                 async move {
-                    tell.send(decoded).await.expect("somebody listens");
+                    tell.send(decoded).await.expect("the test listens");
                     Ok::<_, Infallible>(Outcome::done())
                 }
             })

@@ -48,8 +48,8 @@ pub enum Coalescing {
     /// an informer with other controllers is refused with
     /// [`AddError::SharedInformer`](crate::AddError::SharedInformer), in whatever order they are
     /// added, and one to which other code has subscribed when the controller is run with
-    /// [`RunError::SharedInformer`](crate::RunError::SharedInformer). Who reads the store alone
-    /// is not refused, and reads an old state while the watch waits.
+    /// [`RunError::SharedInformer`](crate::RunError::SharedInformer). Code that only
+    /// reads the store is not refused, and reads an old state while the watch waits.
     Never,
 }
 

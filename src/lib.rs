@@ -50,9 +50,9 @@ pub mod informer {
     //! Informers: one source, one store, and the events of every change.
 
     pub use windlass_informer::{
-        ErrorChain, Event, Health, HealthState, Informer, InformerBuilder, InformerError, InformerId,
-        InformerMetrics, InformerUser, ObjectKey, Problem, SharedInformerError, Subscription,
-        SyncError, Told, Uid,
+        ErrorChain, Event, Health, HealthState, Informer, InformerBuilder, InformerError,
+        InformerId, InformerMetrics, InformerUser, ObjectKey, Problem, SharedInformerError,
+        Subscription, SyncError, Told, Uid,
     };
 }
 

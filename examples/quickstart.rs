@@ -61,12 +61,14 @@ fn operator(client: Client) -> Result<Operator, Error> {
 
 /// Brings the cluster to the state that a website asks for. Errors are retried with backoff.
 async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome, Failure> {
-    println!("operator: {} {:?}", request.key(), request.action());
     if request.action() == Action::Deleted {
+        println!("operator: clean up after {}", request.key());
         // Clean up what is outside of the cluster here; owned objects are garbage-collected.
         return Ok(Outcome::done());
     }
     let site = request.object();
+    let replicas = site.spec.replicas;
+    println!("operator: apply {} with {replicas} replicas", request.key());
     let (name, namespace) = (site.name_any(), site.namespace().unwrap_or_default());
     let labels = json!({ "website": name });
     let server = json!({
@@ -74,7 +76,7 @@ async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome,
         "kind": "Deployment",
         "metadata": { "name": name, "ownerReferences": [site.controller_owner_ref(&())] },
         "spec": {
-            "replicas": site.spec.replicas,
+            "replicas": replicas,
             "selector": { "matchLabels": labels },
             "template": {
                 "metadata": { "labels": labels },

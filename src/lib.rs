@@ -50,9 +50,9 @@ pub mod informer {
     //! Informers: one source, one store, and the events of every change.
 
     pub use windlass_informer::{
-        Event, Health, HealthState, Informer, InformerBuilder, InformerError, InformerId,
-        InformerMetrics, InformerUser, ObjectKey, Problem, SharedInformerError, Subscription,
-        SyncError, Told, Uid,
+        ErrorChain, Event, Health, HealthState, Informer, InformerBuilder, InformerError,
+        InformerId, InformerMetrics, InformerUser, ObjectKey, Problem, SharedInformerError,
+        Subscription, SyncError, Told, Uid,
     };
 }
 
@@ -112,7 +112,9 @@ pub mod finalizer {
 pub mod operator {
     //! The process: it runs controllers, and stops them gracefully.
 
-    pub use windlass_operator::{AddControllerError, Operator, OperatorBuilder, OperatorError};
+    pub use windlass_operator::{
+        AddControllerError, Operator, OperatorBuilder, OperatorError, RequestBudget,
+    };
 }
 
 pub mod leader {
@@ -129,7 +131,7 @@ pub mod admin {
     //! The admin server: health, metrics and your own pages over HTTP.
 
     pub use windlass_operator::{
-        AdminError, AdminLimits, AdminServer, HealthCheck, Listen, Route, RouteError,
+        AdminError, AdminLimits, AdminServer, HealthCheck, HealthDetails, Listen, Route, RouteError,
     };
 }
 

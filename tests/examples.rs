@@ -23,13 +23,13 @@ fn quickstart_reconciles_drift_changes_and_the_deletion() {
     let mut rest = told.as_ref();
     for expected in [
         "user:     create the website blog, with 1 server",
-        "operator: default/blog Created",
+        "operator: apply default/blog with 1 replicas",
         "user:     scale its deployment to 0 by hand",
-        "operator: default/blog Resynced",
+        "operator: apply default/blog with 1 replicas",
         "user:     ask for 3 servers",
-        "operator: default/blog Updated",
+        "operator: apply default/blog with 3 replicas",
         "user:     delete the website",
-        "operator: default/blog Deleted",
+        "operator: clean up after default/blog",
         "user:     the website is gone, and so is its deployment",
         "metrics:  controller_runtime_reconcile_total{controller=\"websites\",kind=\"websites\",result=\"success\"}",
         "all is well",

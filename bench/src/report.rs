@@ -219,7 +219,7 @@ mod tests {
 
     /// Some samples of a scenario.
     pub(super) fn outcome() -> Outcome {
-        let mut scenario = catalogue(true).remove(0);
+        let mut scenario = catalogue(crate::scenario::Size::Quick).remove(0);
         "P1-pod".clone_into(&mut scenario.name);
         scenario.numbers = vec![Number::CPU, Number::SETTLED];
         scenario.contenders = vec![

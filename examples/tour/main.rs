@@ -31,6 +31,7 @@ use kube::{
     runtime::wait::{await_condition, conditions},
 };
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ObjectKey,
@@ -101,7 +102,8 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
         .on_error(report(&printer))
         .build()?;
     controller.add_informer("websites", &websites)?;
-    controller.add_watcher("websites", watcher(&printer))?;
+    let gone = Arc::new(Notify::new());
+    controller.add_watcher("websites", watcher(&printer, &gone))?;
     let publish = Publish {
         client: server.client.clone(),
         names: Arc::clone(&names),
@@ -120,7 +122,7 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
 
     let stop = CancellationToken::new();
     let scenario = async {
-        let done = run_scenario(&server.client, &websites, &names, &printer).await;
+        let done = run_scenario(&server.client, &websites, &names, &printer, &gone).await;
         if arguments.serve && done.is_ok() {
             server.invite()?;
             // The operator ends when a signal comes.
@@ -162,6 +164,7 @@ async fn run_scenario(
     websites: &Informer<Website>,
     names: &NameService,
     printer: &Printer,
+    gone: &Notify,
 ) -> Result<(), Error> {
     let sites: Api<Website> = Api::namespaced(client.clone(), NAMESPACE);
     let params = PostParams::default();
@@ -192,7 +195,9 @@ async fn run_scenario(
     printer.heading("A website is deleted");
     printer.print(Actor::You, "delete the website blog");
     sites.delete("blog", &DeleteParams::default()).await?;
-    wait(websites, "blog", "to be gone", |site| site.is_none()).await?;
+    // Not the store: it is ahead of the handlers.
+    let watched = tokio::time::timeout(TIMEOUT, gone.notified()).await;
+    watched.map_err(|_| format!("timed out after {TIMEOUT:?} waiting for blog to be gone"))?;
     Ok(())
 }
 
@@ -229,7 +234,8 @@ async fn wait(
 }
 
 /// A watcher that prints each event.
-fn watcher(printer: &Arc<Printer>) -> SimpleWatcher<Website> {
+fn watcher(printer: &Arc<Printer>, gone: &Arc<Notify>) -> SimpleWatcher<Website> {
+    let gone = Arc::clone(gone);
     let tell = |what: &'static str| {
         let printer = Arc::clone(printer);
         move |site: &Website| {
@@ -250,6 +256,7 @@ fn watcher(printer: &Arc<Printer>) -> SimpleWatcher<Website> {
         })
         .on_delete(move |site: Arc<Website>| {
             deleted(&site);
+            gone.notify_one();
             async { Ok::<_, Infallible>(()) }
         })
 }

@@ -11,6 +11,7 @@ mod builtin;
 mod definitions;
 mod deletions;
 mod discovery;
+mod kinds;
 mod lists;
 mod metadata;
 mod namespaces;

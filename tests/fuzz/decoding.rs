@@ -1,4 +1,4 @@
-//! Objects, decoded by an informer as serde_json decodes them, but for their managed fields.
+//! Objects, decoded by an informer as `serde_json` decodes them, but for their managed fields.
 
 use std::borrow::Cow;
 

@@ -39,7 +39,7 @@ pub(crate) fn check(input: &Input) {
         ]);
     }
     let expired = Line::Expired.text();
-    let last = list(&input.last);
+    let last = list(input.last);
     for _ in 0..4 {
         bodies.push(vec![expired.clone().into()]);
         bodies.push(vec![last.clone().into()]);
@@ -65,10 +65,10 @@ pub(crate) fn check(input: &Input) {
 const LAST: &str = "1000";
 
 /// A list of those of three objects that exist.
-fn list(uids: &[Option<u8>; 3]) -> String {
-    let items = uids.iter().enumerate().filter_map(|(name, uid)| {
+fn list(uids: [Option<u8>; 3]) -> String {
+    let items = uids.into_iter().enumerate().filter_map(|(name, uid)| {
         let name = u8::try_from(name).ok()?;
-        Some(object(name, (*uid)?, 255))
+        Some(object(name, uid?, 255))
     });
     let items: Vec<String> = items.collect();
     format!(

@@ -14,9 +14,11 @@ mod features;
 mod fuzz;
 mod kube_apiserver;
 mod mutants;
+mod openapi;
 mod protobuf_tables;
 mod reverts;
 mod sim;
+mod soak;
 mod stats;
 mod test;
 mod tools;
@@ -61,6 +63,8 @@ enum Command {
 
     /// Undoes each fix of defects 1 to 8 alone, and demands that the random histories find it.
     Reverts(reverts::Reverts),
+    /// Generates the table of built-in types of crates/apiserver from the real server's `OpenAPI`.
+    Openapi(openapi::Openapi),
 
     /// Measures Windlass side by side with its peers.
     Bench(bench::Bench),
@@ -69,6 +73,9 @@ enum Command {
     Mutants(mutants::Mutants),
     /// Runs each fuzz target for some minutes.
     Fuzz(fuzz::Fuzz),
+
+    /// Runs random work under random faults for minutes, on both servers.
+    Soak(soak::Soak),
 
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),
@@ -92,12 +99,14 @@ fn main() -> ExitCode {
         Command::KubeApiserver(server) => server.run(),
         Command::ProtobufTables(tables) => tables.run(),
         Command::Reverts(reverts) => reverts.run(),
+        Command::Openapi(openapi) => openapi.run(),
         Command::Bench(bench) => bench.run(),
         Command::Stats(stats) => stats.run(),
         Command::Features(features) => features.run(),
         Command::Tools(tools) => tools.run(),
         Command::Mutants(mutants) => mutants.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
+        Command::Soak(soak) => soak.run(),
         Command::Envtest(envtest) => envtest.run(),
     };
     done.unwrap_or_else(|error| {

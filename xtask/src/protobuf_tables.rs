@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{Result, repository::Repository};
 
 // What is read.
-mod go_types;
+pub(crate) mod go_types;
 mod modules;
 mod proto;
 
@@ -15,6 +15,7 @@ mod proto;
 mod messages;
 mod tables;
 
+pub(crate) use self::modules::packages;
 use self::{go_types::GoPackage, proto::ProtoMessage, tables::Tables};
 
 /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
@@ -31,12 +32,12 @@ pub(crate) struct ProtobufTables {
 
 /// One API package: a `generated.proto` file and the Go types beside it.
 #[derive(Debug)]
-struct Package {
+pub(crate) struct Package {
     /// As protobuf names it, such as `k8s.io.api.core.v1`.
     proto_name: String,
 
     /// Where it is in its module, such as `k8s.io/api/core/v1`.
-    path: String,
+    pub(crate) path: String,
 
     /// The module with its version, such as `k8s.io/api v0.36.3`.
     module: String,
@@ -45,7 +46,7 @@ struct Package {
     group: Option<String>,
 
     messages: Vec<ProtoMessage>,
-    go: GoPackage,
+    pub(crate) go: GoPackage,
 }
 
 /// Where the tables are written.
@@ -56,7 +57,7 @@ const FOLDER: &str = "crates/protobuf/src";
 impl ProtobufTables {
     pub(crate) fn run(&self) -> Result {
         let repository = Repository::here();
-        let packages = modules::packages(&repository)?;
+        let packages = packages(&repository)?;
         let tables = Tables::new(&packages)?;
         let mut stale = Vec::new();
         for (path, text) in tables.files()? {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::{
     Result,
     duration::Stopwatch,
+    features::is_published,
     go_clients,
     kube_apiserver::{self, Found},
     progress,
@@ -25,7 +26,7 @@ use self::totals::Totals;
 
 /// Checks all that CI checks, and ends with one line of totals.
 ///
-/// Formatting, lints, documentation, unit tests, doc tests, the behaviour suite on the
+/// Formatting, lints, documentation, packages, unit tests, doc tests, the behaviour suite on the
 /// embedded server and on a real kube-apiserver, and the examples. A step that fails stops
 /// none of the others.
 #[derive(Args, Debug)]
@@ -55,8 +56,8 @@ struct Outcome {
     failed: Vec<String>,
 }
 
-/// The test binary whose tests run on both servers.
-const BEHAVIOUR: &str = "behaviour";
+/// The test binaries whose tests run on both servers.
+const ON_BOTH_SERVERS: [&str; 3] = ["behaviour", "freeze", "soak"];
 
 /// The version of the types that is documented, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";
@@ -72,7 +73,8 @@ impl Test {
         let mut not_run = Vec::new();
 
         let clients = go_clients(&repository, &mut outcome, &mut not_run);
-        for mut step in checks().into_iter().chain([unit(&metadata), docs()]) {
+        let all = [packages(&metadata), unit(&metadata), docs()];
+        for mut step in checks().into_iter().chain(all) {
             step.tell(clients.as_deref());
             self.check(&repository, step, &mut outcome)?;
         }
@@ -90,9 +92,9 @@ impl Test {
             let why = "promtool is not on the PATH (it comes with Prometheus)";
             not_run.push(format!("promtool's judgement of the metrics: {why}"));
         }
-        let found = self.server(&repository, &mut outcome)?;
-        if has_test(&metadata, BEHAVIOUR) {
-            let mut step = behaviour(&found);
+        let found = self.server(&repository, &mut outcome);
+        for test in ON_BOTH_SERVERS {
+            let mut step = on_both_servers(test, &found);
             step.tell(clients.as_deref());
             self.check(&repository, step, &mut outcome)?;
         }
@@ -160,15 +162,13 @@ impl Test {
         Ok(())
     }
 
-    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Result<Found> {
+    fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Found {
         if self.without_kube_apiserver {
-            return Ok(Found::Nothing(
-                "left out by --without-kube-apiserver".to_owned(),
-            ));
+            return Found::Nothing("left out by --without-kube-apiserver".to_owned());
         }
         let stopwatch = Stopwatch::start();
         let name = "kube-apiserver, real";
-        Ok(match kube_apiserver::find(repository) {
+        match kube_apiserver::find(repository) {
             Ok(found) => {
                 if let Found::Server(server) = &found {
                     println!(
@@ -184,7 +184,7 @@ impl Test {
                 outcome.fail(name.to_owned(), true);
                 Found::Nothing("it cannot be had, see above".to_owned())
             }
-        })
+        }
     }
 }
 
@@ -279,6 +279,20 @@ fn checks() -> [Step; 3] {
     ]
 }
 
+/// Each published crate as it goes to a registry.
+fn packages(metadata: &Value) -> Step {
+    let mut step = Step::new(
+        "packages",
+        &["package", "--no-verify", "--allow-dirty", "--offline"],
+    );
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    for package in packages.filter(|package| is_published(package)) {
+        let name = package["name"].as_str().unwrap_or_default();
+        step.command.args(["--package", name]);
+    }
+    step
+}
+
 fn licences(deny: &Path) -> Step {
     let mut command = Command::new(deny);
     command.args(["--offline", "check", "licenses", "bans", "sources"]);
@@ -295,7 +309,7 @@ fn has_promtool() -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// All tests but the documentation's and the behaviour suite, whose results are counted
+/// All tests but the documentation's and those on both servers, whose results are counted
 /// apart.
 fn unit(metadata: &Value) -> Step {
     let mut step = Step::new(
@@ -303,7 +317,7 @@ fn unit(metadata: &Value) -> Step {
         &["test", "--workspace", "--no-fail-fast"],
     );
     step.command.args(["--lib", "--bins"]);
-    for test in targets(metadata, "test").filter(|name| *name != BEHAVIOUR) {
+    for test in targets(metadata, "test").filter(|name| !ON_BOTH_SERVERS.contains(name)) {
         step.command.args(["--test", test]);
     }
     // Only the examples that have tests of their own say so.
@@ -320,16 +334,16 @@ fn docs() -> Step {
     )
 }
 
-fn behaviour(found: &Found) -> Step {
+fn on_both_servers(test: &str, found: &Found) -> Step {
     let arguments = [
         "test",
         "--package",
         "windlass",
         "--no-fail-fast",
         "--test",
-        BEHAVIOUR,
+        test,
     ];
-    let mut step = Step::new("behaviour", &arguments);
+    let mut step = Step::new(test, &arguments);
     step.on_servers = true;
     match found {
         Found::Server(server) => step.command.env(kube_apiserver::BUILT, &server.program),
@@ -361,10 +375,6 @@ fn examples(repository: &Repository) -> Result<Vec<Step>> {
             )
         })
         .collect())
-}
-
-fn has_test(metadata: &Value, name: &str) -> bool {
-    targets(metadata, "test").any(|test| test == name)
 }
 
 /// The names of all test binaries of the workspace.

@@ -16,6 +16,7 @@ mod directions;
 mod links;
 mod observability;
 mod publish;
+mod reliability;
 mod reverts;
 mod rows;
 

@@ -36,7 +36,9 @@ pub(crate) async fn controller<K: Object>(
     seen: Arc<Seen>,
     broken: bool,
 ) -> Result<Following> {
-    let controller = InformerController::new();
+    // The list of a broken watch never comes, and by default handlers wait for all lists.
+    let builder = InformerController::builder().start_before_sync(broken);
+    let controller = builder.build()?;
     let healthy = source::<K>(client.clone(), lists);
     match keeps {
         Keeps::Typed => add(&controller, &informer(healthy), &seen, typed)?,

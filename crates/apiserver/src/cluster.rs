@@ -29,11 +29,14 @@ mod garbage;
 mod list;
 mod namespaces;
 mod ownership;
+mod scale;
+mod strategy;
 mod update;
 
 pub(crate) use apply::Apply;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
+pub(crate) use scale::ScaleChange;
 pub(crate) use update::Part;
 
 /// The namespaces that every cluster has.

@@ -20,6 +20,7 @@ mod managed;
 mod metadata;
 mod registry;
 mod schema;
+mod typed;
 
 // The state of the server.
 mod cluster;

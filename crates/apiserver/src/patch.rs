@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use crate::status::Status;
+use crate::typed::Struct;
 use crate::wire::yaml;
 
 mod json;
@@ -80,12 +81,21 @@ impl Patch {
         }
     }
 
-    /// Changes `object`. A configuration is not applied by this: it depends on who owns what.
+    /// The refusal of an apply where every other patch is taken.
+    pub(crate) fn unsupported_apply() -> Status {
+        Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])
+    }
+
+    /// Changes `object`, which is of type `kind` if that is built in. A configuration is not applied by this: it depends on who owns what.
     ///
     /// # Errors
     ///
     /// 422 if an operation doesn't fit the object.
-    pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn apply(
+        &self,
+        object: &mut Value,
+        kind: Option<&'static Struct>,
+    ) -> Result<(), Status> {
         match self {
             Self::Json(patch) => json::apply(object, patch).map_err(|error| match error {
                 // Kubernetes does not say which operation it was either.
@@ -106,7 +116,7 @@ impl Patch {
             }
             Self::Strategic(patch) => {
                 if let Value::Object(object) = object {
-                    strategic::merge(object, patch);
+                    strategic::merge(object, patch, kind);
                 }
                 Ok(())
             }
@@ -159,7 +169,7 @@ mod tests {
         ] {
             let mut object = json!({ "a": 1 });
             let patch = Patch::parse(kind, patch.as_bytes(), false).expect(patch);
-            patch.apply(&mut object).expect("it fits");
+            patch.apply(&mut object, None).expect("it fits");
             assert_eq!(object, expected);
         }
     }
@@ -170,7 +180,9 @@ mod tests {
         let body = r#"[{"op":"remove","path":"/b"},{"op":"test","path":"/a","value":2}]"#;
         let patch = Patch::parse(JSON_PATCH, body.as_bytes(), true).expect("it parses");
         assert_eq!(
-            patch.apply(&mut object).map_err(|status| status.code()),
+            patch
+                .apply(&mut object, None)
+                .map_err(|status| status.code()),
             Err(422)
         );
         assert_eq!(object, json!({ "a": 1, "b": 1 }));

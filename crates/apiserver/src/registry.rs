@@ -11,6 +11,7 @@ mod definition;
 mod resource;
 mod view;
 
+pub(crate) use builtin::scale;
 pub(crate) use definition::{CRD_FINALIZER, Definition};
 pub(crate) use resource::Resource;
 pub(crate) use view::View;

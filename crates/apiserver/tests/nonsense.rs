@@ -114,11 +114,19 @@ async fn populated() -> ApiServer {
         "apiVersion": "ex.io/v1", "kind": "Widget",
         "metadata": { "name": "w" }, "spec": { "size": 1 },
     });
+    let mut deployment = named("d");
+    deployment["spec"] = json!({
+        "selector": { "matchLabels": { "a": "b" } },
+        "template": {
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "containers": [{ "name": "c", "image": "example.com/c:1" }] },
+        },
+    });
     for (path, body) in [
         (DEFINITIONS, widget_definition()),
         (WIDGETS, widget),
         ("/api/v1/namespaces/default/secrets", named("s")),
-        ("/apis/apps/v1/namespaces/default/deployments", named("d")),
+        ("/apis/apps/v1/namespaces/default/deployments", deployment),
     ] {
         let (code, answer) = request(&server, Method::POST, path, Some(&body)).await;
         assert_eq!(code, 201, "{answer}");

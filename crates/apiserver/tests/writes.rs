@@ -350,11 +350,25 @@ async fn an_event_is_in_both_groups() {
     );
 }
 
+/// A deployment of the name `d`.
+fn deployment() -> Value {
+    json!({
+        "metadata": { "name": "d" },
+        "spec": {
+            "selector": { "matchLabels": { "a": "b" } },
+            "template": {
+                "metadata": { "labels": { "a": "b" } },
+                "spec": { "containers": [{ "name": "c", "image": "example.com/c:1" }] },
+            },
+        },
+    })
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_default_that_is_left_out_of_an_update_is_no_change() {
     let server = ApiServer::new();
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    let body = json!({ "metadata": { "name": "d" }, "spec": { "paused": true } });
+    let body = deployment();
     let created = create(&server, deployments, &body).await;
     assert_eq!(created["spec"]["replicas"], 1);
     let (_, updated) = request(
@@ -371,12 +385,13 @@ async fn a_default_that_is_left_out_of_an_update_is_no_change() {
 async fn the_generation_counts_changes_of_the_spec() {
     let server = ApiServer::new();
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    let body = json!({ "metadata": { "name": "d" }, "spec": { "paused": false }, "status": { "replicas": 3 } });
+    let mut body = deployment();
+    body["status"] = json!({ "replicas": 3 });
     let created = create(&server, deployments, &body).await;
     assert_eq!(created["metadata"]["generation"], 1);
     assert_eq!(
-        created.get("status"),
-        None,
+        created["status"],
+        json!({}),
         "the status is not for the creator to say"
     );
     let path = format!("{deployments}/d");

@@ -34,13 +34,13 @@ pub use self::{
 ///
 /// # Contract
 ///
-/// *Promised.* Only finalizers of this name are ever added or removed, the in-progress form of
+/// *Guaranteed.* Only finalizers of this name are ever added or removed, the in-progress form of
 /// it, and [former](Self::formerly) names. A patch tests the object's uid and its whole list of
 /// finalizers, so that no finalizer of another writer is lost and a recreated object is never taken
 /// for its predecessor. If another writer was faster, the object is read again, a few times,
 /// without waiting. An object that is marked for deletion gets no finalizer.
 ///
-/// *Asked.* That no other operator uses the same name on this kind; the right to `get` and
+/// *Required.* That no other operator uses the same name on this kind; the right to `get` and
 /// `patch` the kind, and for kinds with `OwnerReferencesPermissionEnforcement` to update their
 /// finalizers.
 ///
@@ -60,6 +60,8 @@ pub use self::{
 pub struct Finalizers<K> {
     client: Arc<dyn ErasedClient<K>>,
     names: Names,
+    /// The kind, as `plural.group`.
+    resource: Arc<str>,
 }
 
 /// An object after its finalizers were seen to.
@@ -120,6 +122,10 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         Ok(Self {
             client: Arc::new(client),
             names: Names::new(name),
+            resource: match (K::plural(types), &*kind.group) {
+                (plural, "") => Arc::from(plural),
+                (plural, group) => Arc::from(format!("{plural}.{group}")),
+            },
         })
     }
 
@@ -217,6 +223,9 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         match self.client.get(key).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if status(&error) == Some(404) => Ok(None),
+            Err(source) if status(&source) == Some(403) => {
+                Err(self.forbidden("get", key.clone(), source))
+            }
             Err(source) => Err(FinalizerError::Read {
                 finalizer: self.names.own.clone(),
                 key: key.clone(),
@@ -226,7 +235,20 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     }
 
     fn cannot_write(&self, key: ObjectKey, source: kube::Error) -> FinalizerError {
+        if status(&source) == Some(403) {
+            return self.forbidden("patch", key, source);
+        }
         FinalizerError::Write {
+            finalizer: self.names.own.clone(),
+            key,
+            source,
+        }
+    }
+
+    fn forbidden(&self, verb: &'static str, key: ObjectKey, source: kube::Error) -> FinalizerError {
+        FinalizerError::Forbidden {
+            verb,
+            resource: Arc::clone(&self.resource),
             finalizer: self.names.own.clone(),
             key,
             source,
@@ -247,6 +269,7 @@ impl<K> Clone for Finalizers<K> {
         Self {
             client: Arc::clone(&self.client),
             names: self.names.clone(),
+            resource: Arc::clone(&self.resource),
         }
     }
 }

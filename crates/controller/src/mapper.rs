@@ -17,7 +17,7 @@ pub use self::{owners::Owners, same_name::SameName};
 ///
 /// # Contract
 ///
-/// *Promised.* It is asked of each event of its kind, when that comes and before it waits for
+/// *Guaranteed.* It is asked of each event of its kind, when that comes and before it waits for
 /// anybody: of an update with the old object and with the new, so that a reference that moved
 /// wakes both ends. Each object that it names and that exists is dispatched to all handlers of its
 /// kind as [`Resynced`](crate::Action::Resynced), in its newest state, in its turn, and as soon
@@ -27,10 +27,10 @@ pub use self::{owners::Owners, same_name::SameName};
 /// time they are called, the store has what woke them. A mapper that panics loses its own answer
 /// and nothing else; [`on_error`](crate::InformerControllerBuilder::on_error) is called.
 ///
-/// *Asked.* That it answers at once and waits for nothing: meanwhile no event of its kind is
+/// *Required.* That it answers at once and waits for nothing: meanwhile no event of its kind is
 /// queued.
 ///
-/// *Not promised.* That it is asked of objects that were there before it was added. What it
+/// *Not guaranteed.* That it is asked of objects that were there before it was added. What it
 /// names is not a change of that object, and is asked of no mapper again.
 ///
 /// # Why it is no handler

@@ -28,9 +28,9 @@ pub use self::{
 /// was folded into an update that does not pass, it is asked about the resync. A predicate that
 /// panics has let the event pass, and the panic is logged.
 ///
-/// *Asked.* That it looks at nothing but the event, and answers at once.
+/// *Required.* That it looks at nothing but the event, and answers at once.
 ///
-/// *Not promised.* That it is asked about calls that are made again: those are about an event
+/// *Not guaranteed.* That it is asked about calls that are made again: those are about an event
 /// that has passed.
 ///
 /// # Example

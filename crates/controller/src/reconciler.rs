@@ -26,16 +26,16 @@ pub(crate) use self::{
 ///
 /// # Contract
 ///
-/// *Promised.* It is called for each [`Action`](crate::Action) on each object of its kind, in
+/// *Guaranteed.* It is called for each [`Action`](crate::Action) on each object of its kind, in
 /// order, and never twice at once for one object. A call that failed is made again as the
 /// retry policy says, with the [`State`] that the failed call left; a call that asks for it is
 /// made again later.
 ///
-/// *Asked.* A call for a state that the world has already should change nothing: it may be
+/// *Required.* A call for a state that the world has already should change nothing: it may be
 /// made again after a restart. A call may be dropped at any `await`, when the process stops
 /// at once or the call takes too long; it is made again.
 ///
-/// *Not promised.* That the object is the newest: ask the API server where that matters, and
+/// *Not guaranteed.* That the object is the newest: ask the API server where that matters, and
 /// write with its `resourceVersion`.
 ///
 /// Every `Fn(Request<K>) -> impl Future<Output = Result<Outcome, E>>` is a reconciler.

@@ -590,6 +590,10 @@ mod tests {
     struct Nobody;
 
     impl Handle for Nobody {
+        fn type_name(&self) -> &'static str {
+            "Nobody"
+        }
+
         fn call(&self, _: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
             async { Ok(Outcome::done()) }.boxed()
         }
@@ -600,6 +604,10 @@ mod tests {
     }
 
     impl Map for Nobody {
+        fn type_name(&self) -> &'static str {
+            "Nobody"
+        }
+
         fn keys(
             &self,
             _: &Arc<dyn AnyObject>,

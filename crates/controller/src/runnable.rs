@@ -13,9 +13,9 @@ use crate::{Fence, InformerController, InformerHealth, RunError};
 ///
 /// # Contract
 ///
-/// *Promised.* It is run once, and its future is polled to its end.
+/// *Guaranteed.* It is run once, and its future is polled to its end.
 ///
-/// *Asked.* Once `stop` is cancelled it ends soon, with whatever it started ended too.
+/// *Required.* Once `stop` is cancelled it ends soon, with whatever it started ended too.
 ///
 /// # Example
 ///

@@ -57,13 +57,13 @@ pub fn get_tracer() -> PackageTracer {
 ///
 /// # Contract
 ///
-/// *Promised.* What happens to an object is one trace: from the span in which an informer tells
+/// *Guaranteed.* What happens to an object is one trace: from the span in which an informer tells
 /// of an event, over the calls of its handlers, to the retries of those that failed. What user
 /// code opens meanwhile is within it. A call that was requeued on request begins a trace of its
 /// own, with a link to the one that it came from: a requeue may come back for ever, and no trace
 /// should.
 ///
-/// *Asked.* A filter, where not every span of the process is to be seen: it takes any.
+/// *Required.* A filter, where not every span of the process is to be seen: it takes any.
 ///
 /// # Example
 ///

@@ -12,15 +12,15 @@ pub use self::simple::SimpleWatcher;
 ///
 /// # Contract
 ///
-/// *Promised.* The methods are called for each object in the order in which things happened,
+/// *Guaranteed.* The methods are called for each object in the order in which things happened,
 /// never two at once for one object, and after the watchers of the kind that were added
 /// before this one. A call that failed is made again as the retry policy says.
 ///
-/// *Asked.* A call may be made again after a restart; it should find out that there is
+/// *Required.* A call may be made again after a restart; it should find out that there is
 /// nothing left to do. It may be dropped at any `await`, when the process stops at once or the
 /// call takes too long; then it is made again.
 ///
-/// *Not promised.* That `add` means a new object: at the start it is called for each one that
+/// *Not guaranteed.* That `add` means a new object: at the start it is called for each one that
 /// is there.
 ///
 /// Methods that are left out do nothing. [`SimpleWatcher`] is a watcher made of closures.

@@ -27,6 +27,9 @@ pub(crate) trait Handle: Send + Sync {
     /// before its first `await` is caught too.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
 
+    /// The type of the user's code, as Rust names it.
+    fn type_name(&self) -> &'static str;
+
     /// Whether its predicates let `event` pass.
     fn wants(&self, event: &AnyEvent) -> bool;
 
@@ -49,6 +52,9 @@ pub(crate) trait Map: Send + Sync {
 
     /// The keys of those that it concerned before it was updated.
     fn keys_before(&self, old: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
+
+    /// The type of the user's code, as Rust names it.
+    fn type_name(&self) -> &'static str;
 
     /// Whether it is to be asked of `event`.
     fn wants(&self, event: &AnyEvent) -> bool;
@@ -230,6 +236,10 @@ impl<K, W> Watching<K, W> {
 }
 
 impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<W>()
+    }
+
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
             let Call { key, event, .. } = call;
@@ -271,6 +281,10 @@ impl<K, R> Reconciling<K, R> {
 }
 
 impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<R>()
+    }
+
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
             let request = call.request()?;
@@ -301,6 +315,10 @@ impl<K, M> Mapping<K, M> {
 }
 
 impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<M>()
+    }
+
     fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError> {
         let object = object.typed::<K>()?;
         Ok(object.map_or_else(Vec::new, |object| {

@@ -8,12 +8,12 @@ use crate::{Kept, ObjectKey, Stored};
 ///
 /// # Contract
 ///
-/// *Promised.* For each object, a handler sees a subsequence of its states, in order, each
+/// *Guaranteed.* For each object, a handler sees a subsequence of its states, in order, each
 /// once. A delete that no watch showed is reported, with the last known state. A
 /// new uid under an old name is reported as `Deleted` and then `Added`. Nothing is reported before
 /// it is in the [`Store`](crate::Store).
 ///
-/// *Not promised.* That every state is seen: states that came and went between two looks
+/// *Not guaranteed.* That every state is seen: states that came and went between two looks
 /// are not.
 ///
 /// Cloning one clones no object. `K` may be unsized, so that an engine can carry events of

@@ -43,16 +43,16 @@ use crate::{
 ///
 /// # Contract
 ///
-/// *Promised.* What [`Event`](crate::Event) and [`Store`] promise. A watch that breaks is
+/// *Guaranteed.* What [`Event`](crate::Event) and [`Store`] guarantee. A watch that breaks is
 /// reported, shown by [`health`](Self::health), and resumed with a backoff.
 ///
 /// An informer can be shared. It runs while at least one call of [`run`](Self::run) is under
 /// way, and it can be run again after it has stopped.
 ///
-/// *Asked.* Take the events of each [`Subscription`]: they are bounded, and while one is full
+/// *Required.* Take the events of each [`Subscription`]: they are bounded, and while one is full
 /// the watch waits, for all of them.
 ///
-/// *Not promised.* That anything happens before [`run`](Self::run).
+/// *Not guaranteed.* That anything happens before [`run`](Self::run).
 ///
 /// Clones are the same informer.
 ///

@@ -11,10 +11,10 @@ use crate::{AnyObject, DecodeError, Named, ObjectKey, Stored};
 ///
 /// # Contract
 ///
-/// *Promised.* It knows its name, uid and version without decoding anything. What came
+/// *Guaranteed.* It knows its name, uid and version without decoding anything. What came
 /// through a [`ListWatch`](crate::ListWatch) has decoded once before anybody sees it.
 ///
-/// *Asked.* That `K` decodes from the same JSON each time, as every derived `Deserialize`
+/// *Required.* That `K` decodes from the same JSON each time, as every derived `Deserialize`
 /// does.
 ///
 /// Cloning one clones no object. `K` may be unsized, as in [`Event`](crate::Event).
@@ -92,7 +92,7 @@ impl<K: Any + Send + Sync> Kept<K> {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it does not decode, though it did: see *Asked*.
+    /// [`DecodeError`] if it does not decode, though it did: see *Required*.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         self.object.typed()?.ok_or_else(|| DecodeError::Kind {
             expected: std::any::type_name::<K>().to_owned(),

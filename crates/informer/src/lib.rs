@@ -39,6 +39,7 @@ mod subscription;
 mod informer;
 
 // 10. Observability.
+mod error_chain;
 mod health;
 mod metrics;
 mod panics;
@@ -49,6 +50,7 @@ mod trace;
 pub use crate::source::WatcherStream;
 pub use crate::{
     decode::{DecodeError, Identity, Trim},
+    error_chain::ErrorChain,
     event::Event,
     health::{Health, HealthState},
     informer::{

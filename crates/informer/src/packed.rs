@@ -24,15 +24,15 @@ use crate::{
 ///
 /// # Contract
 ///
-/// *Promised.* Store, index and events are those of every other object. What was decoded last
+/// *Guaranteed.* Store, index and events are those of every other object. What was decoded last
 /// is kept for the next reads ([`RECENT`](Self::RECENT) objects an informer), so that several looks
 /// at one object decode it once. A handler of `K`s can be added where an informer of `Packed<K>`s
 /// is: what it is given is decoded before it is called.
 ///
-/// *Asked.* An index over packed objects decodes each of them that changes; it is worth that
+/// *Required.* An index over packed objects decodes each of them that changes; it is worth that
 /// only where it saves more.
 ///
-/// *Not promised.* That it decodes. An object that does not is found out by the first who
+/// *Not guaranteed.* That it decodes. An object that does not is found out by the first who
 /// looks, and not when it comes; its identity is read then, and that it is whole.
 ///
 /// # Example

@@ -1,8 +1,8 @@
 //! Problems that an informer goes on from, as its error handler gets them.
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{DecodeError, ObjectKey, WatchError, watch::one_line};
+use crate::{DecodeError, ErrorChain, ObjectKey, WatchError, watch::one_line};
 
 /// What an informer met and went on from.
 ///
@@ -43,13 +43,8 @@ impl fmt::Display for Problem<'_> {
             Self::Watch {
                 error, retry_in, ..
             } => {
-                write!(f, "{error}")?;
-                let mut cause = error.source();
-                while let Some(error) = cause {
-                    write!(f, ": {}", one_line(&error.to_string()))?;
-                    cause = error.source();
-                }
-                write!(f, "; trying again in {retry_in:.1?}")
+                let error = ErrorChain::new(*error);
+                write!(f, "{error}; trying again in {retry_in:.1?}")
             }
             Self::Object {
                 resource,

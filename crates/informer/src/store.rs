@@ -26,7 +26,7 @@ use crate::{Kept, Named, ObjectKey, Stored, kept::decoded};
 ///
 /// # Contract
 ///
-/// *Promised.* One writer, the informer; any number of readers, who get an `Arc` and copy
+/// *Guaranteed.* One writer, the informer; any number of readers, who get an `Arc` and copy
 /// nothing. A read never waits for another read, and for a write only as long as one entry
 /// takes. An object is here before a handler receives its event.
 ///
@@ -35,7 +35,7 @@ use crate::{Kept, Named, ObjectKey, Stored, kept::decoded};
 /// states too, until five minutes go by without a read: so the memory is that of what is
 /// read, and to read the same things again and again costs nothing. [`ListWatch::decoded`](crate::ListWatch::decoded) keeps everything decoded.
 ///
-/// *Not promised.* That two reads see the same moment, or that a list does: each object is
+/// *Not guaranteed.* That two reads see the same moment, or that a list does: each object is
 /// as it was when the list came by. Before the first list, and without an informer that
 /// runs, a store is empty.
 ///

@@ -43,7 +43,7 @@ pub(crate) type Heard = SubscriberCount;
 ///
 /// # Contract
 ///
-/// *Promised.* What [`Event`] promises. A late subscriber receives an
+/// *Guaranteed.* What [`Event`] guarantees. A late subscriber receives an
 /// [`Added`](Event::Added) for every object of the store, then [`Synced`](Event::Synced), then
 /// what happens.
 ///
@@ -53,7 +53,7 @@ pub(crate) type Heard = SubscriberCount;
 /// then: a call of `run` keeps the informer running from the call on, and no other caller can
 /// end the subscription by leaving.
 ///
-/// *Asked.* Take its events, or drop it: while it is full, the watch waits.
+/// *Required.* Take its events, or drop it: while it is full, the watch waits.
 pub struct Subscription<K> {
     _counted: Counted,
     events: mpsc::Receiver<Told<K>>,

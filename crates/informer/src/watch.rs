@@ -16,7 +16,7 @@ pub use self::{
 };
 pub(crate) use self::{
     error::Answer,
-    message::one_line,
+    message::{one_line, one_line_of},
     quarantine::DecodeQuarantine,
     session::{Ask, History, Session},
     version::{is_older, is_version},

@@ -112,6 +112,53 @@ async fn a_stream_that_had_an_error_is_up_again_without_a_relist() {
     drop(running);
 }
 
+/// A kind where nothing happens is not a connection that is half open: kube's watcher says nothing
+/// of bookmarks.
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_a_kind_where_nothing_happens_stays_up() {
+    let events = [RuntimeEvent::Init, RuntimeEvent::InitDone];
+    let quiet = move || {
+        stream::iter(events.clone())
+            .map(Ok)
+            .chain(stream::pending())
+    };
+    let informer: Informer<ConfigMap> = Informer::new(WatcherStream::new("configmaps", quiet));
+    let running = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    });
+    let _running = AbortOnDropHandle::new(running);
+    let watching = |state: &HealthState| matches!(state, HealthState::Watching);
+    within_an_hour(informer.until(watching)).await;
+    for _ in 0..48 {
+        tokio::time::sleep(Duration::from_secs(1800)).await;
+        assert!(watching(&informer.health().state), "{}", informer.health());
+    }
+}
+
+/// An object that does not decode is not quoted in the error of a stream.
+#[tokio::test(start_paused = true)]
+async fn an_error_of_a_stream_quotes_no_object() {
+    let garbled = || {
+        let error = serde_json::from_str::<u8>("\"canary\"").expect_err("no number");
+        Err(watcher::Error::WatchFailed(kube::Error::SerdeError(error)))
+    };
+    let source = WatcherStream::new("configmaps", move || {
+        stream::iter([garbled()]).chain(stream::pending())
+    });
+    let informer: Informer<ConfigMap> = Informer::new(source);
+    let running = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.run(CancellationToken::new()).await }
+    });
+    let _running = AbortOnDropHandle::new(running);
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    within_an_hour(informer.until(down)).await;
+    let health = informer.health().to_string();
+    assert!(health.contains("does not decode"), "{health}");
+    assert!(!health.contains("canary"), "{health}");
+}
+
 /// Time is paused; a test that waits for what never comes must end.
 async fn within_an_hour<T>(waiting: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(3600), waiting).await;

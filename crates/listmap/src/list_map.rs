@@ -28,11 +28,11 @@ use crate::{
 ///   once. Nothing that happens meanwhile adds to it or takes from it.
 /// - **Small.** A key goes with its last item, unless [`EmptyKeys::Keep`] was asked for.
 ///
-/// Asked: `Hash` and `Eq` of the keys, and `Clone` of keys and items, do not use the map.
+/// Required: `Hash` and `Eq` of the keys, and `Clone` of keys and items, do not use the map.
 /// Items are cloned when they are handed out, and when a list is changed while a reader
 /// still holds its [`Items`]; put what is expensive to clone into an `Arc`.
 ///
-/// Not promised: an order among keys, and one moment for all keys. What spans keys
+/// Not guaranteed: an order among keys, and one moment for all keys. What spans keys
 /// ([`keys`](Self::keys), [`len`](Self::len), [`lists`](Self::lists)) sees each key at some
 /// moment of the call.
 ///

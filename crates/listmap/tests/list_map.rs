@@ -1,4 +1,4 @@
-//! What `ListMap` promises, row by row, and against a naive model.
+//! The guarantees of `ListMap`, row by row, and against a naive model.
 
 use std::{
     collections::HashMap,

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
 };
@@ -26,13 +26,19 @@ mod connections;
 mod limits;
 mod page;
 mod serve;
+mod tls;
 
 // Errors.
 mod error;
 
 pub(crate) use self::serve::Serving;
 use self::{
-    authorize::Authorizer, check::Check, route::AnyRoute, scrape::MetricsPage, serve::Served,
+    authorize::Authorizer,
+    check::Check,
+    route::AnyRoute,
+    scrape::MetricsPage,
+    serve::{Port, Served},
+    tls::Tls,
 };
 pub use self::{
     check::HealthCheck,
@@ -52,7 +58,9 @@ pub use self::{
 /// | any other | the answers of [routes](Self::route) |
 ///
 /// A health page has a line for each check, `[+]` if it succeeds and `[-]` if it fails, with the
-/// reason: for an informer its kind and the last error.
+/// reason: for an informer its kind and the last error. Only clients on this machine see the lines,
+/// such as `kubectl port-forward`; others see `ok` or `not ok`. [`health_details`](Self::health_details)
+/// changes that.
 ///
 /// # Contract
 ///
@@ -62,17 +70,18 @@ pub use self::{
 /// send half a request, or never read, lose their connection after the timeouts of
 /// [`AdminLimits`]; a new connection is always accepted, and replaces an old one beyond the limits.
 /// Checks run concurrently, each with a time limit; one that fails, panics or takes too long
-/// is one line in the page.
+/// is one line in the page. A probe sends no request to the API server.
 ///
 /// *Required.* Only clients that may read the pages can reach the port. Probes have no
-/// authentication; metrics have it with [`authorize_metrics`](Self::authorize_metrics). In a pod the port must be on an address that the kubelet and Prometheus can
-/// reach, so not on loopback; a `NetworkPolicy` should admit only them. [`metrics_on`](Self::metrics_on)
-/// puts the metrics on a port of their own.
+/// authentication; metrics have it with [`authorize_metrics`](Self::authorize_metrics), and TLS
+/// with [`tls`](Self::tls). In a pod the port must be on an address that the kubelet and Prometheus
+/// can reach, so not on loopback; a `NetworkPolicy` should admit only them.
+/// [`metrics_on`](Self::metrics_on) puts the metrics on a port of their own.
 ///
 /// A standby is ready: it is ready to take over. Otherwise a Deployment would wait for it before
 /// it ends the replica that leads. A replica that cannot read the lease is not ready.
 ///
-/// Not supported: HTTPS and HTTP/2; use a proxy in front of it.
+/// Not supported: HTTP/2; use a proxy in front of it.
 ///
 /// # Example
 ///
@@ -101,9 +110,25 @@ pub struct AdminServer {
     listen: Listen,
     metrics_listen: Option<Listen>,
     authorizer: Option<Authorizer>,
+    tls: Option<tls::Files>,
+    details: HealthDetails,
     limits: AdminLimits,
     registry: Option<Registry>,
     pages: Pages,
+}
+
+/// Who sees the lines of a health page, with the names of checks and their reasons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HealthDetails {
+    /// Clients with a loopback address: `kubectl port-forward`, and containers of the same pod. A
+    /// proxy in the same pod has one too, whoever its clients are. The default.
+    #[default]
+    Loopback,
+    /// All clients of the port.
+    All,
+    /// No client.
+    None,
 }
 
 /// The checks and pages of users.
@@ -145,6 +170,8 @@ impl AdminServer {
             listen: listen.into(),
             metrics_listen: None,
             authorizer: None,
+            tls: None,
+            details: HealthDetails::default(),
             limits: AdminLimits::default(),
             registry: None,
             pages: Pages {
@@ -170,13 +197,41 @@ impl AdminServer {
     ///
     /// Asks the API server through `client` by a `TokenReview` and a `SubjectAccessReview`, which
     /// the operator's `ClusterRole` must be allowed to `create`. A decision is kept for a minute.
-    /// While the API server does not answer, scrapes are refused with 503. Without TLS in front of
-    /// the port, tokens can be read on the network.
+    /// While the API server does not answer, scrapes are refused with 503. Without TLS, tokens can
+    /// be read on the network.
     pub fn authorize_metrics(self, client: Client) -> Self {
         Self {
             authorizer: Some(Authorizer::new(client)),
             ..self
         }
+    }
+
+    /// Serves the port of the metrics over TLS, with the certificate chain and the private key in
+    /// these PEM files. By default it is served without.
+    ///
+    /// All pages are on that port unless [`metrics_on`](Self::metrics_on) separates them. The files
+    /// are read again at most once a minute, so that a renewed certificate is used without a
+    /// restart; if they cannot be read then, the last ones stay and a warning is logged. Versions
+    /// 1.2 and 1.3 of TLS are supported, client certificates are not.
+    #[cfg(feature = "tls")]
+    pub fn tls(
+        self,
+        certificate: impl Into<std::path::PathBuf>,
+        key: impl Into<std::path::PathBuf>,
+    ) -> Self {
+        let files = tls::Files {
+            certificate: certificate.into(),
+            key: key.into(),
+        };
+        Self {
+            tls: Some(files),
+            ..self
+        }
+    }
+
+    /// Sets who sees the reasons on health pages. The default is clients on this machine.
+    pub fn health_details(self, details: HealthDetails) -> Self {
+        Self { details, ..self }
     }
 
     /// Sets what clients may use.
@@ -239,9 +294,19 @@ impl AdminServer {
             Some(registry) => registry,
             None => registry_of(collectors)?,
         };
+        let tls = self.tls.map(Tls::load).transpose()?.map(Arc::new);
+        let port = |listen, served, tls| Port {
+            listen,
+            served,
+            tls,
+            details: self.details,
+        };
         let ports = match self.metrics_listen {
-            Some(metrics) => vec![(self.listen, Served::Rest), (metrics, Served::Metrics)],
-            None => vec![(self.listen, Served::All)],
+            Some(metrics) => vec![
+                port(self.listen, Served::Rest, None),
+                port(metrics, Served::Metrics, tls),
+            ],
+            None => vec![port(self.listen, Served::All, tls)],
         };
         let metrics = MetricsPage::new(registry, self.authorizer);
         Serving::begin(ports, self.pages, subject, metrics, self.limits)
@@ -269,6 +334,19 @@ impl fmt::Debug for AdminServer {
     }
 }
 
+// === impl HealthDetails ===
+
+impl HealthDetails {
+    /// Whether a client with this address sees the lines.
+    fn are_for(self, client: IpAddr) -> bool {
+        match self {
+            Self::Loopback => client.to_canonical().is_loopback(),
+            Self::All => true,
+            Self::None => false,
+        }
+    }
+}
+
 // === impl Listen ===
 
 impl From<SocketAddr> for Listen {
@@ -286,5 +364,30 @@ impl From<([u8; 4], u16)> for Listen {
 impl From<TcpListener> for Listen {
     fn from(listener: TcpListener) -> Self {
         Self::Listener(listener)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HealthDetails;
+
+    #[test]
+    fn reasons_are_for_clients_on_this_machine_unless_it_is_set_otherwise() {
+        for (client, on_this_machine) in [
+            ("127.0.0.1", true),
+            ("127.8.9.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.7", false),
+            ("::ffff:10.0.0.7", false),
+            ("fe80::1", false),
+            ("0.0.0.0", false),
+        ] {
+            let ip = client.parse().expect("an address");
+            let shown = HealthDetails::default().are_for(ip);
+            assert_eq!(shown, on_this_machine, "{client}");
+            assert!(HealthDetails::All.are_for(ip));
+            assert!(!HealthDetails::None.are_for(ip));
+        }
     }
 }

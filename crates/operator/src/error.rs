@@ -1,6 +1,6 @@
 //! Errors of an operator.
 
-use std::{error::Error, fmt, io, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use crate::{AdminError, LeadershipLost};
 
@@ -105,9 +105,6 @@ pub enum OperatorError {
     },
 }
 
-/// An error and its sources, as one line.
-pub(crate) struct Causes<'a>(pub(crate) &'a dyn Error);
-
 // === impl OperatorError ===
 
 impl OperatorError {
@@ -126,19 +123,5 @@ impl OperatorError {
             Self::Thread { .. } => "thread",
             Self::Admin { .. } => "admin",
         }
-    }
-}
-
-// === impl Causes ===
-
-impl fmt::Display for Causes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
     }
 }

@@ -15,6 +15,9 @@ mod signal;
 // Which of several replicas runs its controllers.
 mod election;
 
+// How many requests it sends.
+mod budget;
+
 // Health, metrics and spans.
 mod admin;
 mod metrics;
@@ -29,7 +32,10 @@ mod error;
 pub use windlass_controller::{Fence, FenceClosed};
 
 pub use crate::{
-    admin::{AdminError, AdminLimits, AdminServer, HealthCheck, Listen, Route, RouteError},
+    admin::{
+        AdminError, AdminLimits, AdminServer, HealthCheck, HealthDetails, Listen, Route, RouteError,
+    },
+    budget::RequestBudget,
     election::{
         InvalidElection, LeaderElection, LeaderElectionBuilder, LeadershipLost, LeaseClient,
         LeaseError,

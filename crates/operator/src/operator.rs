@@ -11,12 +11,12 @@ use prometheus::core::Collector;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::Controller;
+use windlass_informer::ErrorChain;
 
 use crate::{
     AddControllerError, AdminServer, LeaderElection, OperatorError,
     admin::Subject,
     election::{Leadership, LeadershipEnd},
-    error::Causes,
     signal::Signals,
 };
 
@@ -275,7 +275,7 @@ impl Operator {
         match end {
             LeadershipEnd::Stopped => Ok(()),
             LeadershipEnd::Lost(source) => {
-                tracing::error!(error = %Causes(&source), "leadership lost");
+                tracing::error!(error = %ErrorChain::new(&source), "leadership lost");
                 Err(OperatorError::LeadershipLost { source })
             }
             LeadershipEnd::NoClient(source) => Err(OperatorError::LeaseClient { source }),

@@ -78,6 +78,7 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
     Ok(Summary {
         name: settings.name.clone(),
         steps: steps.len(),
+        masked: reference.masked.iter().cloned().collect(),
         single_faults,
         random: plans.len() - single_faults,
         took: began.elapsed(),
@@ -99,6 +100,7 @@ fn replay(simulation: &Simulation, text: &str) -> Result<Summary, Box<Failure>> 
     Ok(Summary {
         name: simulation.settings.name.clone(),
         steps: run.trace.steps(),
+        masked: Vec::new(),
         single_faults: 0,
         random: 1,
         took: began.elapsed(),

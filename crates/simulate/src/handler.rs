@@ -125,8 +125,8 @@ where
         self.handler.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.handler.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.handler.history_went_back(uid);
     }
 }
 
@@ -151,8 +151,8 @@ where
         self.handler.finalizer()
     }
 
-    fn history_went_back(&self) {
-        self.handler.history_went_back();
+    fn history_went_back(&self, uid: &str) {
+        self.handler.history_went_back(uid);
     }
 }
 

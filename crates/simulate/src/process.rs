@@ -26,8 +26,15 @@ pub struct Process {
     caches: Arc<Mutex<Vec<Cache>>>,
 }
 
-/// Reads what an informer has: resource, `namespace/name`, uid and version.
-type Cache = Arc<dyn Fn() -> (String, Vec<Cached>) + Send + Sync>;
+/// Reads what an informer has.
+type Cache = Arc<dyn Fn() -> Contents + Send + Sync>;
+
+/// What an informer has.
+pub(crate) struct Contents {
+    pub(crate) resource: String,
+    pub(crate) has_synced: bool,
+    pub(crate) objects: Vec<Cached>,
+}
 
 /// An object in the store of an informer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +127,11 @@ impl Process {
                     version: meta.resource_version.unwrap_or_default(),
                 }
             });
-            (informer.resource().to_owned(), cached.collect())
+            Contents {
+                resource: informer.resource().to_owned(),
+                has_synced: informer.has_synced(),
+                objects: cached.collect(),
+            }
         };
         self.caches.lock().push(Arc::new(cache));
     }
@@ -131,7 +142,7 @@ impl Process {
     }
 
     /// What the observed informers have.
-    pub(crate) fn caches(&self) -> Vec<(String, Vec<Cached>)> {
+    pub(crate) fn caches(&self) -> Vec<Contents> {
         let caches = self.caches.lock().clone();
         caches.iter().map(|cache| cache()).collect()
     }

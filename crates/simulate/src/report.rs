@@ -12,6 +12,9 @@ pub struct Summary {
     pub name: String,
     /// How many steps the run without faults had.
     pub steps: usize,
+    /// The fields of the end state that differ between runs without faults: they are not
+    /// compared.
+    pub masked: Vec<String>,
     /// How many runs with one fault passed.
     pub single_faults: usize,
     /// How many runs with random faults passed.
@@ -45,6 +48,7 @@ impl fmt::Display for Summary {
         let Self {
             name,
             steps,
+            masked,
             single_faults,
             random,
             took,
@@ -54,7 +58,15 @@ impl fmt::Display for Summary {
             "{name}: {steps} steps; {single_faults} runs with one fault and {random} with random \
              faults passed in {:.1} s",
             took.as_secs_f64()
-        )
+        )?;
+        if let Some(first) = masked.first() {
+            let count = masked.len();
+            write!(
+                f,
+                "; {count} fields are not compared, {first:?} is the first"
+            )?;
+        }
+        Ok(())
     }
 }
 

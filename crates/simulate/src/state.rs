@@ -196,6 +196,10 @@ impl Mask {
             metadata.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
         }
         self.value(&mut object, &generation);
+        // They are a set: their order says only which was added first.
+        if let Some(finalizers) = object["metadata"]["finalizers"].as_array_mut() {
+            finalizers.sort_by_key(ToString::to_string);
+        }
         object
     }
 

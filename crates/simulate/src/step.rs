@@ -131,9 +131,9 @@ impl Step {
         }
     }
 
-    /// Does it, in its `turn`. Tries again for up to ten minutes where the server refuses.
+    /// Does it, in its `turn`. Tries again for up to an hour where the server refuses.
     pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> StatusCode {
-        const TRIES: u32 = 600;
+        const TRIES: u32 = 3600;
 
         let mut status = StatusCode::OK;
         for _ in 0..TRIES {

@@ -182,7 +182,7 @@ impl World {
             own.incarnation == origin.incarnation && !own.crash.is_cancelled()
         };
         if !is_alive {
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 

@@ -120,12 +120,11 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let noticed = self.caught + self.timed_out;
         let viable = noticed + self.missed;
-        let score = if viable == 0 {
-            "-".to_owned()
-        } else {
-            let tenths = noticed * 1000 / viable;
-            format!("{}.{} %", tenths / 10, tenths % 10)
-        };
+        let tenths = (noticed * 1000).checked_div(viable);
+        let score = tenths.map_or_else(
+            || "-".to_owned(),
+            |tenths| format!("{}.{} %", tenths / 10, tenths % 10),
+        );
         let Self {
             timed_out,
             missed,

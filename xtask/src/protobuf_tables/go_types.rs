@@ -8,7 +8,7 @@ use crate::Result;
 
 /// The Go types of one package.
 #[derive(Debug, Default)]
-pub(super) struct GoPackage {
+pub(crate) struct GoPackage {
     /// The API group, from the constant `GroupName`.
     pub(super) group: Option<String>,
 
@@ -20,27 +20,30 @@ pub(super) struct GoPackage {
 
 /// A struct.
 #[derive(Debug, Default)]
-pub(super) struct GoStruct {
+pub(crate) struct GoStruct {
     /// Whether it embeds `TypeMeta`: its objects have an `apiVersion` and a `kind`.
     pub(super) is_kind: bool,
 
     /// The fields that protobuf has, by their number.
-    pub(super) fields: BTreeMap<u32, GoField>,
+    pub(crate) fields: BTreeMap<u32, GoField>,
 }
 
 /// A field of a struct.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct GoField {
+pub(crate) struct GoField {
     /// The member of the JSON object; empty for an inline struct, whose members are those of
     /// the object itself.
-    pub(super) json_name: String,
+    pub(crate) json_name: String,
     pub(super) is_pointer: bool,
 
+    /// Its type as the source has it, such as `*metav1.LabelSelector`.
+    pub(crate) go_type: String,
+
     /// Left out of the JSON object if it is empty, in the sense of Go's `encoding/json`.
-    pub(super) omit_empty: bool,
+    pub(crate) omit_empty: bool,
 
     /// Left out of the JSON object if it is the zero value.
-    pub(super) omit_zero: bool,
+    pub(crate) omit_zero: bool,
 }
 
 // === impl GoPackage ===
@@ -78,7 +81,7 @@ impl GoPackage {
         Ok(())
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&GoStruct> {
+    pub(crate) fn find(&self, name: &str) -> Option<&GoStruct> {
         self.structs.get(name)
     }
 
@@ -135,6 +138,7 @@ fn field(line: &str) -> Result<Option<(u32, GoField)>> {
     let field = GoField {
         json_name,
         is_pointer: go_type.starts_with('*'),
+        go_type: go_type.to_owned(),
         omit_empty: options.contains(&"omitempty"),
         omit_zero: options.contains(&"omitzero"),
     };
@@ -170,12 +174,14 @@ mod tests {
         let spec = GoField {
             json_name: "spec".to_owned(),
             is_pointer: true,
+            go_type: "*PodSpec".to_owned(),
             omit_empty: true,
             omit_zero: false,
         };
         let inline = GoField {
             json_name: String::new(),
             is_pointer: false,
+            go_type: "Source".to_owned(),
             omit_empty: false,
             omit_zero: false,
         };

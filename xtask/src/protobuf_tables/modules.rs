@@ -33,7 +33,7 @@ const MODULES: [(&str, &[&str]); 5] = [
 const PROTO: &str = "generated.proto";
 
 /// Downloads the modules and reads their packages, in the order of their paths.
-pub(super) fn packages(repository: &Repository) -> Result<Vec<Package>> {
+pub(crate) fn packages(repository: &Repository) -> Result<Vec<Package>> {
     let mut packages = Vec::new();
     for (name, folders) in MODULES {
         let (version, root) = download(repository, name)?;

@@ -124,10 +124,8 @@ fn exists(name: &str, modules: &BTreeMap<String, BTreeSet<String>>, sources: &[&
 /// The names that each module of the facade exports.
 fn modules(facade: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut modules = BTreeMap::<String, BTreeSet<String>>::new();
-    for part in facade
-        .split("\npub mod ")
-        .flat_map(|it| it.strip_prefix("pub mod ").or(Some(it)))
-    {
+    for part in facade.split("\npub mod ") {
+        let part = part.strip_prefix("pub mod ").unwrap_or(part);
         let Some((name, body)) = part.split_once(" {") else {
             continue;
         };

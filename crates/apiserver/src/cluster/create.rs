@@ -79,6 +79,7 @@ impl Cluster {
         if resource.rules.generation != Generation::None {
             metadata::of(&mut object).insert("generation".to_owned(), 1.into());
         }
+        self.prepare_create(resource, &mut object, now)?;
         defaults::created(resource, &mut object);
         let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
         errors.extend(decode::check_schema(resource, Part::Main, &mut object));
@@ -97,6 +98,10 @@ impl Cluster {
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);
             return Err(Status::already_exists(&about, existing.is_terminating()));
+        }
+        errors.extend(self.allocate(resource, &mut object, None));
+        if !errors.is_empty() {
+            return Err(Status::invalid(&resource.about(&key.name), &errors));
         }
         if resource.info.custom {
             warnings.extend(unqualified_finalizers(&object));

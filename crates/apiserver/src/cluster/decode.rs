@@ -6,6 +6,7 @@ use super::{Part, defaults};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::status::{About, FieldError, Status};
+use crate::typed;
 use crate::wire::UnknownFields;
 
 /// An object in the form in which it is stored.
@@ -36,6 +37,10 @@ pub(super) fn decode(
         )));
     }
     check_type(resource, &body)?;
+    let mut unknown = Vec::new();
+    if let Some(kind) = resource.typed() {
+        unknown = decode_typed(resource, kind, &mut body)?;
+    }
     let root = if resource.info.custom {
         "ObjectMeta"
     } else {
@@ -46,47 +51,27 @@ pub(super) fn decode(
     if let Some(schema) = &resource.schema {
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.info.kind.as_str().into();
-        let unknown: Vec<_> = schema
-            .prune(&mut body)
-            .into_iter()
-            .map(|path| format!("unknown field {path:?}"))
-            .collect();
-        match unknown_fields {
-            UnknownFields::Refuse if !unknown.is_empty() => {
-                let error = format!("strict decoding error: {}", unknown.join(", "));
-                return Err(cannot_handle(resource, &error));
-            }
-            UnknownFields::Warn => warnings = unknown,
-            UnknownFields::Refuse | UnknownFields::Ignore | UnknownFields::Applied => {}
-        }
+        unknown = schema.prune(&mut body);
         if unknown_fields == UnknownFields::Applied {
             schema.fill(&mut body);
         } else {
             schema.default(&mut body);
         }
-    } else {
-        if unknown_fields == UnknownFields::Applied {
-            drop_nulls(&mut body);
-        }
-        for part in ["spec", "status"] {
-            match body.get(part) {
-                Some(Value::Null) => _ = body.as_object_mut().map(|body| body.remove(part)),
-                Some(value) if !value.is_object() => {
-                    let found = kind_of(value);
-                    let error = format!(
-                        "json: cannot unmarshal {found} into Go struct field {}.{part} of type \
-                         {}{}",
-                        resource.info.kind,
-                        resource.info.kind,
-                        if part == "spec" { "Spec" } else { "Status" },
-                    );
-                    return Err(cannot_handle(resource, &error));
-                }
-                _ => {}
+    }
+    let unknown = unknown
+        .into_iter()
+        .map(|path| format!("unknown field {path:?}"));
+    match unknown_fields {
+        UnknownFields::Refuse => {
+            let unknown: Vec<_> = unknown.collect();
+            if !unknown.is_empty() {
+                let error = format!("strict decoding error: {}", unknown.join(", "));
+                return Err(cannot_handle(resource, &error));
             }
         }
+        UnknownFields::Warn => warnings = unknown.collect(),
+        UnknownFields::Ignore | UnknownFields::Applied => {}
     }
-    check_data(resource, &body)?;
     resource.view.store(&mut body);
     defaults::decoded(resource, &mut body);
     if let Some(members) = body.as_object_mut() {
@@ -101,6 +86,9 @@ pub(super) fn decode(
 
 /// What the schema of `resource` says of a decoded object.
 pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) -> Vec<FieldError> {
+    if let Some(kind) = resource.typed().filter(|_| part == Part::Main) {
+        return typed::validate(kind.name, object);
+    }
     let Some(schema) = &resource.schema else {
         return Vec::new();
     };
@@ -109,7 +97,7 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     object["kind"] = resource.info.kind.as_str().into();
     let errors = match part {
         Part::Status => schema.validate_status(object),
-        Part::Main | Part::Finalize => schema.validate(object),
+        Part::Main | Part::Finalize | Part::Scale => schema.validate(object),
     };
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");
@@ -118,43 +106,22 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     errors
 }
 
-/// Drops each member that is `null`, as decoding to a type does.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, value| !value.is_null());
-            members.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+/// Brings the body of a built-in kind into the form of its type, and says which of its fields
+/// are unknown.
+fn decode_typed(
+    resource: &Resource,
+    kind: &'static typed::Struct,
+    body: &mut Value,
+) -> Result<Vec<String>, Status> {
+    // An empty list of entries asks for them to be dropped, and no list asks for nothing.
+    let entries = body
+        .pointer("/metadata/managedFields")
+        .is_some_and(|entries| entries.as_array().is_some_and(Vec::is_empty));
+    let unknown = typed::decode(kind, body).map_err(|error| cannot_handle(resource, &error))?;
+    if entries {
+        metadata::of(body).insert("managedFields".to_owned(), Value::Array(Vec::new()));
     }
-}
-
-/// The values of config maps and secrets are texts, and a number is a common slip.
-fn check_data(resource: &Resource, body: &Value) -> Result<(), Status> {
-    if !matches!(&*resource.table, "configmaps" | "secrets") {
-        return Ok(());
-    }
-    for field in ["data", "binaryData", "stringData"] {
-        let strange = match body.get(field) {
-            None | Some(Value::Null) => None,
-            Some(Value::Object(data)) => data
-                .values()
-                .find(|value| !value.is_string() && !value.is_null()),
-            Some(other) => Some(other),
-        };
-        if let Some(value) = strange {
-            let (found, kind) = (kind_of(value), &resource.info.kind);
-            return Err(cannot_handle(
-                resource,
-                &format!(
-                    "json: cannot unmarshal {found} into Go struct field {kind}.{field} of type \
-                     string"
-                ),
-            ));
-        }
-    }
-    Ok(())
+    Ok(unknown)
 }
 
 fn check_type(resource: &Resource, body: &Value) -> Result<(), Status> {
@@ -234,15 +201,4 @@ fn cannot_handle(resource: &Resource, error: &str) -> Status {
         "{kind} in version {:?} cannot be handled as a {kind}: {error}",
         resource.info.version
     ))
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

@@ -1,13 +1,13 @@
 //! Fields that the server fills into objects of the built-in kinds.
 //!
-//! Only what clients commonly rely on to be there. The full defaults of Kubernetes are a
-//! matter of its controllers' types, and not here.
+//! The defaults of types are filled in when a body is decoded; here is what a kind as a whole
+//! gets, and a new object.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::NAMESPACES;
+use super::{NAMESPACES, strategy};
 use crate::metadata;
 use crate::registry::{Definition, Resource};
 
@@ -20,37 +20,21 @@ pub(super) fn decoded(resource: &Resource, object: &mut Value) {
         return;
     }
     match (resource.info.group.as_str(), resource.info.kind.as_str()) {
-        ("", "Pod") => {
-            fill(object, "restartPolicy", &json!("Always"));
-            fill(object, "schedulerName", &json!("default-scheduler"));
-        }
-        ("", "Secret") => {
-            encode_string_data(object);
-            if object.get("type").is_none_or(Value::is_null) {
-                object["type"] = "Opaque".into();
-            }
-        }
+        ("", "Secret") => encode_string_data(object),
         ("apiextensions.k8s.io", _) => Definition::default(object),
         ("", "Namespace") => label_namespace(object),
-        ("", "Service") => fill(object, "type", &json!("ClusterIP")),
-        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => {
-            fill(object, "replicas", &json!(1));
-        }
+        ("apps", "DaemonSet") => strategy::mark_template(object),
         _ => {}
     }
 }
 
 /// Fills in what the server says of a new object of `resource`.
 pub(super) fn created(resource: &Resource, object: &mut Value) {
-    match &*resource.table {
-        NAMESPACES => {
-            object["spec"] = json!({ "finalizers": ["kubernetes"] });
-            object["status"] = json!({ "phase": "Active" });
-            // Its name may have been generated since it was decoded.
-            label_namespace(object);
-        }
-        "pods" => object["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" }),
-        _ => {}
+    if &*resource.table == NAMESPACES {
+        object["spec"] = json!({ "finalizers": ["kubernetes"] });
+        object["status"] = json!({ "phase": "Active" });
+        // Its name may have been generated since it was decoded.
+        label_namespace(object);
     }
 }
 
@@ -81,11 +65,5 @@ fn encode_string_data(secret: &mut Value) {
     }
     for (key, text) in texts.as_object().into_iter().flatten() {
         secret["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
-    }
-}
-
-fn fill(object: &mut Value, field: &str, value: &Value) {
-    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.entry(field).or_insert_with(|| value.clone());
     }
 }

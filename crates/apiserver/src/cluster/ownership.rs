@@ -25,12 +25,13 @@ pub(super) fn write<'a>(
             Part::Main => "",
             Part::Status => "status",
             Part::Finalize => "finalize",
+            Part::Scale => "scale",
         },
         now,
         ignored: match part {
             Part::Status => &[&["metadata"], &["spec"]],
             Part::Main if !resource.has_subresource("status") => &[],
-            Part::Main | Part::Finalize => &[&["status"]],
+            Part::Main | Part::Finalize | Part::Scale => &[&["status"]],
         },
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, strategy};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
+use crate::typed;
 use crate::wire::{WriteOptions, resource_version};
 
 /// The part of an object that a URL is about.
@@ -22,6 +23,8 @@ pub(crate) enum Part {
     Status,
     /// The finalizers in the spec of a namespace.
     Finalize,
+    /// How many replicas a workload is to have.
+    Scale,
 }
 
 // === impl Cluster ===
@@ -85,7 +88,7 @@ impl Cluster {
     ) -> Result<Written, Status> {
         let old = self.get(resource, key)?.clone();
         let mut object = resource.present(old.value());
-        patch.apply(&mut object)?;
+        patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, object, options.unknown_fields)?;
         check_name(key, &decoded.object)?;
@@ -135,6 +138,7 @@ impl Cluster {
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
+        strategy::prepare_update(resource, part, before, &mut object);
         let mut errors = metadata::carry_over(&mut object, before);
         ownership::keep_times(&mut object, before);
         errors.extend(validate(
@@ -146,9 +150,15 @@ impl Cluster {
             errors.extend(metadata::new_finalizers(&object, before));
         }
         errors.extend(decode::check_schema(resource, part, &mut object));
+        if let Some(kind) = resource.typed().filter(|_| part == Part::Main) {
+            errors.extend(typed::validate_update(kind.name, before, &object));
+        }
         if &*resource.table == DEFINITIONS && part == Part::Main {
             errors.extend(Definition::validate(&object));
             errors.extend(Definition::of(before).frozen(&object));
+        }
+        if errors.is_empty() && part == Part::Main {
+            errors = self.allocate(resource, &mut object, Some(before));
         }
         if !errors.is_empty() {
             return Err(Status::invalid(&about, &errors));
@@ -199,7 +209,7 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
         None => _ = to.as_object_mut().map(|to| to.remove(field)),
     };
     match part {
-        Part::Main => {
+        Part::Main | Part::Scale => {
             if resource.has_subresource("status") {
                 copy(before, &mut object, "status");
             }

@@ -3,7 +3,7 @@
 //! `kubectl create` and `apply` look for the `PATCH` operation of a kind and its query
 //! parameters, `kubectl explain` for the schema of the kind. So there is a path for each
 //! kind with that one operation, and a schema. A custom resource has the schema of its
-//! CRD; a built-in kind only says what every kind has, and that there is more.
+//! CRD; a built-in kind that of its type, without descriptions.
 //!
 //! Of a built-in kind's patches, the strategic merge patch is not listed: kubectl would
 //! then merge by the schema here, rather than by the types that it brings.
@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 
 use super::{group_version, groups, hash};
 use crate::registry::ResourceInfo;
+use crate::typed;
+
+mod builtin;
 
 /// Where the schema of `metadata` stands in each document.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -25,7 +28,12 @@ pub(crate) fn openapi_index<'a>(resources: impl IntoIterator<Item = &'a Resource
     for group in groups(resources.iter().copied()) {
         for (version, served) in group.versions {
             let path = root(group.name, version);
-            let hash = hash::hex(&document(served));
+            // The document of built-in kinds changes with a version of this crate only.
+            let hash = if served.iter().any(|info| info.custom) {
+                hash::hex(&document(served))
+            } else {
+                hash::hex(&json!([path, env!("CARGO_PKG_VERSION")]))
+            };
             let url = format!("/openapi/v3/{path}?hash={hash}");
             paths.insert(path, json!({ "serverRelativeURL": url }));
         }
@@ -57,7 +65,6 @@ fn root(group: &str, version: &str) -> String {
 fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
-    schemas.insert(OBJECT_META.to_owned(), object_meta());
     for info in resources {
         let name = definition(info);
         let namespace = if info.namespaced {
@@ -68,7 +75,15 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
         let root = root(&info.group, &info.version);
         let path = format!("/{root}{namespace}/{}/{{name}}", info.plural);
         paths.insert(path, json!({ "patch": patch(info, &name) }));
-        schemas.insert(name, schema(info));
+        if let Some(kind) = typed(info) {
+            builtin::add(kind, &mut schemas);
+            if let Some(schema) = schemas.get_mut(&name) {
+                schema["x-kubernetes-group-version-kind"] = json!([self::kind(info)]);
+            }
+        } else {
+            schemas.entry(OBJECT_META).or_insert_with(object_meta);
+            schemas.insert(name, schema(info));
+        }
     }
     json!({
         "openapi": "3.0.0",
@@ -80,17 +95,19 @@ fn document<'a>(resources: impl IntoIterator<Item = &'a ResourceInfo>) -> Value 
 
 /// The name of a kind's schema: `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
 fn definition(info: &ResourceInfo) -> String {
-    let package = if info.custom {
-        info.group.rsplit('.').collect::<Vec<_>>().join(".")
-    } else {
-        let group = info
-            .group
-            .split('.')
-            .next()
-            .filter(|group| !group.is_empty());
-        format!("io.k8s.api.{}", group.unwrap_or("core"))
-    };
+    if let Some(kind) = typed(info) {
+        return builtin::definition(kind.name);
+    }
+    let package = info.group.rsplit('.').collect::<Vec<_>>().join(".");
     format!("{package}.{}.{}", info.version, info.kind)
+}
+
+/// The type of a built-in kind.
+fn typed(info: &ResourceInfo) -> Option<&'static typed::Struct> {
+    if info.custom {
+        return None;
+    }
+    typed::kind(&group_version(&info.group, &info.version), &info.kind)
 }
 
 fn patch(info: &ResourceInfo, definition: &str) -> Value {

@@ -75,8 +75,8 @@ pub(super) struct Map {
     pub(super) fields: BTreeMap<String, TypeId>,
     /// The fields that a typed object always has: as an empty object if nothing is said.
     pub(super) structs: Vec<String>,
-    /// The fields that a typed object always has: as `null` if nothing is said.
-    pub(super) nulls: Vec<String>,
+    /// The other fields that a typed object always has, and what they are if nothing is said.
+    pub(super) zeros: Vec<(String, Value)>,
     /// The type of members that are not named; nothing if there may be none.
     pub(super) rest: Option<TypeId>,
 }
@@ -151,7 +151,7 @@ impl Map {
             is_atomic,
             fields: BTreeMap::new(),
             structs: Vec::new(),
-            nulls: Vec::new(),
+            zeros: Vec::new(),
             rest: Some(rest),
         }
     }
@@ -199,7 +199,7 @@ impl<'a> Shape<'a> {
         self.node().has_structs
     }
 
-    /// `value` with the empty objects and nulls that a typed object of Go has where nothing is
+    /// `value` with the fields that a typed object of Go has where nothing is
     /// said. The real server compares such objects, and so no manager owns a `spec` by
     /// creating it.
     pub(super) fn with_structs(self, value: &Value) -> Value {
@@ -212,8 +212,8 @@ impl<'a> Shape<'a> {
                 });
                 let mut filled: serde_json::Map<_, _> = filled.collect();
                 let map = self.node().map.as_ref().filter(|map| !map.is_atomic);
-                for name in map.into_iter().flat_map(|map| &map.nulls) {
-                    filled.entry(name).or_insert(Value::Null);
+                for (name, zero) in map.into_iter().flat_map(|map| &map.zeros) {
+                    filled.entry(name).or_insert_with(|| zero.clone());
                 }
                 for name in map.into_iter().flat_map(|map| &map.structs) {
                     if !filled.contains_key(name)

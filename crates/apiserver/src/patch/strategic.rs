@@ -1,15 +1,15 @@
 //! Strategic merge patches: merge patches that know which lists are maps in disguise.
 //!
-//! Kubernetes says of each list of its types whether a patch replaces it or merges it,
-//! and by which key. The built-in kinds have no types here, so the keys follow from
-//! the name of the field, which is enough: a name means the same wherever it occurs, but
-//! for `ports`.
+//! The type of an object says of each list whether a patch replaces it or merges it, and by
+//! which key.
 //!
 //! Source: apimachinery `pkg/util/strategicpatch`, for what the directives mean.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
+
+use crate::typed::{Field, Shape, Struct, named};
 
 /// What to do with a map or a list instead of merging: `replace` or `delete`.
 const DIRECTIVE: &str = "$patch";
@@ -20,35 +20,43 @@ const ORDER: &str = "$setElementOrder/";
 /// What to take out of a list of plain values.
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
-/// The lists that are maps in disguise, and what their items are called by.
-const MERGE_KEYS: &[(&str, &[&str])] = &[
-    ("addresses", &["type"]),
-    ("conditions", &["type"]),
-    ("containers", &["name"]),
-    ("env", &["name"]),
-    ("ephemeralContainers", &["name"]),
-    ("hostAliases", &["ip"]),
-    ("imagePullSecrets", &["name"]),
-    ("initContainers", &["name"]),
-    ("ownerReferences", &["uid"]),
-    ("podIPs", &["ip"]),
-    // Of a container, and of a service.
-    ("ports", &["containerPort", "port"]),
-    ("resourceClaims", &["name"]),
-    ("secrets", &["name"]),
-    ("taints", &["key"]),
-    ("topologySpreadConstraints", &["topologyKey"]),
-    ("variables", &["name"]),
-    ("volumeDevices", &["devicePath"]),
-    ("volumeMounts", &["mountPath"]),
-    ("volumes", &["name"]),
-];
+/// How a patch treats a list.
+#[derive(Clone, Copy)]
+enum List {
+    /// It replaces it.
+    Replaced,
+    /// It adds what is not in it.
+    Set,
+    /// It merges the items with the same value of this member.
+    Keyed(&'static str),
+}
 
-/// The lists of plain values that are sets.
-const MERGED_SETS: &[&str] = &["finalizers"];
+/// How the list in a field is treated.
+fn list_of(field: Option<&Field>) -> List {
+    match field {
+        Some(field) if !field.strategy.split(',').any(|word| word == "merge") => List::Replaced,
+        Some(field) if field.merge_key.is_empty() => List::Set,
+        Some(field) => List::Keyed(field.merge_key),
+        None => List::Replaced,
+    }
+}
 
-/// Merges `patch` into `target`.
-pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+/// The type of an object, or of the items of a list or a map.
+fn inside(shape: &Shape) -> Option<&'static Struct> {
+    match shape {
+        Shape::Struct(name) => named(name),
+        Shape::List(_, inner) | Shape::Map(_, inner) => inside(inner),
+        _ => None,
+    }
+}
+
+/// Merges `patch` into `target`, which is of type `kind`.
+pub(super) fn merge(
+    target: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+    kind: Option<&'static Struct>,
+) {
+    let field_of = |name: &str| kind.and_then(|kind| kind.fields.get(name));
     if patch
         .get(DIRECTIVE)
         .is_some_and(|directive| directive == "replace")
@@ -59,6 +67,8 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>)
         target.retain(|key, _| retained.iter().any(|retained| retained == key));
     }
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
+        let field = field_of(key);
+        let inner_kind = field.and_then(|field| inside(&field.shape));
         match value {
             Value::Null => _ = target.remove(key),
             Value::Object(patch) if patch.get(DIRECTIVE).is_some_and(|d| d == "delete") => {
@@ -70,7 +80,7 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>)
                     *inner = Map::new().into();
                 }
                 if let Value::Object(inner) = inner {
-                    merge(inner, patch);
+                    merge(inner, patch, inner_kind);
                 }
             }
             Value::Array(patch) => {
@@ -79,7 +89,7 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>)
                     *list = Value::Array(Vec::new());
                 }
                 if let Value::Array(list) = list {
-                    merge_list(key, list, patch);
+                    merge_list(list_of(field), inner_kind, list, patch);
                 }
             }
             plain => _ = target.insert(key.clone(), plain.clone()),
@@ -96,77 +106,71 @@ pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>)
         } else if let Some(field) = key.strip_prefix(ORDER)
             && let Some(list) = target.get_mut(field).and_then(Value::as_array_mut)
         {
-            put_in_order(field, list, wanted);
+            put_in_order(list_of(field_of(field)), list, wanted);
         }
     }
 }
 
-fn merge_list(field: &str, list: &mut Vec<Value>, patch: &[Value]) {
-    if MERGED_SETS.contains(&field) {
-        for item in patch {
-            if !list.contains(item) {
-                list.push(item.clone());
-            }
-        }
-        return;
-    }
-    let replaces = |item: &Value| {
+fn merge_list(
+    treatment: List,
+    kind: Option<&'static Struct>,
+    list: &mut Vec<Value>,
+    patch: &[Value],
+) {
+    let is_directive = |item: &Value, wanted: &str| {
         item.get(DIRECTIVE)
-            .is_some_and(|directive| directive == "replace")
+            .is_some_and(|directive| directive == wanted)
     };
-    let key = patch.iter().find_map(|item| merge_key(field, item));
-    let Some(key) = key.filter(|_| !patch.iter().any(replaces)) else {
-        *list = patch
-            .iter()
-            .filter(|item| !replaces(item))
-            .map(plain)
-            .collect();
-        return;
+    let is_replaced = patch.iter().any(|item| is_directive(item, "replace"));
+    let key = match treatment {
+        List::Keyed(key) if !is_replaced => key,
+        List::Set if !is_replaced => {
+            for item in patch {
+                if !list.contains(item) {
+                    list.push(item.clone());
+                }
+            }
+            return;
+        }
+        List::Keyed(_) | List::Set | List::Replaced => {
+            let items = patch.iter().filter(|item| !is_directive(item, "replace"));
+            *list = items.map(|item| plain(item, kind)).collect();
+            return;
+        }
     };
     for item in patch {
         let same = |other: &Value| other.get(key).is_some() && other.get(key) == item.get(key);
-        if item
-            .get(DIRECTIVE)
-            .is_some_and(|directive| directive == "delete")
-        {
+        if is_directive(item, "delete") {
             list.retain(|other| !same(other));
             continue;
         }
         match (list.iter_mut().find(|other| same(other)), item) {
-            (Some(Value::Object(target)), Value::Object(patch)) => merge(target, patch),
-            _ => list.push(plain(item)),
+            (Some(Value::Object(target)), Value::Object(patch)) => merge(target, patch, kind),
+            _ => list.push(plain(item, kind)),
         }
     }
 }
 
-/// What `item` of the list `field` is called by; nothing if the list is replaced.
-fn merge_key(field: &str, item: &Value) -> Option<&'static str> {
-    let (_, keys) = MERGE_KEYS.iter().find(|(name, _)| *name == field)?;
-    keys.iter().copied().find(|key| item.get(key).is_some())
-}
-
 /// A value that is new to the object: what the patch says, without its directives.
-fn plain(value: &Value) -> Value {
+fn plain(value: &Value, kind: Option<&'static Struct>) -> Value {
     match value {
         Value::Object(patch) => {
             let mut object = Map::new();
-            merge(&mut object, patch);
+            merge(&mut object, patch, kind);
             object.into()
         }
-        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Array(items) => items.iter().map(|item| plain(item, kind)).collect(),
         other => other.clone(),
     }
 }
 
 /// Brings the items that `wanted` names into its order; the others stay before them.
-fn put_in_order(field: &str, list: &mut [Value], wanted: &[Value]) {
+fn put_in_order(treatment: List, list: &mut [Value], wanted: &[Value]) {
     let place = |item: &Value| {
-        wanted
-            .iter()
-            .position(|wanted| match merge_key(field, wanted) {
-                Some(key) => item.get(key) == wanted.get(key),
-                None => item == wanted,
-            })
+        wanted.iter().position(|wanted| match treatment {
+            List::Keyed(key) => item.get(key) == wanted.get(key),
+            List::Set | List::Replaced => item == wanted,
+        })
     };
     list.sort_by(|a, b| match (place(a), place(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -180,15 +184,15 @@ fn put_in_order(field: &str, list: &mut [Value], wanted: &[Value]) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::merge;
+    use super::{merge, named};
 
     #[track_caller]
-    fn check(target: Value, patch: &Value, expected: &Value) {
+    fn check(kind: &str, target: Value, patch: &Value, expected: &Value) {
         let mut target = target;
         let (Some(object), Some(changes)) = (target.as_object_mut(), patch.as_object()) else {
             panic!("both are objects");
         };
-        merge(object, changes);
+        merge(object, changes, named(kind));
         assert_eq!(target, *expected, "{patch}");
     }
 
@@ -201,6 +205,7 @@ mod tests {
             ]})
         };
         check(
+            "core.v1.PodSpec",
             before(),
             &json!({
                 "$setElementOrder/containers": [{ "name": "side" }, { "name": "web" }],
@@ -212,11 +217,13 @@ mod tests {
             ]}),
         );
         check(
+            "core.v1.PodSpec",
             before(),
             &json!({ "containers": [{ "name": "web", "$patch": "delete" }, { "name": "new" }] }),
             &json!({ "containers": [{ "name": "side", "image": "b" }, { "name": "new" }] }),
         );
         check(
+            "core.v1.PodSpec",
             before(),
             &json!({ "containers": [{ "$patch": "replace" }, { "name": "only" }] }),
             &json!({ "containers": [{ "name": "only" }] }),
@@ -226,6 +233,7 @@ mod tests {
     #[test]
     fn other_lists_are_replaced_and_maps_are_merged() {
         check(
+            "core.v1.Container",
             json!({ "args": ["a"], "labels": { "a": "1", "b": "2" } }),
             &json!({ "args": ["b"], "labels": { "a": null, "c": "3" } }),
             &json!({ "args": ["b"], "labels": { "b": "2", "c": "3" } }),
@@ -235,21 +243,25 @@ mod tests {
     #[test]
     fn directives_are_followed_and_never_stored() {
         check(
+            "apps.v1.DeploymentSpec",
             json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": {} } }),
             &json!({ "strategy": { "$retainKeys": ["type"], "type": "Recreate" } }),
             &json!({ "strategy": { "type": "Recreate" } }),
         );
         check(
+            "core.v1.Pod",
             json!({ "a": { "b": 1 }, "c": { "d": 1 } }),
             &json!({ "a": { "$patch": "replace", "x": 1 }, "c": { "$patch": "delete" } }),
             &json!({ "a": { "x": 1 } }),
         );
         check(
+            "meta.v1.ObjectMeta",
             json!({ "finalizers": ["a", "b"] }),
             &json!({ "finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"] }),
             &json!({ "finalizers": ["b", "c"] }),
         );
         check(
+            "core.v1.Pod",
             json!({}),
             &json!({ "spec": { "$retainKeys": ["a"], "volumes": [{ "name": "v", "$retainKeys": [] }] } }),
             &json!({ "spec": { "volumes": [{ "name": "v" }] } }),

@@ -1,6 +1,6 @@
 //! The built-in kinds, as a table.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
 use crate::metadata::{Finalizers, NameRule};
@@ -42,6 +42,8 @@ enum Trait {
     Cluster,
     /// There is a `/status`.
     Status,
+    /// There is a `/scale`.
+    Scale,
     /// A change of the spec counts as a new generation.
     Generation,
     /// A change of anything but the metadata does.
@@ -65,6 +67,12 @@ enum Trait {
 /// The built-in resources.
 pub(super) fn resources() -> impl Iterator<Item = Resource> {
     rows::BUILTINS.iter().map(Builtin::resource)
+}
+
+/// The resource of scales, which have no URL of their own.
+pub(crate) fn scale() -> &'static Resource {
+    static SCALE: LazyLock<Resource> = LazyLock::new(|| rows::SCALE.resource());
+    &SCALE
 }
 
 // === impl Builtin ===
@@ -99,6 +107,15 @@ impl Builtin {
     fn info(&self) -> ResourceInfo {
         let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut subresources = Vec::new();
+        if self.is(Trait::Scale) {
+            subresources.push(Subresource {
+                name: "scale".to_owned(),
+                group: "autoscaling".to_owned(),
+                version: "v1".to_owned(),
+                kind: "Scale".to_owned(),
+                verbs: owned(&["get", "patch", "update"]),
+            });
+        }
         if self.is(Trait::Status) {
             subresources.push(Subresource {
                 name: "status".to_owned(),
@@ -141,7 +158,10 @@ impl Builtin {
             subresources,
             storage: self.group != rows::EVENTS.0,
             custom: false,
-            deprecation: None,
+            deprecation: (self.kind == "Endpoints").then(|| {
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+                    .to_owned()
+            }),
             open_api_schema: None,
         }
     }

@@ -10,6 +10,7 @@ use crate::schema::Schema;
 use crate::status::About;
 use crate::store::Table;
 use crate::table::Columns;
+use crate::typed;
 
 /// One resource in one version, with all that a request needs to know of it.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Resource {
     pub(crate) rules: Rules,
     /// How an object in this version differs from the stored one.
     pub(crate) view: View,
-    /// The schema of this version; built-in kinds have none.
+    /// The schema of this version; built-in kinds have a type instead.
     pub(crate) schema: Option<Arc<Schema>>,
     /// The schema of the stored version.
     pub(crate) stored_schema: Option<Arc<Schema>>,
@@ -47,6 +48,15 @@ impl Resource {
         } else {
             format!("{}/{}", self.info.group, self.info.version)
         }
+    }
+
+    /// The type of a built-in kind, looked up when it is needed so that a server starts
+    /// without reading types.
+    pub(crate) fn typed(&self) -> Option<&'static typed::Struct> {
+        if self.info.custom {
+            return None;
+        }
+        typed::kind(&self.api_version(), &self.info.kind)
     }
 
     /// How messages name an object of this kind.
@@ -93,10 +103,6 @@ impl Versions for Resource {
             return types.kind(api_version, &self.info.kind);
         }
         // The other versions of a built-in kind have other fields, and are not served.
-        let types = managed::builtin();
-        (api_version == self.api_version()).then(|| {
-            let shape = types.kind(api_version, &self.info.kind);
-            shape.unwrap_or_else(|| types.deduced())
-        })
+        (api_version == self.api_version()).then(|| managed::builtin(api_version, &self.info.kind))
     }
 }

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Apply, Deleted, Page, Part, Written, selector};
+use crate::cluster::{Apply, Deleted, Page, Part, ScaleChange, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
-use crate::registry::Resource;
+use crate::registry::{self, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
 use crate::wire::{
@@ -82,6 +82,9 @@ pub(super) async fn respond(
         }
         let about = operation.resource.about("");
         return Err(Status::method_not_allowed(&about, verb.name()));
+    }
+    if operation.place.subresource.as_deref() == Some("scale") {
+        return operation.scale(verb);
     }
     match verb {
         Verb::Get => operation.get().await,
@@ -227,6 +230,46 @@ impl Operation<'_> {
             cluster.patch(&self.resource, &key, part, &patch, &options, now)
         })?;
         self.written(StatusCode::OK, &written, format)
+    }
+
+    /// Reads or changes the scale of an object.
+    fn scale(&self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
+        let scale = registry::scale();
+        let typed = encode::has_protobuf(scale);
+        let format = self.call.accept.format(&self.query, false, typed)?;
+        let (key, shared) = (self.key(), &self.service.shared);
+        let (object, warnings) = match verb {
+            Verb::Update => {
+                let options = self.write_options(WriteKind::Update)?;
+                let expected = Expected::object_of(scale);
+                let body = body::read(self.content_type(), &self.call.body, &expected)?;
+                let change = ScaleChange::Update(body);
+                let written = shared.write(|cluster, now| {
+                    cluster.change_scale(&self.resource, &key, change, &options, now)
+                })?;
+                (written.object, written.warnings)
+            }
+            Verb::Patch => {
+                let patch = Patch::parse(self.content_type(), &self.call.body, false)?;
+                if matches!(patch, Patch::Apply(_)) {
+                    return Err(Patch::unsupported_apply());
+                }
+                let options = self.write_options(WriteKind::Patch)?;
+                let written = shared.write(|cluster, now| {
+                    let change = ScaleChange::Patch(&patch);
+                    cluster.change_scale(&self.resource, &key, change, &options, now)
+                })?;
+                (written.object, written.warnings)
+            }
+            _ => {
+                let object = shared.read(|cluster| cluster.scale(&self.resource, &key))?;
+                (Arc::new(object), Vec::new())
+            }
+        };
+        let encoded = encode::object(scale, &object, format, shared.now())?;
+        let mut response = reply::encoded(StatusCode::OK, encoded);
+        reply::warn(&mut response, &warnings);
+        Ok(response)
     }
 
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {

@@ -3,8 +3,9 @@
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
+use windlass_informer::ErrorChain;
 
-use super::{dead_letters::GivenUp, report::Causes};
+use super::dead_letters::GivenUp;
 use crate::{
     event::AnyEvent,
     work::{ask, caught, typed},
@@ -96,7 +97,7 @@ impl fmt::Display for ExhaustedCall {
             error,
             ..
         } = &self.call;
-        let (role, action, error) = (role.as_str(), action.as_str(), Causes(&**error));
+        let (role, action, error) = (role.as_str(), action.as_str(), ErrorChain::new(&**error));
         write!(f, "{role} {handler} of {kind} {key} on {action}: {error}")
     }
 }

@@ -82,6 +82,7 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
             kind: &name,
             key: &object.key(),
             handler: mapper.id,
+            handler_type: mapper.code.type_name(),
             role: Role::Mapper,
             action,
             attempt: 0,

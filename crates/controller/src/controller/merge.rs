@@ -200,7 +200,7 @@ impl Merge {
             let restored = false;
             deleted.map(|event| Merged { event, restored })
         } else {
-            self.show(informer, uid, event, epoch, restored, lookup)
+            self.show(informer, &uid, event, epoch, restored, lookup)
         };
         if passes {
             self.catch_up(informer, lookup);
@@ -265,7 +265,7 @@ impl Merge {
                 continue;
             };
             let event = Event::Added(object);
-            let released = self.show(informer, uid, event, epoch, restored, lookup);
+            let released = self.show(informer, &uid, event, epoch, restored, lookup);
             self.released.extend(released);
         }
     }
@@ -305,7 +305,7 @@ impl Merge {
     fn show(
         &mut self,
         informer: InformerId,
-        uid: Uid,
+        uid: &Uid,
         event: AnyEvent,
         epoch: u32,
         mut restored: bool,
@@ -313,11 +313,11 @@ impl Merge {
     ) -> Option<Merged> {
         let object = Arc::clone(event.object()?);
         let mut version = Version::of(&object, epoch);
-        let doubtful = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, &uid);
+        let doubtful = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, uid);
         if doubtful {
             version.epoch = self.epoch;
         }
-        let before = match self.objects.get_mut(&uid) {
+        let before = match self.objects.get_mut(uid) {
             Some(seen) if restored && seen.doubtful => {
                 // What the informer showed before was of the old history.
                 seen.epoch = 0;
@@ -325,21 +325,21 @@ impl Merge {
             }
             Some(seen) => Some(seen.epoch),
             None => {
-                let mut withheld = (self.members.iter()).filter_map(|it| it.withheld.get(&uid));
+                let mut withheld = (self.members.iter()).filter_map(|it| it.withheld.get(uid));
                 restored |= withheld.any(|it| it.restored);
-                self.tombstones.get(&uid).map(|it| it.epoch)
+                self.tombstones.get(uid).map(|it| it.epoch)
             }
         };
         restored = before.map_or(restored, |before| before < version.epoch);
         let shown = self.sight(informer, uid.clone(), event, object, version, lookup);
         if let Some(withheld) = self
             .member(informer)
-            .and_then(|it| it.withheld.get_mut(&uid))
+            .and_then(|it| it.withheld.get_mut(uid))
         {
             withheld.restored |= restored;
         }
         let event = shown?;
-        if let Some(seen) = self.objects.get_mut(&uid) {
+        if let Some(seen) = self.objects.get_mut(uid) {
             seen.doubtful = doubtful;
         }
         Some(Merged { event, restored })

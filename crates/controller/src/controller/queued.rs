@@ -54,6 +54,10 @@ pub enum Coalescing {
 }
 
 /// An event that waits to be dispatched to its handlers.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and no two exclude each other"
+)]
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
 

@@ -1,8 +1,8 @@
 //! The report of a failed call.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
-use windlass_informer::ObjectKey;
+use windlass_informer::{ErrorChain, ObjectKey};
 
 use crate::{Action, HandlerError, HandlerId, route::Role};
 
@@ -17,6 +17,8 @@ pub struct ErrorReport<'a> {
     pub key: &'a ObjectKey,
     /// The handler that was called.
     pub handler: HandlerId,
+    /// The type of that handler, as Rust names it: its path, or where its closure is.
+    pub handler_type: &'a str,
     /// Whether that is a watcher, a reconciler or a mapper.
     pub role: Role,
     /// What it was called for.
@@ -33,12 +35,9 @@ pub struct ErrorReport<'a> {
 /// What is done with reports: by default they are logged.
 pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
 
-/// An error and its sources, as one line.
-pub(super) struct Causes<'a>(pub(super) &'a dyn Error);
-
 /// Logs a failed call, as an error of the component `InformerController`.
 pub(crate) fn log(report: &ErrorReport<'_>) {
-    let error = Causes(report.error);
+    let error = ErrorChain::new(report.error);
     let next = match (report.retry_in, report.role) {
         (Some(_), _) => "call failed, retrying",
         (None, Role::Mapper) => "mapper failed",
@@ -49,6 +48,7 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
         kind = report.kind,
         object = %report.key,
         handler = %report.handler,
+        handler_type = report.handler_type,
         role = report.role.as_str(),
         action = report.action.as_str(),
         attempt = report.attempt,
@@ -70,21 +70,7 @@ impl fmt::Display for ErrorReport<'_> {
             self.kind,
             self.key,
             self.action.as_str(),
-            Causes(self.error)
+            ErrorChain::new(self.error)
         )
-    }
-}
-
-// === impl Causes ===
-
-impl fmt::Display for Causes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
     }
 }

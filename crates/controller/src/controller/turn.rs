@@ -407,6 +407,7 @@ impl Turn<'_> {
             kind: &self.metrics.kind,
             key: invocation.key,
             handler: invocation.handler.id,
+            handler_type: invocation.handler.code.type_name(),
             role: invocation.handler.role,
             action: invocation.action,
             attempt,

@@ -1,12 +1,16 @@
 //! Errors of finalizer writes.
 
+use std::sync::Arc;
+
 use windlass_informer::ObjectKey;
 
 use super::FinalizerName;
 
 /// Why the finalizers of an object could not be made as they should be.
 ///
-/// What the API server said is the [`source`](std::error::Error::source).
+/// What the API server said is the [`source`](std::error::Error::source), without its message
+/// where that may quote the object (422 and 5xx). [`ErrorChain`](windlass_informer::ErrorChain)
+/// displays both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
@@ -24,6 +28,24 @@ pub enum FinalizerError {
     /// The API server did not say how the object is.
     #[error("cannot read {key} for its finalizer {finalizer}")]
     Read {
+        /// Our finalizer.
+        finalizer: FinalizerName,
+        /// Whose.
+        key: ObjectKey,
+        /// What the API server said.
+        source: kube::Error,
+    },
+
+    /// The API server forbids it (`403`).
+    #[error(
+        "cannot {verb} {resource} {key} for finalizer {finalizer}: forbidden; a Role or \
+         ClusterRole must grant `get` and `patch` on {resource}"
+    )]
+    Forbidden {
+        /// The verb of the request, as in RBAC.
+        verb: &'static str,
+        /// The kind, as `plural.group`.
+        resource: Arc<str>,
         /// Our finalizer.
         finalizer: FinalizerName,
         /// Whose.
@@ -61,6 +83,7 @@ impl FinalizerError {
         match self {
             Self::Write { .. } => "finalizer_write",
             Self::Read { .. } => "finalizer_read",
+            Self::Forbidden { .. } => "finalizer_forbidden",
             Self::Contended { .. } => "finalizer_contended",
             Self::NoUid { .. } => "no_uid",
         }

@@ -281,10 +281,10 @@ mod tests {
         let Plan::Write(patch) = names().plan(Goal::Release, &meta("! own")) else {
             panic!("there is something to write");
         };
-        let path = "/metadata/deletionTimestamp";
+        let mark = "/metadata/deletionTimestamp";
         assert_eq!(
             patch.operations()[2],
-            json!({ "op": "test", "path": path, "value": "1970-01-01T00:00:00Z" })
+            json!({ "op": "test", "path": mark, "value": "1970-01-01T00:00:00Z" })
         );
         let Plan::Write(patch) = names().plan(Goal::Release, &meta("own")) else {
             panic!("there is something to write");
@@ -309,8 +309,8 @@ mod tests {
             Plan::Dying => "dying".to_owned(),
             Plan::NoUid => "no uid".to_owned(),
             Plan::Write(FinalizerPatch(operations)) => {
-                let last = operations.last().expect("an operation");
-                let list = last["value"].as_array().expect("a list");
+                let written = operations.last().expect("an operation");
+                let list = written["value"].as_array().expect("a list");
                 let list: Vec<_> = list.iter().map(|it| it.as_str().expect("a name")).collect();
                 list.join(" ")
             }

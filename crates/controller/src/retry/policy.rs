@@ -13,10 +13,10 @@ use crate::ErrorReport;
 ///
 /// # Contract
 ///
-/// *Promised.* It is asked once for each failure, outside of any lock. A policy that panics is
+/// *Guaranteed.* It is asked once for each failure, outside of any lock. A policy that panics is
 /// replaced by the default for that failure.
 ///
-/// *Asked.* That it answers at once.
+/// *Required.* That it answers at once.
 ///
 /// # Example
 ///

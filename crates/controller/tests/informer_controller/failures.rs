@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use parking_lot::Mutex;
 use windlass_controller::{
-    Action, ErrorReport, ExhaustedCall, ExponentialBackoff, Failure, HandlerError,
-    InformerController, NeverRetry, Outcome, Request, SimpleWatcher,
+    Action, ErrorReport, ExhaustedCall, ExponentialBackoff, Failure, InformerController,
+    NeverRetry, Outcome, Request, SimpleWatcher,
 };
 
 use crate::support::{KIND, Log, Refused, Rig, config, pass, secs, show};

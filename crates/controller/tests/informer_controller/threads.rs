@@ -1,4 +1,4 @@
-//! Many objects on many threads: what is promised of one object holds for each.
+//! Many objects on many threads: the guarantees for one object hold for each.
 
 use std::{
     collections::HashMap,

@@ -82,6 +82,7 @@ async fn by_default_errors_are_logged_with_their_component() {
         r#"kind="configs""#,
         "object=shop/web",
         r#"role="watcher""#,
+        r#"handler_type=""#,
         r#"action="CREATE""#,
         "attempt=0",
         "call failed, retrying",

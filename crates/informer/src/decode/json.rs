@@ -44,10 +44,10 @@ const DEPTH: u8 = 127;
 
 /// Reads the one value that a text is. Its `Deserializer` is `&mut Reader`.
 ///
-/// *Promised.* What `serde_json` would make of the same text, or an error where it finds one.
+/// *Guaranteed.* What `serde_json` would make of the same text, or an error where it finds one.
 /// Every list of objects, of lists, or of neither gets its length in advance.
 ///
-/// *Not promised.* That fields that are dropped are valid.
+/// *Not guaranteed.* That fields that are dropped are valid.
 pub(super) struct Reader<'de> {
     text: &'de str,
 

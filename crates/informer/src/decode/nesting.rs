@@ -10,9 +10,9 @@ use super::block::{BLOCK, Block, padded, within};
 
 /// Reads brackets, in pieces of any size.
 ///
-/// *Promised.* For valid JSON, the end of the value that the first bracket began.
+/// *Guaranteed.* For valid JSON, the end of the value that the first bracket began.
 ///
-/// *Not promised.* That what it passes over is valid: `[}` has an end too. The decoder finds
+/// *Not guaranteed.* That what it passes over is valid: `[}` has an end too. The decoder finds
 /// out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nesting {

@@ -22,7 +22,7 @@ use crate::{Backoff, Form, Packed, Trim, WatchError, random_seed};
 ///
 /// # Contract
 ///
-/// *Promised.* The first list is consistent: it shows every write that was answered before
+/// *Guaranteed.* The first list is consistent: it shows every write that was answered before
 /// it was asked for. It comes as a stream where the server streams lists, and in pages where
 /// it does not. A watch that breaks resumes where it was; only a history that is gone asks
 /// for another list, and what that list shows unchanged is neither decoded nor told again.
@@ -36,7 +36,7 @@ use crate::{Backoff, Form, Packed, Trim, WatchError, random_seed};
 /// to that list, and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers
 /// are not compared.
 ///
-/// *Not promised.* That each state of an object is seen.
+/// *Not guaranteed.* That each state of an object is seen.
 ///
 /// An [`Api`] alone is a source with these defaults:
 ///

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Change, Changes, Source};
 use crate::{
-    Identity, ObjectKey, Uid, WatchError,
+    ErrorChain, Identity, ObjectKey, Uid, WatchError,
     watch::{Answer, Verb},
 };
 
@@ -151,8 +151,15 @@ fn answer(error: &watcher::Error) -> Answer {
     | watcher::Error::WatchFailed(kube::Error::Api(status))
     | watcher::Error::WatchError(status)) = error
     else {
+        // Not the text of kube's error, which quotes an object that does not decode.
+        let message = match error {
+            watcher::Error::InitialListFailed(cause)
+            | watcher::Error::WatchStartFailed(cause)
+            | watcher::Error::WatchFailed(cause) => ErrorChain::new(cause).to_string(),
+            other => other.to_string(),
+        };
         return Answer {
-            message: error.to_string(),
+            message,
             ..Answer::default()
         };
     };

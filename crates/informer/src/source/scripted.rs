@@ -82,10 +82,12 @@ where
         while let Some(change) = self.script.recv().await {
             match change {
                 Change::ListStarted => is_stale = false,
-                // It comes before the list that it is about.
-                Change::HistoryWentBack => {}
-                // These are about the source and not about objects.
-                Change::Interrupted { .. } | Change::Connected | Change::Ended => {}
+                // The first comes before the list that it is about; the others are about the
+                // source and not about objects.
+                Change::HistoryWentBack
+                | Change::Interrupted { .. }
+                | Change::Connected
+                | Change::Ended => {}
                 _ if is_stale => continue,
                 _ => {}
             }

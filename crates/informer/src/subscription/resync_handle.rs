@@ -16,13 +16,13 @@ use crate::ObjectKey;
 ///
 /// # Contract
 ///
-/// *Promised.* An object that is in the store is delivered once more, to this subscription
+/// *Guaranteed.* An object that is in the store is delivered once more, to this subscription
 /// only, as [`Resynced`](crate::Event::Resynced) with `recalled` set,
 /// after everything that has happened to it by then. An object that is asked for several times
 /// before it is delivered is delivered once. One that is not in the store when its turn comes
 /// is skipped.
 ///
-/// *Not promised.* A time limit: changes and requests take turns.
+/// *Not guaranteed.* A time limit: changes and requests take turns.
 ///
 /// Clones ask for the same subscription. Asking never waits.
 ///

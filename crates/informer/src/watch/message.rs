@@ -12,8 +12,13 @@ pub(crate) const LONGEST: usize = 300;
 /// looks like a log line of ours or moves the cursor of a terminal. What is cut off is gone,
 /// and an ellipsis stands for it.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    one_line_of(LONGEST, text)
+}
+
+/// The same with at most `longest` characters.
+pub(crate) fn one_line_of(longest: usize, text: &str) -> Cow<'_, str> {
     let is_break = |char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
-    let end = text.char_indices().nth(LONGEST).map(|(end, _)| end);
+    let end = text.char_indices().nth(longest).map(|(end, _)| end);
     let kept = &text[..end.unwrap_or(text.len())];
     if end.is_none() && !kept.contains(is_break) {
         return Cow::Borrowed(text);

@@ -1,6 +1,6 @@
 //! Errors of an admin server.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, path::PathBuf};
 
 /// Why an admin server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,15 @@ pub enum AdminError {
     #[error("cannot start the thread of the admin server")]
     Thread {
         /// The error of the system.
+        source: io::Error,
+    },
+
+    /// The certificate or its key cannot be used.
+    #[error("cannot use the TLS files: {}", file.display())]
+    Tls {
+        /// The file.
+        file: PathBuf,
+        /// Why it cannot be used.
         source: io::Error,
     },
 
@@ -67,6 +76,7 @@ impl AdminError {
             Self::Bind { .. } => "bind",
             Self::Listener { .. } => "listener",
             Self::Thread { .. } => "thread",
+            Self::Tls { .. } => "tls",
             Self::Collectors { .. } => "collectors",
         }
     }

@@ -1,10 +1,10 @@
 //! The readiness of an operator, line by line.
 
 use windlass_controller::InformerHealth;
-use windlass_informer::HealthState;
+use windlass_informer::{ErrorChain, HealthState};
 
 use super::{Subject, page::Line};
-use crate::{LeaderElection, election::ElectionState, error::Causes};
+use crate::{LeaderElection, election::ElectionState};
 
 /// The lines about the operator itself.
 pub(super) fn lines(subject: &Subject) -> Vec<Line> {
@@ -56,7 +56,7 @@ fn election_line(election: &LeaderElection, state: &ElectionState) -> Line {
 fn informer(controller: &str, health: &InformerHealth) -> Line {
     let resource = &health.watch.resource;
     let mut text = match &health.watch.state {
-        HealthState::Down { error } => format!("{resource}: down, {}", Causes(&**error)),
+        HealthState::Down { error } => format!("{resource}: down, {}", ErrorChain::new(&**error)),
         _ => health.watch.to_string(),
     };
     let is_up = matches!(

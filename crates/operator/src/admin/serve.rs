@@ -6,6 +6,7 @@ use std::{
     io,
     net::TcpListener as Listener,
     panic::AssertUnwindSafe,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,6 +21,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     runtime::Handle,
     task::{JoinError, JoinSet, yield_now},
@@ -29,13 +31,14 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    AdminError, AdminLimits, Listen, Pages, Subject,
+    AdminError, AdminLimits, HealthDetails, Listen, Pages, Subject,
     check::ask,
     connections::ConnectionTable,
     page::{self, Answer, Page},
     readiness,
     route::AnyRoute,
     scrape::MetricsPage,
+    tls::Tls,
 };
 use crate::{isolated::Isolated, operator::message};
 
@@ -53,6 +56,29 @@ const PACE: Duration = Duration::from_millis(250);
 pub(crate) struct Serving {
     stop: CancellationToken,
     task: Isolated<()>,
+}
+
+/// A port, and what its clients see.
+pub(super) struct Port {
+    pub(super) listen: Listen,
+    pub(super) served: Served,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) details: HealthDetails,
+}
+
+/// A bound port.
+struct BoundPort {
+    listener: Listener,
+    served: Served,
+    tls: Option<Arc<Tls>>,
+    details: HealthDetails,
+}
+
+/// What the pages of one connection may show.
+#[derive(Clone, Copy)]
+struct Audience {
+    served: Served,
+    has_details: bool,
 }
 
 /// The pages that a port serves.
@@ -78,19 +104,31 @@ struct Shared {
 
 impl Serving {
     pub(super) fn begin(
-        ports: Vec<(Listen, Served)>,
+        ports: Vec<Port>,
         pages: Pages,
         subject: Subject,
         metrics: MetricsPage,
         limits: AdminLimits,
     ) -> Result<Self, AdminError> {
         let mut listeners = Vec::new();
-        for (listen, served) in ports {
+        for port in ports {
+            let Port {
+                listen,
+                served,
+                tls,
+                details,
+            } = port;
             let listener = open(listen)?;
             if let Ok(address) = listener.local_addr() {
-                tracing::info!(%address, pages = ?served, "the admin server listens");
+                let tls = tls.is_some();
+                tracing::info!(%address, pages = ?served, tls, "the admin server listens");
             }
-            listeners.push((listener, served));
+            listeners.push(BoundPort {
+                listener,
+                served,
+                tls,
+                details,
+            });
         }
         let shared = Arc::new(Shared {
             pages,
@@ -105,7 +143,7 @@ impl Serving {
             async move {
                 let ports = listeners
                     .into_iter()
-                    .map(|(listener, served)| accept(listener, served, &shared, &stop));
+                    .map(|port| accept(port, &shared, &stop));
                 join_all(ports).await;
             }
         };
@@ -141,15 +179,16 @@ fn open(listen: Listen) -> Result<Listener, AdminError> {
     }
 }
 
-async fn accept(
-    listener: Listener,
-    served: Served,
-    shared: &Arc<Shared>,
-    stop: &CancellationToken,
-) {
+async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken) {
     /// After a failure to accept, which is mostly a lack of file handles.
     const PAUSE: Duration = Duration::from_millis(50);
 
+    let BoundPort {
+        listener,
+        served,
+        tls,
+        details,
+    } = port;
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
@@ -176,7 +215,12 @@ async fn accept(
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, client)) => {
-                    let connection = serve(stream, served, Arc::clone(shared), stop.clone());
+                    let audience = Audience {
+                        served,
+                        has_details: details.are_for(client.ip()),
+                    };
+                    let (shared, stop) = (Arc::clone(shared), stop.clone());
+                    let connection = connect(stream, tls.clone(), audience, shared, stop);
                     let handle = connections.spawn(connection);
                     let replaced = table.open(client.ip(), handle.id());
                     handles.insert(handle.id(), handle);
@@ -198,15 +242,41 @@ async fn accept(
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(stream: TcpStream, served: Served, shared: Arc<Shared>, stop: CancellationToken) {
+/// Serves a connection, behind TLS if the port has it.
+async fn connect(
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
+    audience: Audience,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
+    let AdminLimits {
+        read_timeout,
+        write_timeout,
+        ..
+    } = shared.limits;
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(write_timeout));
+    let stream = Box::pin(stream);
+    let Some(tls) = tls else {
+        return serve(stream, audience, shared, stop).await;
+    };
+    let handshake = stop.run_until_cancelled(timeout(read_timeout, tls.accept(stream)));
+    match handshake.await {
+        Some(Ok(Ok(stream))) => serve(stream, audience, shared, stop).await,
+        Some(Ok(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
+        Some(Err(_)) => tracing::debug!("a TLS handshake took too long"),
+        None => {}
+    }
+}
+
+async fn serve(stream: Stream, audience: Audience, shared: Arc<Shared>, stop: CancellationToken) {
     let AdminLimits {
         read_timeout,
         write_timeout,
         connection_timeout,
         ..
     } = shared.limits;
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(write_timeout));
     let asked_before = AtomicBool::new(false);
     let service = service_fn(|request| {
         let (shared, again) = (&shared, asked_before.swap(true, Ordering::Relaxed));
@@ -214,14 +284,14 @@ async fn serve(stream: TcpStream, served: Served, shared: Arc<Shared>, stop: Can
             if again {
                 sleep(PACE).await;
             }
-            Ok::<_, Infallible>(shared.answer(served, request).await)
+            Ok::<_, Infallible>(shared.answer(audience, request).await)
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(read_timeout)
         .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(Box::pin(stream)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -235,7 +305,7 @@ async fn serve(stream: TcpStream, served: Served, shared: Arc<Shared>, stop: Can
 
 /// Ends a connection once the request in progress is answered, or after `limit`.
 async fn finish<S>(
-    mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<Stream>, S>>,
+    mut connection: Pin<&mut http1::Connection<TokioIo<Stream>, S>>,
     limit: Duration,
 ) -> hyper::Result<()>
 where
@@ -245,7 +315,13 @@ where
     timeout(limit, connection).await.unwrap_or(Ok(()))
 }
 
-type Stream = std::pin::Pin<Box<TimeoutStream<TcpStream>>>;
+/// A connection, with or without TLS.
+pub(super) type Stream = Pin<Box<dyn ReadWrite>>;
+
+/// Bytes in both directions.
+pub(super) trait ReadWrite: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> ReadWrite for S {}
 
 // === impl Served ===
 
@@ -262,13 +338,17 @@ impl Served {
 // === impl Shared ===
 
 impl Shared {
-    async fn answer(&self, served: Served, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, audience: Audience, request: Request<Incoming>) -> Answer {
         let path = request.uri().path().to_owned();
-        let answer = AssertUnwindSafe(self.page(served, &path, request)).catch_unwind();
+        let answer = AssertUnwindSafe(self.page(audience, &path, request)).catch_unwind();
         (answer.await).unwrap_or_else(|panic| page::panicked(&path, &message(&*panic)))
     }
 
-    async fn page(&self, served: Served, path: &str, request: Request<Incoming>) -> Answer {
+    async fn page(&self, audience: Audience, path: &str, request: Request<Incoming>) -> Answer {
+        let Audience {
+            served,
+            has_details,
+        } = audience;
         let Pages {
             live,
             ready,
@@ -284,13 +364,15 @@ impl Shared {
                 return page::method_not_allowed();
             }
             return match page {
-                Page::Live => page::health(&ask(live, *check_timeout, &self.users).await),
+                Page::Live => {
+                    page::health(&ask(live, *check_timeout, &self.users).await, has_details)
+                }
                 Page::Ready => {
                     let checks = ask(ready, *check_timeout, &self.users).await;
                     // After the checks, which take time: the state is the newest.
                     let mut lines = readiness::lines(&self.subject);
                     lines.extend(checks);
-                    page::health(&lines)
+                    page::health(&lines, has_details)
                 }
                 Page::Metrics => self.metrics.answer(request.headers()).await,
             };

@@ -7,14 +7,13 @@ use kube::Client;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{random_seed, wall_clock};
+use windlass_informer::{ErrorChain, random_seed, wall_clock};
 
 use super::{
     ElectionState, LeaderElection, LeadershipLost, LeaseError,
     campaign::{Answer, Campaign, LeaseRequest, Loss, Moment, Next},
     lease::LeaseApi,
 };
-use crate::error::Causes;
 
 /// One replica in its election.
 pub(super) struct Candidate {
@@ -200,7 +199,7 @@ impl Candidate {
         } else if led {
             self.set_state(ElectionState::Ended);
         } else if let Some(error) = self.last_error.as_ref().filter(|_| has_failed) {
-            let error = Causes(&**error).to_string();
+            let error = ErrorChain::new(&**error).to_string();
             self.set_state(ElectionState::Failing { error });
         } else if let Some(holder) = self.campaign.holder() {
             let holder = holder.to_owned();
@@ -217,9 +216,9 @@ impl Candidate {
         self.election.metrics.failed(error.reason());
         let last = self.last_error.as_ref().map(|last| last.reason());
         if last == Some(error.reason()) {
-            tracing::debug!(error = %Causes(&error), "request for the lease failed again");
+            tracing::debug!(error = %ErrorChain::new(&error), "request for the lease failed again");
         } else {
-            tracing::warn!("{}", Causes(&error));
+            tracing::warn!("{}", ErrorChain::new(&error));
         }
         self.last_error = Some(Arc::new(error));
     }

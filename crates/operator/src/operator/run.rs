@@ -11,8 +11,9 @@ use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{Controller, Fence, InformerHealth};
+use windlass_informer::ErrorChain;
 
-use crate::{OperatorError, error::Causes};
+use crate::OperatorError;
 
 /// A [`Controller`] with its type erased.
 pub(crate) trait Run: Send + Sync {
@@ -45,7 +46,7 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
             Ok(())
         }
         Ok(Err(source)) => {
-            tracing::error!(controller = %name, error = %Causes(&*source), "controller failed");
+            tracing::error!(controller = %name, error = %ErrorChain::new(&*source), "controller failed");
             Err(OperatorError::Controller {
                 controller: name,
                 source,

@@ -139,7 +139,7 @@ impl Events {
         match fault {
             Some(Fault::CrashBefore) => {
                 world.crash(self.origin);
-                std::future::pending().await;
+                std::future::pending::<()>().await;
             }
             Some(Fault::CutBefore | Fault::Gap) => self.state = State::Ending,
             Some(Fault::CutAfter) => {

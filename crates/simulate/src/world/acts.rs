@@ -20,8 +20,9 @@ const LABELS: Duration = Duration::from_secs(10);
 /// How often a write is tried.
 const TRIES: u32 = 10;
 
-/// How long it is waited for that a deleted object is gone.
-const DELETION: Duration = Duration::from_secs(600);
+/// How long it is waited for that a deleted object is gone: longer than any fault holds the
+/// operator up.
+const DELETION: Duration = Duration::from_secs(3600);
 
 impl World {
     /// Has the server forget its history after `delay`.

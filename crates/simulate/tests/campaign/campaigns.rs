@@ -18,7 +18,10 @@ fn passes(simulation: Simulation) {
         Err(_) => simulation.single_faults(40).seeds(10),
     };
     match simulation.run() {
-        Ok(summary) => println!("{summary}"),
+        Ok(summary) => {
+            println!("{summary}");
+            assert!(summary.masked.is_empty(), "{:?}", summary.masked);
+        }
         Err(failure) => panic!("{failure}"),
     }
 }

@@ -52,17 +52,17 @@ pub(crate) fn site(name: &str, page: &str) -> Site {
     site
 }
 
-/// What users do: two sites come, one changes twice, one goes, and one comes back.
+/// What users do: three sites come, one changes twice, one goes and comes back, one goes for good.
 pub(crate) fn story(simulation: Simulation) -> Simulation {
     let page = |page: &str| json!({ "spec": { "page": page } });
     simulation
         .object(&definition())
         .step(Step::create(&site("blog", "hello")))
         .step(Step::create(&site("shop", "buy")))
+        .step(Step::create(&site("gone", "short")))
         .step(Step::merge::<Site>(NAMESPACE, "blog", page("hello again")))
         .step(Step::delete::<Site>(NAMESPACE, "shop"))
         .step(Step::merge::<Site>(NAMESPACE, "blog", page("goodbye")))
         .step(Step::create(&site("shop", "sold")))
-        .step(Step::create(&site("gone", "short")))
         .step(Step::delete::<Site>(NAMESPACE, "gone"))
 }

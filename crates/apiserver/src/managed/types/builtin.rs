@@ -1,78 +1,71 @@
-//! The types of the built-in kinds, from a table.
+//! The types of the built-in kinds, from the table of their Go types.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 
-use super::{List, ListKind, Map, Node, Scalar, TypeId, Types};
-
-/// The table; its head says what its lines mean.
-const TABLE: &str = include_str!("builtin.txt");
+use super::{List, ListKind, Map, Node, Scalar, Shape, TypeId, Types};
+use crate::typed::{self, Empty, Field, Struct};
 
 /// The type of the metadata of an object.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
-/// Read when the first object is written, not when a server starts.
-static BUILTIN: LazyLock<Types> = LazyLock::new(|| Reader::read(TABLE).types);
+/// The types of each kind by the name of its own, read when the first object is written.
+static KINDS: LazyLock<HashMap<&str, OnceLock<Types>>> = LazyLock::new(|| {
+    let kinds = typed::kinds().filter_map(|(api_version, kind)| typed::kind(api_version, kind));
+    kinds.map(|kind| (kind.name, OnceLock::new())).collect()
+});
 
-/// The types of the built-in kinds.
-pub(crate) fn builtin() -> &'static Types {
-    &BUILTIN
+/// What is known of kinds that are not in the table.
+static UNKNOWN: LazyLock<Types> = LazyLock::new(Types::new);
+
+/// The type of a built-in kind in a version; of one that is not known, anything.
+pub(crate) fn builtin(api_version: &str, kind: &str) -> Shape<'static> {
+    let known = typed::kind(api_version, kind).and_then(|root| {
+        let types = KINDS.get(root.name)?;
+        let types = types.get_or_init(|| read(api_version, kind));
+        types.kind(api_version, kind)
+    });
+    known.unwrap_or_else(|| UNKNOWN.deduced())
 }
 
 /// Adds the type of the metadata of an object to other types.
 pub(super) fn object_meta(types: &mut Types) -> TypeId {
-    // No type of the table refers to more than it needs, and metadata needs few.
-    let lines = TABLE
-        .lines()
-        .filter(|line| line.starts_with("type meta.v1.O"));
-    let mut reader = Reader::new(types.clone());
-    lines.for_each(|line| reader.line(line));
-    let id = reader.named(OBJECT_META);
+    let mut reader = Reader {
+        types: std::mem::replace(types, Types::new()),
+        names: HashMap::new(),
+    };
+    let id = reader.named(OBJECT_META, false);
     *types = reader.types;
     id
 }
 
-/// A table that is being read.
+fn read(api_version: &str, kind: &str) -> Types {
+    let mut reader = Reader {
+        types: Types::new(),
+        names: HashMap::new(),
+    };
+    if let Some(root) = typed::kind(api_version, kind) {
+        let id = reader.named(root.name, false);
+        let key = (api_version.to_owned(), kind.to_owned());
+        reader.types.roots.insert(key, id);
+    }
+    reader.note_structs();
+    reader.types
+}
+
+/// Types that are being read.
 struct Reader {
     types: Types,
-    /// The places of the types, those that are still to come included.
-    names: HashMap<String, TypeId>,
+    /// The places of the types, those that are still to come included; and whether they are
+    /// owned in parts although they are atomic elsewhere.
+    names: HashMap<(&'static str, bool), TypeId>,
 }
 
 // === impl Reader ===
 
 impl Reader {
-    fn new(types: Types) -> Self {
-        Self {
-            types,
-            names: HashMap::new(),
-        }
-    }
-
-    fn read(table: &str) -> Self {
-        let mut reader = Self::new(Types::new());
-        table.lines().for_each(|line| reader.line(line));
-        // A type that is not atomic in one place, although it is elsewhere.
-        let overridden: Vec<_> = reader
-            .names
-            .iter()
-            .map(|(n, id)| (n.clone(), *id))
-            .collect();
-        for (name, id) in overridden {
-            if let Some(original) = name.strip_prefix('~') {
-                let mut node = reader.node_of(original);
-                if let Some(map) = &mut node.map {
-                    map.is_atomic = false;
-                }
-                reader.types.nodes[id.0] = node;
-            }
-        }
-        reader.note_structs();
-        reader
-    }
-
     /// Notes which types have fields that are always there, in them or further down. The
     /// metadata of the object itself does not count: no manager owns it as a whole.
     fn note_structs(&mut self) {
@@ -83,8 +76,11 @@ impl Reader {
                 let has = |id: &TypeId| self.types.nodes[id.0].has_structs;
                 let in_map = node.map.as_ref().is_some_and(|map| {
                     let own = map.structs.iter().any(|name| name != "metadata");
-                    let below = map.fields.iter().any(|(_, id)| has(id));
-                    own || below || !map.nulls.is_empty() || map.rest.as_ref().is_some_and(has)
+                    let below = map
+                        .fields
+                        .iter()
+                        .any(|(name, id)| name != "metadata" && has(id));
+                    own || below || !map.zeros.is_empty() || map.rest.as_ref().is_some_and(has)
                 });
                 let in_list = node.list.as_ref().is_some_and(|list| has(&list.items));
                 if !node.has_structs && (in_map || in_list) {
@@ -95,125 +91,118 @@ impl Reader {
         }
     }
 
-    fn node_of(&mut self, name: &str) -> Node {
-        let id = self.named(name);
-        self.types.nodes[id.0].clone()
-    }
-
-    /// The place of a type, which may be read later.
-    fn named(&mut self, name: &str) -> TypeId {
-        if let Some(id) = self.names.get(name) {
+    /// The place of a type.
+    fn named(&mut self, name: &'static str, is_granular: bool) -> TypeId {
+        if let Some(id) = self.names.get(&(name, is_granular)) {
             return *id;
         }
         let id = self.types.add(Node::default());
-        self.names.insert(name.to_owned(), id);
+        self.names.insert((name, is_granular), id);
+        if let Some(found) = typed::named(name) {
+            let map = self.fields(found, found.is_atomic && !is_granular);
+            self.types.nodes[id.0].map = Some(map);
+        }
         id
     }
 
-    fn line(&mut self, line: &str) {
-        let mut words = line.split(' ');
-        match (words.next(), words.next(), words.next()) {
-            (Some("kind"), Some(api_version), Some(kind)) => {
-                let id = self.named(words.next().unwrap_or_default());
-                let key = (api_version.to_owned(), kind.to_owned());
-                self.types.roots.insert(key, id);
-            }
-            (Some("type"), Some(name), first) => {
-                let node = match first {
-                    Some(word) if word.starts_with('=') => self.node(&word[1..]),
-                    Some("{}") => self.object(true, words),
-                    first => self.object(false, first.into_iter().chain(words)),
-                };
-                let id = self.named(name);
-                self.types.nodes[id.0] = node;
-            }
-            _ => {}
-        }
-    }
-
-    fn object<'a>(&mut self, is_atomic: bool, words: impl Iterator<Item = &'a str>) -> Node {
+    fn fields(&mut self, found: &'static Struct, is_atomic: bool) -> Map {
         let mut fields = BTreeMap::new();
-        let (mut structs, mut nulls) = (Vec::new(), Vec::new());
-        for word in words.filter(|word| !word.is_empty()) {
-            let (name, shape) = word.split_once(':').unwrap_or((word, ""));
-            let plain = shape.strip_prefix('/');
-            fields.insert(name.to_owned(), self.shape(plain.unwrap_or(shape)));
-            if shape.starts_with('+') {
-                structs.push(name.to_owned());
-            } else if plain.is_some() {
-                nulls.push(name.to_owned());
+        let (mut structs, mut zeros) = (Vec::new(), Vec::new());
+        for (name, field) in &found.fields {
+            let is_struct = matches!(field.shape, typed::Shape::Struct(_)) && !field.is_pointer;
+            if is_struct && field.empty != Empty::Zero {
+                structs.push((*name).to_owned());
+            } else if let Some(zero) = typed::zero_member(field).filter(|_| !is_struct) {
+                zeros.push(((*name).to_owned(), zero));
             }
+            fields.insert((*name).to_owned(), self.field(field));
         }
-        let map = Map {
+        Map {
             is_atomic,
             fields,
             structs,
-            nulls,
+            zeros,
             rest: None,
-        };
-        Node {
-            map: Some(map),
-            ..Node::default()
         }
     }
 
-    /// The place of the type that `shape` describes.
-    fn shape(&mut self, shape: &str) -> TypeId {
-        match shape.chars().next() {
-            Some('@' | '+') => self.named(&shape[1..]),
-            Some('~') => self.named(shape),
-            Some('*') => TypeId::DEDUCED,
-            _ => {
-                let node = self.node(shape);
-                self.types.add(node)
+    fn field(&mut self, field: &'static Field) -> TypeId {
+        match &field.shape {
+            typed::Shape::Struct(name) => self.named(name, field.map == Some("granular")),
+            typed::Shape::List(_, items) => {
+                let kind = match &field.list {
+                    typed::ListKind::Atomic => ListKind::Atomic,
+                    typed::ListKind::Set => ListKind::Set,
+                    typed::ListKind::Map(keys) => ListKind::Map(keys_of(keys, items)),
+                };
+                let items = match kind {
+                    ListKind::Atomic => TypeId::LEAF,
+                    ListKind::Set => self.types.add(scalar(Scalar::Any)),
+                    ListKind::Map(_) => self.shape(items),
+                };
+                self.types.add(Node {
+                    list: Some(List { kind, items }),
+                    ..Node::default()
+                })
             }
+            typed::Shape::Map(..) if field.map == Some("atomic") => {
+                self.types.add(map(true, TypeId::LEAF))
+            }
+            shape => self.shape(shape),
         }
     }
 
-    fn node(&mut self, shape: &str) -> Node {
-        let scalar = |scalar| Node {
-            scalar: Some(scalar),
-            ..Node::default()
-        };
-        let list = |kind, items| Node {
-            list: Some(List { kind, items }),
-            ..Node::default()
-        };
-        let map = |is_atomic, rest| Node {
-            map: Some(Map::of_any(is_atomic, rest)),
-            ..Node::default()
-        };
-        match shape {
-            "" => scalar(Scalar::Text),
-            "#" => scalar(Scalar::Number),
-            "!" => scalar(Scalar::Boolean),
-            "?" => scalar(Scalar::Any),
-            "*" => self.types.nodes[TypeId::DEDUCED.0].clone(),
-            "{}" => map(true, TypeId::LEAF),
-            "[]" => list(ListKind::Atomic, TypeId::LEAF),
-            "[=]" => {
-                let items = self.types.add(scalar(Scalar::Any));
-                list(ListKind::Set, items)
+    fn shape(&mut self, shape: &'static typed::Shape) -> TypeId {
+        use typed::Shape as S;
+        let node = match shape {
+            S::Struct(name) => return self.named(name, false),
+            S::Map(_, values) => {
+                let values = self.shape(values);
+                map(false, values)
             }
-            shape => match (shape.strip_prefix("{*}"), shape.split_once(']')) {
-                (Some(rest), _) => map(false, self.shape(rest)),
-                (None, Some((keys, items))) => {
-                    let items = self.shape(items);
-                    list(ListKind::Map(keys_of(keys)), items)
-                }
-                (None, None) => self.types.nodes[TypeId::LEAF.0].clone(),
+            S::List(..) => Node {
+                list: Some(List {
+                    kind: ListKind::Atomic,
+                    items: TypeId::LEAF,
+                }),
+                ..Node::default()
             },
-        }
+            S::Text(_) | S::Bytes | S::Duration => scalar(Scalar::Text),
+            S::Int32(_) | S::Int64(_) | S::Double => scalar(Scalar::Number),
+            S::Bool => scalar(Scalar::Boolean),
+            S::Time | S::MicroTime | S::Quantity | S::IntOrString => scalar(Scalar::Any),
+            S::Json => map(true, TypeId::LEAF),
+            S::SchemaOr => return TypeId::DEDUCED,
+        };
+        self.types.add(node)
     }
 }
 
-/// The keys of a list, as in `[containerPort=0,protocol="TCP"`.
-fn keys_of(text: &str) -> Vec<(String, Option<Value>)> {
-    let keys = text.trim_start_matches('[').split(',');
-    let keys = keys.map(|key| match key.split_once('=') {
-        Some((name, default)) => (name.to_owned(), serde_json::from_str(default).ok()),
-        None => (key.to_owned(), None),
-    });
+fn scalar(scalar: Scalar) -> Node {
+    Node {
+        scalar: Some(scalar),
+        ..Node::default()
+    }
+}
+
+fn map(is_atomic: bool, rest: TypeId) -> Node {
+    Node {
+        map: Some(Map::of_any(is_atomic, rest)),
+        ..Node::default()
+    }
+}
+
+/// The keys of a list, with the defaults that its items have for them.
+fn keys_of(keys: &[&str], items: &typed::Shape) -> Vec<(String, Option<Value>)> {
+    let item = match items {
+        typed::Shape::Struct(name) => typed::named(name),
+        _ => None,
+    };
+    let default = |key: &str| {
+        let default = item?.fields.get(key)?.default?;
+        serde_json::from_str(default).ok()
+    };
+    let keys = keys.iter().map(|key| ((*key).to_owned(), default(key)));
     keys.collect()
 }
 
@@ -221,6 +210,7 @@ fn keys_of(text: &str) -> Vec<(String, Option<Value>)> {
 mod tests {
     use super::super::{ListKind, Shape};
     use super::builtin;
+    use crate::typed;
 
     fn at<'a>(mut shape: Shape<'a>, path: &str) -> Shape<'a> {
         for name in path.split('.') {
@@ -238,9 +228,7 @@ mod tests {
 
     #[test]
     fn the_table_says_what_is_a_leaf() {
-        let deployment = builtin()
-            .kind("apps/v1", "Deployment")
-            .expect("it is there");
+        let deployment = builtin("apps/v1", "Deployment");
         assert!(at(deployment, "spec.selector").is_atomic());
         assert!(!at(deployment, "spec.template").is_atomic());
         assert!(at(deployment, "spec.template.spec.tolerations").is_atomic());
@@ -251,29 +239,22 @@ mod tests {
                 .member("anything")
                 .is_some()
         );
-        let volume = builtin()
-            .kind("v1", "PersistentVolume")
-            .expect("it is there");
+        let volume = builtin("v1", "PersistentVolume");
         assert!(!at(volume, "spec.claimRef").is_atomic());
         assert!(deployment.has_structs());
-        let map = builtin().kind("v1", "ConfigMap").expect("it is there");
-        assert!(!map.has_structs());
-        let pod = builtin().kind("v1", "Event").expect("it is there");
-        assert!(at(pod, "involvedObject").is_atomic());
+        assert!(!builtin("v1", "ConfigMap").has_structs());
+        assert!(at(builtin("v1", "Event"), "involvedObject").is_atomic());
     }
 
     #[test]
     fn every_type_that_is_named_is_described() {
-        for ((api_version, kind), id) in &builtin().roots {
-            let shape = Shape {
-                types: builtin(),
-                id: *id,
-            };
+        for (api_version, kind) in typed::kinds() {
+            let shape = builtin(api_version, kind);
             assert!(shape.names("metadata"), "{api_version} {kind}");
-        }
-        for (at, node) in builtin().nodes.iter().enumerate() {
-            let described = node.scalar.is_some() || node.list.is_some() || node.map.is_some();
-            assert!(described, "type {at} is named and not described");
+            for (at, node) in shape.types.nodes.iter().enumerate() {
+                let described = node.scalar.is_some() || node.list.is_some() || node.map.is_some();
+                assert!(described, "type {at} of {kind} is named and not described");
+            }
         }
     }
 }

@@ -83,7 +83,7 @@ fn map(types: &mut Types, schema: &Value, open: bool) -> Map {
         is_atomic: schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
         fields,
         structs: Vec::new(),
-        nulls: Vec::new(),
+        zeros: Vec::new(),
         rest,
     }
 }

@@ -2,22 +2,27 @@
 
 use super::Trait::{
     All, Cluster, Conditional, ContentGeneration, Extension, Generation as G, NamedAsLabel,
-    NamedAsSegment, NamedAsService, ReturnsDeleted, Status,
+    NamedAsSegment, NamedAsService, ReturnsDeleted, Scale, Status,
 };
 use super::{Builtin, Trait};
 
 const CORE: (&str, &str) = ("", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+const API_REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
 const AUTOSCALING: (&str, &str) = ("autoscaling", "v2");
 const BATCH: (&str, &str) = ("batch", "v1");
+const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
 const COORDINATION: (&str, &str) = ("coordination.k8s.io", "v1");
 const DISCOVERY: (&str, &str) = ("discovery.k8s.io", "v1");
 pub(super) const EVENTS: (&str, &str) = ("events.k8s.io", "v1");
 const EXTENSIONS: (&str, &str) = ("apiextensions.k8s.io", "v1");
+const FLOW_CONTROL: (&str, &str) = ("flowcontrol.apiserver.k8s.io", "v1");
 const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
+const NODE: (&str, &str) = ("node.k8s.io", "v1");
 const POLICY: (&str, &str) = ("policy", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
+const RESOURCE: (&str, &str) = ("resource.k8s.io", "v1");
 const SCHEDULING: (&str, &str) = ("scheduling.k8s.io", "v1");
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 
@@ -43,6 +48,9 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("reportingComponent", ""),
     ("type", ""),
 ];
+
+/// Scales are parts of other resources, and none themselves.
+pub(super) const SCALE: Builtin = row(("autoscaling", "v1"), "Scale", "scales", &[], &[], &[]);
 
 pub(super) const BUILTINS: &[Builtin] = &[
     row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
@@ -91,6 +99,22 @@ pub(super) const BUILTINS: &[Builtin] = &[
     ),
     row(
         CORE,
+        "PodTemplate",
+        "podtemplates",
+        &[],
+        &[ContentGeneration, ReturnsDeleted],
+        &[],
+    ),
+    row(
+        CORE,
+        "ReplicationController",
+        "replicationcontrollers",
+        &["rc"],
+        &[Scale, Status, G, All],
+        &[("status.replicas", "0")],
+    ),
+    row(
+        CORE,
         "ResourceQuota",
         "resourcequotas",
         &["quota"],
@@ -113,6 +137,38 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["svc"],
         &[Status, ReturnsDeleted, All, NamedAsService],
         &[("spec.clusterIP", ""), ("spec.type", "")],
+    ),
+    row(
+        ADMISSION,
+        "MutatingAdmissionPolicy",
+        "mutatingadmissionpolicies",
+        &[],
+        &[Cluster, G, Conditional, Extension],
+        &[],
+    ),
+    row(
+        ADMISSION,
+        "MutatingAdmissionPolicyBinding",
+        "mutatingadmissionpolicybindings",
+        &[],
+        &[Cluster, G, Conditional, Extension],
+        &[],
+    ),
+    row(
+        ADMISSION,
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        &[],
+        &[Cluster, ContentGeneration, Conditional, Extension],
+        &[],
+    ),
+    row(
+        ADMISSION,
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        &[],
+        &[Cluster, ContentGeneration, Conditional, Extension],
+        &[],
     ),
     row(
         ADMISSION,
@@ -139,6 +195,22 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[],
     ),
     row(
+        API_REGISTRATION,
+        "APIService",
+        "apiservices",
+        &[],
+        &[Cluster, Status, Conditional, Extension],
+        &[],
+    ),
+    row(
+        APPS,
+        "ControllerRevision",
+        "controllerrevisions",
+        &[],
+        &[],
+        &[],
+    ),
+    row(
         APPS,
         "DaemonSet",
         "daemonsets",
@@ -151,7 +223,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Deployment",
         "deployments",
         &["deploy"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(
@@ -159,7 +231,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ReplicaSet",
         "replicasets",
         &["rs"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(
@@ -167,7 +239,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "StatefulSet",
         "statefulsets",
         &["sts"],
-        &[Status, G, All],
+        &[Scale, Status, G, All],
         &[],
     ),
     row(
@@ -194,6 +266,14 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[Status, G, All],
         &[("status.successful", "0")],
     ),
+    row(
+        CERTIFICATES,
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        &["csr"],
+        &[Cluster, Status],
+        &[("spec.signerName", "")],
+    ),
     row(COORDINATION, "Lease", "leases", &[], &[Conditional], &[]),
     row(
         DISCOVERY,
@@ -210,6 +290,38 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &["ev"],
         &[],
         &[("reason", ""), ("type", "")],
+    ),
+    row(
+        FLOW_CONTROL,
+        "FlowSchema",
+        "flowschemas",
+        &[],
+        &[Cluster, Status, G, Conditional],
+        &[],
+    ),
+    row(
+        FLOW_CONTROL,
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+        &[],
+        &[Cluster, Status, G, Conditional],
+        &[],
+    ),
+    row(
+        NETWORKING,
+        "IPAddress",
+        "ipaddresses",
+        &["ip"],
+        &[Cluster, G],
+        &[],
+    ),
+    row(
+        NETWORKING,
+        "ServiceCIDR",
+        "servicecidrs",
+        &[],
+        &[Cluster, Status],
+        &[],
     ),
     row(
         NETWORKING,
@@ -233,6 +345,14 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "networkpolicies",
         &["netpol"],
         &[G],
+        &[],
+    ),
+    row(
+        NODE,
+        "RuntimeClass",
+        "runtimeclasses",
+        &[],
+        &[Cluster, Conditional],
         &[],
     ),
     row(
@@ -269,11 +389,83 @@ pub(super) const BUILTINS: &[Builtin] = &[
     ),
     row(RBAC, "Role", "roles", &[], &[NamedAsSegment], &[]),
     row(
+        RESOURCE,
+        "DeviceClass",
+        "deviceclasses",
+        &[],
+        &[Cluster, G],
+        &[],
+    ),
+    row(
+        RESOURCE,
+        "ResourceClaim",
+        "resourceclaims",
+        &[],
+        &[Status],
+        &[],
+    ),
+    row(
+        RESOURCE,
+        "ResourceClaimTemplate",
+        "resourceclaimtemplates",
+        &[],
+        &[],
+        &[],
+    ),
+    row(
+        RESOURCE,
+        "ResourceSlice",
+        "resourceslices",
+        &[],
+        &[Cluster, G],
+        &[("spec.nodeName", ""), ("spec.driver", "")],
+    ),
+    row(
         SCHEDULING,
         "PriorityClass",
         "priorityclasses",
         &["pc"],
         &[Cluster, G],
+        &[],
+    ),
+    row(
+        STORAGE,
+        "CSIDriver",
+        "csidrivers",
+        &[],
+        &[Cluster, ReturnsDeleted],
+        &[],
+    ),
+    row(
+        STORAGE,
+        "CSINode",
+        "csinodes",
+        &[],
+        &[Cluster, ReturnsDeleted],
+        &[],
+    ),
+    row(
+        STORAGE,
+        "CSIStorageCapacity",
+        "csistoragecapacities",
+        &[],
+        &[],
+        &[],
+    ),
+    row(
+        STORAGE,
+        "VolumeAttachment",
+        "volumeattachments",
+        &[],
+        &[Cluster, Status, ReturnsDeleted],
+        &[],
+    ),
+    row(
+        STORAGE,
+        "VolumeAttributesClass",
+        "volumeattributesclasses",
+        &["vac"],
+        &[Cluster, ReturnsDeleted],
         &[],
     ),
     row(

@@ -1,10 +1,16 @@
 //! Three replicas of one operator, of which one works.
 
-use windlass_controller::OpinionatedReconciler;
+use std::{convert::Infallible, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_controller::{
+    Controller, FinalizerName, Finalizers, InformerController, OpinionatedReconciler,
+};
 use windlass_operator::{LeaderElection, Operator};
 use windlass_simulate::Process;
 
-use super::{Bug, Ended, controller, finalizers, publish::Publish};
+use super::{Bug, Ended, controller, publish::Publish};
 
 pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended {
     let election = LeaderElection::builder(process.client(), "default", "publisher")
@@ -18,41 +24,42 @@ pub(crate) async fn three_replicas(process: Process, bug: Option<Bug>) -> Ended 
     };
     let controller = controller(&process)?;
     let publish = process.handler("publish", Publish::new(&process, client.clone(), bug));
-    let finalizers = if keeps_on {
-        finalizers(&process, "publisher")
-    } else {
-        windlass_controller::Finalizers::new(
-            client,
-            windlass_controller::FinalizerName::new("simulate.windlass.dev/publisher")?,
-        )?
-    };
+    let name = FinalizerName::new("simulate.windlass.dev/publisher")?;
+    let finalizers = Finalizers::new(client, name)?;
     let publish = OpinionatedReconciler::new(finalizers, publish);
     controller.add_reconciler("sites", publish)?;
     let operator = Operator::builder().leader_election(election).build();
     if keeps_on {
         // It waits for the lease once, and never looks at it again.
-        let stop = process.stop();
-        operator.add_controller(Once(controller))?;
-        _ = operator.run_until(stop).await;
-        std::future::pending::<()>().await;
+        let running = Arc::default();
+        operator.add_controller(Once {
+            controller,
+            running: Arc::clone(&running),
+        })?;
+        _ = operator.run_until(process.stop()).await;
+        return std::future::pending().await;
     }
     operator.add_controller(controller)?;
     Ok(operator.run_until(process.stop()).await?)
 }
 
-/// A controller that goes on when it is dropped.
-struct Once(windlass_controller::InformerController);
+/// A controller that goes on when it is dropped, until the process ends.
+struct Once {
+    controller: InformerController,
+    running: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,
+}
 
-impl windlass_controller::Controller for Once {
-    type Error = std::convert::Infallible;
+impl Controller for Once {
+    type Error = Infallible;
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.controller.name()
     }
 
-    async fn run(&self, stop: tokio_util::sync::CancellationToken) -> Result<(), Self::Error> {
-        let controller = self.0.clone();
-        tokio::spawn(async move { controller.run(stop).await });
+    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+        let controller = self.controller.clone();
+        let run = tokio::spawn(async move { _ = controller.run(stop).await });
+        *self.running.lock() = Some(AbortOnDropHandle::new(run));
         std::future::pending().await
     }
 }

@@ -48,7 +48,9 @@ pub(crate) async fn shared_informers(process: Process) -> Ended {
             Ok::<_, Failure>(Outcome::done())
         }
     };
-    pages.add_reconciler("sites", process.handler("page", show))?;
+    let show = process.handler("page", show);
+    let show = OpinionatedReconciler::new(finalizers(&process, "pages"), show);
+    pages.add_reconciler("sites", show)?;
 
     let operator = Operator::new();
     operator.add_controller(names)?;

@@ -1,0 +1,152 @@
+//! The scale of a workload: how many replicas it is to have, apart from all else.
+
+use serde_json::{Map, Value, json};
+
+use super::decode::{self, Decoded};
+use super::update::{check_name, sent_version};
+use super::{Cluster, Part, Written, ownership};
+use crate::patch::Patch;
+use crate::registry::{self, Resource};
+use crate::status::{FieldError, Status};
+use crate::store::{Key, Stored};
+use crate::wire::WriteOptions;
+
+/// A change of a scale.
+#[derive(Debug)]
+pub(crate) enum ScaleChange<'a> {
+    /// Another scale in its place.
+    Update(Value),
+    /// A change of the scale that is there.
+    Patch(&'a Patch),
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// The scale of the object at `key`.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is no such object.
+    pub(crate) fn scale(&self, resource: &Resource, key: &Key) -> Result<Stored, Status> {
+        let object = self.get(resource, key)?;
+        Ok(Stored::unsaved(scale_of(object.value())))
+    }
+
+    /// Changes how many replicas the object at `key` is to have.
+    ///
+    /// # Errors
+    ///
+    /// 400, 404, 409 or 422.
+    pub(crate) fn change_scale(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        change: ScaleChange<'_>,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Written, Status> {
+        let scale = registry::scale();
+        let old = self.get(resource, key)?.clone();
+        let body = match change {
+            ScaleChange::Update(body) => body,
+            ScaleChange::Patch(patch) => {
+                let mut body = scale.present(&scale_of(old.value()));
+                patch.apply(&mut body, scale.typed())?;
+                body
+            }
+        };
+        let decoded = decode::decode(scale, Some(&key.namespace), body, options.unknown_fields)?;
+        check_name(key, &decoded.object)?;
+        let about = resource.about(&key.name);
+        let version = sent_version(&decoded.object)?;
+        if version.is_some_and(|version| version != 0 && version != old.revision()) {
+            return Err(Status::modified(&about));
+        }
+        let replicas = decoded.object["spec"]["replicas"]
+            .as_i64()
+            .unwrap_or_default();
+        if replicas < 0 {
+            let why = "must be greater than or equal to 0";
+            let error = FieldError::invalid("spec.replicas", &replicas.into(), why);
+            return Err(Status::invalid(&scale.about(&key.name), &[error]));
+        }
+        let mut object = old.value().clone();
+        object["spec"]["replicas"] = replicas.into();
+        ownership::track(
+            resource,
+            Part::Scale,
+            old.value(),
+            &mut object,
+            options,
+            now,
+        );
+        let decoded = Decoded {
+            object,
+            warnings: decoded.warnings,
+        };
+        let written = self.replace(resource, key, Part::Main, &old, decoded, options)?;
+        Ok(Written {
+            object: Stored::unsaved(scale_of(written.object.value())).into(),
+            warnings: written.warnings,
+        })
+    }
+}
+
+/// The scale of an object.
+fn scale_of(object: &Value) -> Value {
+    let mut metadata = Map::new();
+    for field in [
+        "creationTimestamp",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "uid",
+    ] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    let mut spec = Map::new();
+    let wanted = &object["spec"]["replicas"];
+    if wanted.as_i64().is_some_and(|replicas| replicas != 0) {
+        spec.insert("replicas".to_owned(), wanted.clone());
+    }
+    let mut status =
+        json!({ "replicas": object["status"]["replicas"].as_i64().unwrap_or_default() });
+    let selector = selector_text(&object["spec"]["selector"]);
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    json!({ "metadata": metadata, "spec": spec, "status": status })
+}
+
+/// A selector as clients send it in URLs.
+fn selector_text(selector: &Value) -> String {
+    let mut parts = Vec::new();
+    // Replication controllers have labels in this place.
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            parts.push((key.clone(), format!("{key}={value}")));
+        }
+    }
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    for expression in expressions.into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let values = expression["values"].as_array().into_iter().flatten();
+        let mut values: Vec<_> = values.filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let text = match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        };
+        parts.push((key.to_owned(), text));
+    }
+    parts.sort();
+    let texts = parts.into_iter().map(|(_, text)| text);
+    texts.collect::<Vec<_>>().join(",")
+}

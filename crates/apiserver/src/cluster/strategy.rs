@@ -1,0 +1,243 @@
+//! What a server does to an object of a built-in kind when it is created or changed, beyond
+//! what its type says.
+//!
+//! Source: the strategies of the registry (`pkg/registry`) and the admission plugins that are
+//! on by default (`plugin/pkg/admission`) of Kubernetes v1.36.3.
+
+use serde_json::{Map, Value, json};
+
+use super::{Cluster, Part};
+use crate::metadata;
+use crate::registry::Resource;
+use crate::status::{FieldError, Status};
+use crate::store::Key;
+use crate::typed;
+
+mod allocation;
+mod job;
+mod pod;
+mod service;
+
+/// An annotation of daemon sets that counts the changes of their template.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Where priority classes are stored.
+const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+
+/// Where runtime classes are stored.
+const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Gives a new object what only the server may give it.
+    ///
+    /// # Errors
+    ///
+    /// 403 for a pod of a priority class that there is not.
+    pub(super) fn prepare_create(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        now: &str,
+    ) -> Result<(), Status> {
+        if resource.info.custom {
+            return Ok(());
+        }
+        if resource.has_subresource("status")
+            && let Some(status) = resource
+                .typed()
+                .and_then(|kind| typed::empty(kind, "status"))
+        {
+            object["status"] = status;
+        }
+        drop_disabled(&resource.table, object);
+        match &*resource.table {
+            "jobs.batch" => job::select_own_pods(object),
+            "daemonsets.apps" => set_template_generation(object, 1),
+            "nodes" => taint(object),
+            "persistentvolumes" => object["status"]["lastPhaseTransitionTime"] = now.into(),
+            "pods" => {
+                self.admit_pod(resource, object)?;
+                pod::prepare(object, now);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Gives a new object numbers that no other has. Nothing is set aside: the next write
+    /// sees them in the object.
+    pub(super) fn allocate(
+        &mut self,
+        resource: &Resource,
+        object: &mut Value,
+        before: Option<&Value>,
+    ) -> Vec<FieldError> {
+        match &*resource.table {
+            "services" => self.allocate_service(object, before),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Fills in the priority of a pod, and how long it tolerates a node that fails.
+    fn admit_pod(&self, resource: &Resource, pod: &mut Value) -> Result<(), Status> {
+        let name = metadata::text(pod, "name").to_owned();
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
+            return Ok(());
+        };
+        let class = spec
+            .get("priorityClassName")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let runtime = spec.get("runtimeClassName").and_then(Value::as_str);
+        if let Some(runtime) = runtime {
+            let key = Key::new("", runtime);
+            if self.store.get(RUNTIME_CLASSES, &key).is_none() {
+                let detail = format!("pod rejected: RuntimeClass {runtime:?} not found");
+                return Err(Status::forbidden(&resource.about(&name), &detail));
+            }
+        }
+        let (class, value, preemption) = self.priority(class).ok_or_else(|| {
+            let detail = format!("no PriorityClass with name {class} was found");
+            Status::forbidden(&resource.about(&name), &detail)
+        })?;
+        let own = spec.get("priority").and_then(Value::as_i64);
+        if let Some(own) = own.filter(|own| *own != value) {
+            let detail = format!(
+                "the integer value of priority ({own}) must not be provided in pod spec; \
+                 priority admission controller computed {value} from the given PriorityClass name"
+            );
+            return Err(Status::forbidden(&resource.about(&name), &detail));
+        }
+        if !class.is_empty() {
+            spec.insert("priorityClassName".to_owned(), class.into());
+        }
+        spec.insert("priority".to_owned(), value.into());
+        spec.entry("preemptionPolicy").or_insert(preemption);
+        pod::tolerate_failing_nodes(spec);
+        Ok(())
+    }
+
+    /// The class of a pod, its priority and its policy.
+    fn priority(&self, name: &str) -> Option<(String, i64, Value)> {
+        let policy = "PreemptLowerPriority";
+        match name {
+            "system-cluster-critical" => {
+                return Some((name.to_owned(), 2_000_000_000, policy.into()));
+            }
+            "system-node-critical" => {
+                return Some((name.to_owned(), 2_000_001_000, policy.into()));
+            }
+            _ => {}
+        }
+        let classes = self.store.objects(PRIORITY_CLASSES);
+        let is_default = |class: &Value| class["globalDefault"] == true;
+        let found = classes
+            .filter(|(key, class)| match name {
+                "" => is_default(class.value()),
+                name => &*key.name == name,
+            })
+            .min_by_key(|(_, class)| class.value()["value"].as_i64());
+        match found {
+            Some((key, class)) => {
+                let class = class.value();
+                let value = class["value"].as_i64().unwrap_or_default();
+                let own = class.get("preemptionPolicy").cloned();
+                Some((
+                    key.name.to_string(),
+                    value,
+                    own.unwrap_or_else(|| policy.into()),
+                ))
+            }
+            None if name.is_empty() => Some((String::new(), 0, policy.into())),
+            None => None,
+        }
+    }
+}
+
+/// Takes over from the object before what a change may not take away, or leaves out.
+pub(super) fn prepare_update(resource: &Resource, part: Part, before: &Value, object: &mut Value) {
+    if !resource.info.custom {
+        drop_disabled(&resource.table, object);
+    }
+    match (&*resource.table, part) {
+        ("daemonsets.apps", Part::Main) => {
+            let template = |object: &Value| object.pointer("/spec/template").cloned();
+            let generation = template_generation(before);
+            let has_changed = template(before) != template(object);
+            set_template_generation(object, generation + i64::from(has_changed));
+        }
+        ("pods", Part::Main) => {
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                pod::tolerate_failing_nodes(spec);
+            }
+        }
+        ("services", Part::Main) => service::keep_allocated(before, object),
+        ("persistentvolumeclaims", Part::Main) => {
+            // A claim keeps the volume that it is bound to.
+            let volume = before.pointer("/spec/volumeName").cloned();
+            if let (Some(volume), Some(Value::Object(spec))) = (volume, object.get_mut("spec")) {
+                spec.entry("volumeName").or_insert(volume);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops the fields of a spec whose feature is off.
+fn drop_disabled(table: &str, object: &mut Value) {
+    const DISABLED: [(&str, &str); 4] = [
+        ("leases.coordination.k8s.io", "preferredHolder"),
+        ("leases.coordination.k8s.io", "strategy"),
+        ("nodes", "configSource"),
+        ("csidrivers.storage.k8s.io", "preventPodSchedulingIfMissing"),
+    ];
+    for (_, field) in DISABLED.iter().filter(|(of, _)| *of == table) {
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove(*field);
+        }
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    let annotations = object.pointer("/metadata/annotations");
+    let text = annotations.and_then(|annotations| annotations.get(TEMPLATE_GENERATION));
+    let number = text
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok());
+    number.unwrap_or_default()
+}
+
+/// Writes how often the template of a daemon set has changed.
+pub(super) fn set_template_generation(object: &mut Value, generation: i64) {
+    let annotations = metadata::of(object)
+        .entry("annotations")
+        .or_insert_with(|| Map::new().into());
+    if let Some(annotations) = annotations.as_object_mut() {
+        let text = generation.to_string();
+        annotations.insert(TEMPLATE_GENERATION.to_owned(), text.into());
+    }
+}
+
+/// Gives a daemon set the annotation that each has.
+pub(super) fn mark_template(object: &mut Value) {
+    let generation = template_generation(object);
+    set_template_generation(object, generation);
+}
+
+/// A new node takes no pods until it is ready.
+fn taint(node: &mut Value) {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let taints = spec.entry("taints").or_insert_with(|| json!([]));
+    if let Some(taints) = taints.as_array_mut()
+        && !taints
+            .iter()
+            .any(|taint| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule")
+    {
+        taints.push(json!({ "key": NOT_READY, "effect": "NoSchedule" }));
+    }
+}

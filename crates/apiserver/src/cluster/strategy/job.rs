@@ -1,0 +1,50 @@
+//! The labels by which a job finds its pods.
+
+use serde_json::{Map, Value, json};
+
+use crate::metadata;
+
+/// Makes a selector of the uid of a job, unless the job says that it brings its own, and gives
+/// its pods the labels for it.
+pub(super) fn select_own_pods(job: &mut Value) {
+    if job.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let uid = metadata::text(job, "uid").to_owned();
+    let name = metadata::text(job, "name").to_owned();
+    let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let mut pod_labels = (Value::Null, Value::Null);
+    if let Some(template) = spec.get_mut("template") {
+        pod_labels.0 = template["metadata"]["labels"].clone();
+        let labels = metadata::of(template)
+            .entry("labels")
+            .or_insert_with(|| Map::new().into());
+        if let Some(labels) = labels.as_object_mut() {
+            for (label, value) in [
+                ("batch.kubernetes.io/controller-uid", &uid),
+                ("batch.kubernetes.io/job-name", &name),
+                ("controller-uid", &uid),
+                ("job-name", &name),
+            ] {
+                labels.insert(label.to_owned(), value.as_str().into());
+            }
+        }
+        pod_labels.1 = template["metadata"]["labels"].clone();
+    }
+    let selector = spec.entry("selector").or_insert_with(|| json!({}));
+    if selector.get("matchLabels").is_none() {
+        selector["matchLabels"] = json!({});
+    }
+    selector["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid.into();
+    // The labels of the job are those of its pods, if it has none of its own.
+    let (before, after) = pod_labels;
+    let metadata = metadata::of(job);
+    if metadata
+        .get("labels")
+        .is_none_or(|labels| *labels == before)
+    {
+        metadata.insert("labels".to_owned(), after);
+    }
+}

@@ -1,0 +1,164 @@
+//! The schemas of built-in kinds, from the table of their types: as the real server's, without
+//! descriptions.
+
+use serde_json::{Map, Value, json};
+
+use crate::typed::{self, Empty, Field, ListKind, Shape, Struct};
+
+/// Types that are no structs, and their schemas.
+const SPECIAL: [(&str, &str); 7] = [
+    (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        r#"{"oneOf":[{"type":"string"},{"type":"number"}]}"#,
+    ),
+    (
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Duration",
+        r#"{"type":"string"}"#,
+    ),
+    (
+        "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
+        r#"{"format":"date-time","type":"string"}"#,
+    ),
+    (
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Time",
+        r#"{"format":"date-time","type":"string"}"#,
+    ),
+    (
+        "io.k8s.apimachinery.pkg.runtime.RawExtension",
+        r#"{"type":"object"}"#,
+    ),
+    (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        r#"{"format":"int-or-string","oneOf":[{"type":"integer"},{"type":"string"}]}"#,
+    ),
+    (
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+        "{}",
+    ),
+];
+
+/// The name of a type's schema, such as `io.k8s.api.apps.v1.Deployment`.
+pub(super) fn definition(name: &str) -> String {
+    let prefix = match name.split('.').next() {
+        Some("meta") => "io.k8s.apimachinery.pkg.apis",
+        Some("apiextensions") => "io.k8s.apiextensions-apiserver.pkg.apis",
+        Some("apiregistration") => "io.k8s.kube-aggregator.pkg.apis",
+        _ => "io.k8s.api",
+    };
+    format!("{prefix}.{name}")
+}
+
+/// Adds the schema of a type, and those of all types that it refers to.
+pub(super) fn add(kind: &'static Struct, schemas: &mut Map<String, Value>) {
+    let mut waiting = vec![kind];
+    while let Some(found) = waiting.pop() {
+        let name = definition(found.name);
+        if schemas.contains_key(&name) {
+            continue;
+        }
+        let mut properties = Map::new();
+        for (name, field) in &found.fields {
+            properties.insert((*name).to_owned(), property(field, schemas, &mut waiting));
+        }
+        let required = found.fields.iter().filter(|(_, field)| field.is_required);
+        let required: Vec<_> = required.map(|(name, _)| *name).collect();
+        let mut schema = json!({ "type": "object" });
+        if !properties.is_empty() {
+            schema["properties"] = properties.into();
+        }
+        if !required.is_empty() {
+            schema["required"] = required.into();
+        }
+        if found.is_atomic {
+            schema["x-kubernetes-map-type"] = "atomic".into();
+        }
+        schemas.insert(name, schema);
+    }
+}
+
+fn property(
+    field: &'static Field,
+    schemas: &mut Map<String, Value>,
+    waiting: &mut Vec<&'static Struct>,
+) -> Value {
+    let mut schema = shape(&field.shape, schemas, waiting);
+    if let Some(Ok(default)) = field.default.map(serde_json::from_str::<Value>) {
+        schema["default"] = default;
+    } else if is_struct(&field.shape) && !field.is_pointer && field.empty != Empty::Zero {
+        schema["default"] = json!({});
+    }
+    if !field.values.is_empty() && matches!(field.shape, Shape::Text(_)) {
+        schema["enum"] = json!(field.values);
+    }
+    if matches!(field.shape, Shape::List(..)) {
+        schema["x-kubernetes-list-type"] = match &field.list {
+            ListKind::Atomic => "atomic".into(),
+            ListKind::Set => "set".into(),
+            ListKind::Map(keys) => {
+                schema["x-kubernetes-list-map-keys"] = json!(keys);
+                "map".into()
+            }
+        };
+    }
+    if let Some(kind) = field.map {
+        schema["x-kubernetes-map-type"] = kind.into();
+    }
+    if !field.strategy.is_empty() {
+        schema["x-kubernetes-patch-strategy"] = field.strategy.into();
+    }
+    if !field.merge_key.is_empty() {
+        schema["x-kubernetes-patch-merge-key"] = field.merge_key.into();
+    }
+    schema
+}
+
+fn is_struct(shape: &Shape) -> bool {
+    matches!(shape, Shape::Struct(_))
+}
+
+fn shape(
+    found: &'static Shape,
+    schemas: &mut Map<String, Value>,
+    waiting: &mut Vec<&'static Struct>,
+) -> Value {
+    let special = match found {
+        Shape::Text(_) => return json!({ "type": "string" }),
+        Shape::Bytes => return json!({ "format": "byte", "type": "string" }),
+        Shape::Int32(_) => return json!({ "format": "int32", "type": "integer" }),
+        Shape::Int64(_) => return json!({ "format": "int64", "type": "integer" }),
+        Shape::Double => return json!({ "format": "double", "type": "number" }),
+        Shape::Bool => return json!({ "type": "boolean" }),
+        Shape::List(_, items) => {
+            let items = shape(items, schemas, waiting);
+            return json!({ "items": items, "type": "array" });
+        }
+        Shape::Map(_, values) => {
+            let values = shape(values, schemas, waiting);
+            return json!({ "additionalProperties": values, "type": "object" });
+        }
+        Shape::Struct(name) => {
+            if let Some(named) = typed::named(name) {
+                waiting.push(named);
+            }
+            return reference(&definition(name));
+        }
+        Shape::Quantity => SPECIAL[0],
+        Shape::Duration => SPECIAL[1],
+        Shape::MicroTime => SPECIAL[2],
+        Shape::Time => SPECIAL[3],
+        Shape::Json => SPECIAL[4],
+        Shape::IntOrString => SPECIAL[5],
+        Shape::SchemaOr => SPECIAL[6],
+    };
+    let (name, schema) = special;
+    if !schemas.contains_key(name)
+        && let Ok(schema) = serde_json::from_str::<Value>(schema)
+    {
+        schemas.insert(name.to_owned(), schema);
+    }
+    reference(name)
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "allOf": [{ "$ref": format!("#/components/schemas/{name}") }] })
+}

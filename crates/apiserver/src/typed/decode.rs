@@ -1,0 +1,434 @@
+//! From the body of a request to the JSON that Go writes for the object in it.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::table::{Empty, Field, Shape, Struct, named};
+use super::{Quantity, defaults, timestamp};
+
+/// Brings `object`, which is to be of type `kind`, into the form that Go writes: checks the
+/// types of its fields, drops unknown ones, fills in defaults and what Go cannot leave out.
+///
+/// Returns the paths of the fields that were dropped, such as `spec.rules[0].colour`.
+///
+/// # Errors
+///
+/// What Go says of the first field of the wrong type.
+pub(crate) fn decode(kind: &'static Struct, object: &mut Value) -> Result<Vec<String>, String> {
+    let mut decoder = Decoder {
+        path: Vec::new(),
+        inside: kind.go_name(),
+        dropped: Vec::new(),
+    };
+    if let Value::Object(members) = object {
+        decoder.members(kind, members)?;
+    }
+    Ok(decoder.dropped)
+}
+
+/// What Go writes for the field of an object in which nothing is said, but for defaults.
+pub(crate) fn empty(kind: &Struct, field: &str) -> Option<Value> {
+    kind.fields.get(field).map(|field| zero(&field.shape))
+}
+
+/// A place in the object.
+enum Step {
+    /// A field, and the inline struct that it is in.
+    Field(&'static str, &'static str),
+    Item(usize),
+    Key(String),
+}
+
+struct Decoder {
+    path: Vec<Step>,
+    /// The innermost struct, as errors call it.
+    inside: &'static str,
+    dropped: Vec<String>,
+}
+
+/// What a number is to Go.
+enum Number {
+    Fits,
+    /// It is none, or too large: errors quote it.
+    TooLarge,
+}
+
+// === impl Decoder ===
+
+impl Decoder {
+    fn members(
+        &mut self,
+        kind: &'static Struct,
+        members: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        let outside = std::mem::replace(&mut self.inside, kind.go_name());
+        // From the outside in, as in Kubernetes: what is filled in here is decoded below.
+        defaults::fill(kind.name, members);
+        let mut unknown = Vec::new();
+        let mut empty = Vec::new();
+        for (name, value) in members.iter_mut() {
+            let Some((name, field)) = kind.fields.get_key_value(name.as_str()) else {
+                self.path.push(Step::Key(name.clone()));
+                self.dropped.push(self.whole_path());
+                self.path.pop();
+                unknown.push(name.clone());
+                continue;
+            };
+            if value.is_null() {
+                empty.push(*name);
+                continue;
+            }
+            self.path.push(Step::Field(name, field.inline));
+            self.value(&field.shape, value)?;
+            self.path.pop();
+            if !field.is_pointer && is_empty(value) && !matches!(field.shape, Shape::Struct(_)) {
+                empty.push(*name);
+            }
+        }
+        for name in empty {
+            members.remove(name);
+        }
+        for name in unknown {
+            members.remove(&name);
+        }
+        for (name, field) in &kind.fields {
+            if !members.contains_key(*name)
+                && let Some(zero) = zero_member(field)
+            {
+                members.insert((*name).to_owned(), zero);
+            }
+        }
+        self.inside = outside;
+        Ok(())
+    }
+
+    /// Decodes a value, which is not `null`.
+    fn value(&mut self, shape: &Shape, value: &mut Value) -> Result<(), String> {
+        match (shape, &mut *value) {
+            (Shape::Text(_) | Shape::IntOrString | Shape::Duration, Value::String(_))
+            | (Shape::Bool, Value::Bool(_))
+            | (Shape::Json, _) => Ok(()),
+            (Shape::Int32(_) | Shape::Int64(_) | Shape::Double, Value::Number(number)) => {
+                let fits = match shape {
+                    Shape::Int32(_) => is_int32(number),
+                    Shape::Int64(_) if number.as_i64().is_some() => Number::Fits,
+                    Shape::Int64(_) => Number::TooLarge,
+                    _ => Number::Fits,
+                };
+                match fits {
+                    Number::Fits => Ok(()),
+                    Number::TooLarge => {
+                        let found = format!("number {number}");
+                        Err(self.mistyped(&found, &shape.go_name()))
+                    }
+                }
+            }
+            (Shape::Bytes, Value::String(text)) => {
+                // Go looks past the ends of lines.
+                let joined = text.replace(['\r', '\n'], "");
+                let bytes = STANDARD.decode(joined).map_err(|_| {
+                    let at = first_bad_byte(text.as_bytes());
+                    format!("illegal base64 data at input byte {at}")
+                })?;
+                *text = STANDARD.encode(bytes);
+                Ok(())
+            }
+            (Shape::Time | Shape::MicroTime, Value::String(text)) => {
+                let normal = if *shape == Shape::Time {
+                    timestamp::seconds(text)
+                } else {
+                    timestamp::micros(text)
+                };
+                *text = normal?;
+                Ok(())
+            }
+            (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
+                let text = match &*value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                *value = Quantity::parse(&text)?.to_string().into();
+                Ok(())
+            }
+            (Shape::Quantity, _) => Err(Quantity::MALFORMED.to_owned()),
+            (Shape::IntOrString, Value::Number(number)) => match is_int32(number) {
+                Number::Fits => Ok(()),
+                Number::TooLarge => {
+                    let found = format!("number {number}");
+                    Err(self.mistyped(&found, "int32"))
+                }
+            },
+            (Shape::Struct(name), Value::Object(members)) => match named(name) {
+                Some(found) => self.members(found, members),
+                None => Ok(()),
+            },
+            (Shape::SchemaOr, _) => self.schema_or(value),
+            (Shape::List(_, items), Value::Array(list)) => {
+                for (at, item) in list.iter_mut().enumerate() {
+                    self.item(Step::Item(at), items, item)?;
+                }
+                Ok(())
+            }
+            (Shape::Map(_, values), Value::Object(members)) => {
+                for (key, member) in members.iter_mut() {
+                    self.item(Step::Key(key.clone()), values, member)?;
+                }
+                Ok(())
+            }
+            (shape, value) => {
+                let wanted = match shape {
+                    Shape::Time | Shape::MicroTime | Shape::Duration => "string".to_owned(),
+                    Shape::IntOrString => "int32".to_owned(),
+                    _ => shape.go_name(),
+                };
+                let found = kind_of(value);
+                Err(self.mistyped(found, &wanted))
+            }
+        }
+    }
+
+    /// Decodes an item of a list or a map.
+    fn item(&mut self, step: Step, shape: &Shape, value: &mut Value) -> Result<(), String> {
+        if value.is_null() {
+            *value = zero(shape);
+            return Ok(());
+        }
+        self.path.push(step);
+        self.value(shape, value)?;
+        self.path.pop();
+        Ok(())
+    }
+
+    /// Decodes the schemas in a value that may be a schema, a list of them or something else.
+    fn schema_or(&mut self, value: &mut Value) -> Result<(), String> {
+        let schema = named("apiextensions.v1.JSONSchemaProps");
+        match (value, schema) {
+            (Value::Object(members), Some(schema)) => self.members(schema, members),
+            (Value::Array(items), Some(schema)) => {
+                for (at, item) in items.iter_mut().enumerate() {
+                    if let Value::Object(members) = item {
+                        self.path.push(Step::Item(at));
+                        self.members(schema, members)?;
+                        self.path.pop();
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mistyped(&self, found: &str, wanted: &str) -> String {
+        let fields = self.path.iter().filter_map(|step| match step {
+            Step::Field(name, inline) => Some(format!(".{inline}{name}")),
+            Step::Item(_) | Step::Key(_) => None,
+        });
+        let path: String = fields.collect();
+        let inside = self.inside;
+        format!(
+            "json: cannot unmarshal {found} into Go struct field {inside}{path} of type {wanted}"
+        )
+    }
+
+    fn whole_path(&self) -> String {
+        let mut path = String::new();
+        for step in &self.path {
+            // Writing to a text cannot fail.
+            let _ = match step {
+                Step::Field(name, _) if path.is_empty() => write!(path, "{name}"),
+                Step::Field(name, _) => write!(path, ".{name}"),
+                Step::Key(name) if path.is_empty() => write!(path, "{name}"),
+                Step::Key(name) => write!(path, ".{name}"),
+                Step::Item(at) => write!(path, "[{at}]"),
+            };
+        }
+        path
+    }
+}
+
+/// What Go writes for a field that is not set; nothing if it leaves it out.
+pub(crate) fn zero_member(field: &Field) -> Option<Value> {
+    match (field.empty, field.is_pointer) {
+        (Empty::Zero, _) | (Empty::Omitted, true) => None,
+        (Empty::Kept, true) => Some(Value::Null),
+        // These are structs of Go, which are never empty to it.
+        (Empty::Omitted, false) => match &field.shape {
+            Shape::Struct(_)
+            | Shape::Time
+            | Shape::MicroTime
+            | Shape::Quantity
+            | Shape::IntOrString
+            | Shape::Duration => Some(zero(&field.shape)),
+            // Raw JSON that is empty is written as `null`.
+            Shape::Json => Some(Value::Null),
+            _ => None,
+        },
+        (Empty::Kept, false) => Some(zero(&field.shape)),
+    }
+}
+
+/// What Go writes for the zero value of a type.
+fn zero(shape: &Shape) -> Value {
+    match shape {
+        Shape::Text(_) => "".into(),
+        Shape::Int32(_) | Shape::Int64(_) | Shape::Double | Shape::IntOrString => 0.into(),
+        Shape::Bool => false.into(),
+        Shape::Quantity => "0".into(),
+        Shape::Duration => "0s".into(),
+        Shape::Struct(name) => {
+            let mut members = Value::Object(Map::new());
+            // An empty object has no field of the wrong type.
+            let _ = named(name).map(|found| decode(found, &mut members));
+            members
+        }
+        _ => Value::Null,
+    }
+}
+
+/// Whether Go takes a value that is not a struct for empty.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+fn is_int32(number: &serde_json::Number) -> Number {
+    let fits = number.as_i64().is_some_and(|it| i32::try_from(it).is_ok());
+    if fits { Number::Fits } else { Number::TooLarge }
+}
+
+/// Where Go's decoder of base64 stops: at the first byte that is no digit, or at the beginning
+/// of the group of four that is not complete.
+fn first_bad_byte(text: &[u8]) -> usize {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    let mut digits = 0;
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'\r' | b'\n' => {}
+            byte if is_digit(*byte) => digits += 1,
+            b'=' if digits % 4 >= 2 => {
+                let rest = &text[at + 1..];
+                let wanted = usize::from(digits % 4 == 2);
+                return match rest.first() {
+                    Some(b'=') | None => (at + wanted + 1).min(text.len()),
+                    Some(_) if wanted == 1 => at,
+                    Some(_) => at + 1,
+                };
+            }
+            _ => return at,
+        }
+    }
+    text.len() - digits % 4
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::table::{kind, kinds};
+    use super::{decode, first_bad_byte};
+
+    #[track_caller]
+    fn refused(name: &str, object: Value) -> String {
+        let mut object = object;
+        let found = kind("v1", name).expect("a kind");
+        decode(found, &mut object).expect_err("it has a wrong type")
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_is_named_as_go_names_it() {
+        let container =
+            |field: &str, value: Value| json!({ "spec": { "containers": [{ field: value }] } });
+        for (object, expected) in [
+            (
+                json!({ "spec": 7 }),
+                "number into Go struct field Pod.spec of type v1.PodSpec",
+            ),
+            (
+                container("env", json!([{ "value": 1 }])),
+                "number into Go struct field EnvVar.spec.containers.env.value of type string",
+            ),
+            (
+                container("resources", json!({ "limits": [] })),
+                "array into Go struct field ResourceRequirements.spec.containers.resources.limits \
+                 of type v1.ResourceList",
+            ),
+            (
+                container("livenessProbe", json!({ "grpc": { "port": "x" } })),
+                "string into Go struct field \
+                 GRPCAction.spec.containers.livenessProbe.ProbeHandler.grpc.port of type int32",
+            ),
+            (
+                json!({ "metadata": { "labels": { "a": 1 } } }),
+                "number into Go struct field ObjectMeta.metadata.labels of type string",
+            ),
+        ] {
+            assert_eq!(
+                refused("Pod", object),
+                format!("json: cannot unmarshal {expected}")
+            );
+        }
+        assert_eq!(
+            refused("Secret", json!({ "data": { "a": "%%" } })),
+            "illegal base64 data at input byte 0"
+        );
+    }
+
+    #[test]
+    fn unknown_fields_are_dropped_and_named() {
+        let mut object = json!({ "x": 1, "spec": { "containers": [{ "name": "a", "y": null }] } });
+        let pod = kind("v1", "Pod").expect("a kind");
+        let dropped = decode(pod, &mut object).expect("its fields have the right types");
+        assert_eq!(dropped, ["spec.containers[0].y", "x"]);
+        assert_eq!(object.get("x"), None);
+        assert_eq!(object["spec"]["containers"][0].get("y"), None);
+    }
+
+    #[test]
+    fn what_is_decoded_stays_as_it_is() {
+        for (version, name) in kinds() {
+            let found = kind(version, name).expect("a kind");
+            let mut object =
+                json!({ "metadata": { "name": "a" }, "spec": {}, "data": {}, "status": {} });
+            if decode(found, &mut object).is_err() {
+                continue;
+            }
+            let mut again = object.clone();
+            let dropped = decode(found, &mut again).expect("it has been decoded before");
+            assert_eq!((again, dropped), (object, Vec::new()), "{version} {name}");
+        }
+    }
+
+    #[test]
+    fn bad_base64_is_found_where_go_finds_it() {
+        for (text, at) in [
+            ("%%", 0),
+            ("YWJj=A", 4),
+            ("YWJ", 0),
+            ("YWJjY", 4),
+            ("YQ=A", 2),
+            ("YQ=", 3),
+        ] {
+            assert_eq!(first_bad_byte(text.as_bytes()), at, "{text}");
+        }
+    }
+}

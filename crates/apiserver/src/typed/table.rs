@@ -1,0 +1,355 @@
+//! The table of types, read type by type when they are first used.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{LazyLock, OnceLock};
+
+/// The table; its head says what its lines mean.
+const TABLE: &str = include_str!("table.txt");
+
+/// Where each type and kind stands.
+static INDEX: LazyLock<Index> = LazyLock::new(Index::read);
+
+/// Where each type and kind stands in the table.
+struct Index {
+    types: HashMap<&'static str, Entry>,
+    kinds: HashMap<(&'static str, &'static str), &'static str>,
+}
+
+/// A type that has perhaps not been read.
+struct Entry {
+    line: &'static str,
+    read: OnceLock<Struct>,
+}
+
+/// A struct of Go.
+#[derive(Debug)]
+pub(crate) struct Struct {
+    /// Its package and name, such as `apps.v1.DeploymentSpec`.
+    pub(crate) name: &'static str,
+    /// Whether server-side apply owns it as a whole.
+    pub(crate) is_atomic: bool,
+    /// Its fields by their names in JSON.
+    pub(crate) fields: BTreeMap<&'static str, Field>,
+}
+
+/// A field of a struct.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) shape: Shape,
+    /// What becomes of it when it is empty.
+    pub(crate) empty: Empty,
+    pub(crate) is_pointer: bool,
+    /// The inline struct of Go that it is in, with a dot behind it; errors name it.
+    pub(crate) inline: &'static str,
+    /// Whether the `OpenAPI` document says that it must be there.
+    pub(crate) is_required: bool,
+    /// Its default in the `OpenAPI` document, as JSON.
+    pub(crate) default: Option<&'static str>,
+    /// The values that it may have, sorted; none if it may have any.
+    pub(crate) values: Vec<&'static str>,
+    /// What identifies the items of a list.
+    pub(crate) list: ListKind,
+    /// Whether server-side apply owns a map or a struct in parts (`granular`) although its
+    /// type is atomic, or as a whole (`atomic`).
+    pub(crate) map: Option<&'static str>,
+    /// How a strategic merge patch treats it: `merge`, `replace`, `retainKeys`, with commas.
+    pub(crate) strategy: &'static str,
+    /// By which member a strategic merge patch identifies the items of a list.
+    pub(crate) merge_key: &'static str,
+}
+
+/// What becomes of a field when it is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Empty {
+    /// It stays: `""`, `0`, `false`, an empty object or `null`.
+    Kept,
+    /// It is left out, unless it is a struct.
+    Omitted,
+    /// It is left out, also if it is a struct.
+    Zero,
+}
+
+/// What identifies the items of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Nothing.
+    Atomic,
+    /// Their value.
+    Set,
+    /// These members.
+    Map(Vec<&'static str>),
+}
+
+/// What a value may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A text; with Go's name of its type.
+    Text(&'static str),
+    /// An integer of 32 bits; with Go's name of its type.
+    Int32(&'static str),
+    /// An integer of 64 bits; with Go's name of its type.
+    Int64(&'static str),
+    Double,
+    Bool,
+    /// Bytes, as base64.
+    Bytes,
+    Time,
+    MicroTime,
+    Duration,
+    Quantity,
+    IntOrString,
+    /// Any JSON.
+    Json,
+    /// A schema of a custom resource definition, or something else in its place.
+    SchemaOr,
+    /// A struct, by its name in the table.
+    Struct(&'static str),
+    /// A list; with Go's name of its type, if that does not follow from its items.
+    List(Option<&'static str>, Box<Shape>),
+    /// A map by texts; with Go's name of its type, if that does not follow from its values.
+    Map(Option<&'static str>, Box<Shape>),
+}
+
+/// The type called `name`, such as `apps.v1.DeploymentSpec`.
+pub(crate) fn named(name: &str) -> Option<&'static Struct> {
+    let (name, entry) = INDEX.types.get_key_value(name)?;
+    Some(entry.read.get_or_init(|| Struct::read(name, entry.line)))
+}
+
+/// The type of a kind in a version.
+pub(crate) fn kind(api_version: &str, kind: &str) -> Option<&'static Struct> {
+    named(INDEX.kinds.get(&(api_version, kind))?)
+}
+
+/// Every kind by its `apiVersion` and name, in no order.
+pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    INDEX.kinds.keys().copied()
+}
+
+// === impl Index ===
+
+impl Index {
+    fn read() -> Self {
+        let mut index = Self {
+            types: HashMap::new(),
+            kinds: HashMap::new(),
+        };
+        for line in TABLE.lines() {
+            if let Some(line) = line.strip_prefix("type ") {
+                let end = line.find([' ', '\t']).unwrap_or(line.len());
+                let (name, line) = line.split_at(end);
+                let entry = Entry {
+                    line,
+                    read: OnceLock::new(),
+                };
+                index.types.insert(name, entry);
+            } else if let Some(line) = line.strip_prefix("kind ") {
+                let mut words = line.split(' ');
+                if let (Some(version), Some(kind), Some(name)) =
+                    (words.next(), words.next(), words.next())
+                {
+                    index.kinds.insert((version, kind), name);
+                }
+            }
+        }
+        index
+    }
+}
+
+// === impl Struct ===
+
+impl Struct {
+    fn read(name: &'static str, line: &'static str) -> Self {
+        let mut words = line.split('\t');
+        let is_atomic = words.next().is_some_and(|head| head.trim() == "{}");
+        Self {
+            name,
+            is_atomic,
+            fields: words.filter_map(Field::read).collect(),
+        }
+    }
+
+    /// Its name without its package, as errors call it.
+    pub(crate) fn go_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+// === impl Field ===
+
+impl Field {
+    fn read(text: &'static str) -> Option<(&'static str, Self)> {
+        let mut words = text.split(' ');
+        let (name, shape) = words.next()?.split_once(':')?;
+        let (name, empty) = match (name.strip_suffix('?'), name.strip_suffix('!')) {
+            (Some(name), _) => (name, Empty::Omitted),
+            (_, Some(name)) => (name, Empty::Zero),
+            (None, None) => (name, Empty::Kept),
+        };
+        let plain = shape.strip_prefix('*');
+        let mut field = Self {
+            shape: Shape::read(plain.unwrap_or(shape)),
+            empty,
+            is_pointer: plain.is_some(),
+            inline: "",
+            is_required: false,
+            default: None,
+            values: Vec::new(),
+            list: ListKind::Atomic,
+            map: None,
+            strategy: "",
+            merge_key: "",
+        };
+        let mut list = "";
+        let mut keys = Vec::new();
+        for word in words {
+            let Some((mark, value)) = word.split_at_checked(1) else {
+                continue;
+            };
+            match mark {
+                "r" => field.is_required = true,
+                "I" => field.inline = value,
+                "D" => field.default = Some(value),
+                "E" => field.values = value.split('|').collect(),
+                "L" => list = value,
+                "K" => keys = value.split(',').collect(),
+                "M" => field.map = Some(value),
+                "S" => field.strategy = value,
+                "P" => field.merge_key = value,
+                _ => {}
+            }
+        }
+        // Server-side apply takes lists that only have a patch strategy as maps and sets too.
+        let merged = field.strategy.split(',').any(|word| word == "merge");
+        field.list = match list {
+            "set" => ListKind::Set,
+            "map" => ListKind::Map(keys),
+            "" if merged && !field.merge_key.is_empty() => ListKind::Map(vec![field.merge_key]),
+            "" if merged => ListKind::Set,
+            _ => ListKind::Atomic,
+        };
+        Some((name, field))
+    }
+}
+
+// === impl Shape ===
+
+impl Shape {
+    fn read(text: &'static str) -> Self {
+        if let Some(rest) = text.strip_prefix("[]") {
+            let (name, items) = named_and_rest(rest);
+            return Self::List(name, Box::new(Self::read(items)));
+        }
+        if let Some(rest) = text.strip_prefix("{}") {
+            let (name, values) = named_and_rest(rest);
+            return Self::Map(name, Box::new(Self::read(values)));
+        }
+        if let Some(name) = text.strip_prefix('@') {
+            return Self::Struct(name);
+        }
+        let (mark, rest) = text.split_at_checked(1).unwrap_or(("j", ""));
+        let name = rest
+            .strip_prefix('<')
+            .and_then(|rest| rest.strip_suffix('>'));
+        match mark {
+            "s" => Self::Text(name.unwrap_or("string")),
+            "i" => Self::Int32(name.unwrap_or("int32")),
+            "l" => Self::Int64(name.unwrap_or("int64")),
+            "d" => Self::Double,
+            "b" => Self::Bool,
+            "y" => Self::Bytes,
+            "t" => Self::Time,
+            "u" => Self::MicroTime,
+            "e" => Self::Duration,
+            "q" => Self::Quantity,
+            "n" => Self::IntOrString,
+            "x" => Self::SchemaOr,
+            _ => Self::Json,
+        }
+    }
+
+    /// How Go names the type.
+    pub(crate) fn go_name(&self) -> String {
+        match self {
+            Self::Text(name)
+            | Self::Int32(name)
+            | Self::Int64(name)
+            | Self::List(Some(name), _)
+            | Self::Map(Some(name), _) => (*name).to_owned(),
+            Self::Double => "float64".to_owned(),
+            Self::Bool => "bool".to_owned(),
+            Self::Bytes => "[]uint8".to_owned(),
+            Self::Time => "v1.Time".to_owned(),
+            Self::MicroTime => "v1.MicroTime".to_owned(),
+            Self::Duration => "v1.Duration".to_owned(),
+            Self::Quantity => "resource.Quantity".to_owned(),
+            Self::IntOrString => "intstr.IntOrString".to_owned(),
+            Self::Json | Self::SchemaOr => "interface {}".to_owned(),
+            Self::Struct(name) => {
+                let mut parts = name.rsplitn(3, '.');
+                let (last, version) = (parts.next(), parts.next());
+                format!(
+                    "{}.{}",
+                    version.unwrap_or_default(),
+                    last.unwrap_or_default()
+                )
+            }
+            Self::List(None, items) => format!("[]{}", items.go_name()),
+            Self::Map(None, values) => format!("map[string]{}", values.go_name()),
+        }
+    }
+}
+
+/// `<name>rest`, or `rest`.
+fn named_and_rest(text: &'static str) -> (Option<&'static str>, &'static str) {
+    match text.strip_prefix('<').and_then(|text| text.split_once('>')) {
+        Some((name, rest)) => (Some(name), rest),
+        None => (None, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Empty, INDEX, ListKind, Shape, kind, kinds, named};
+
+    #[test]
+    fn every_type_of_the_table_can_be_read_and_refers_to_others_in_it() {
+        fn check(shape: &Shape, at: &str) {
+            match shape {
+                Shape::Struct(name) => assert!(named(name).is_some(), "{name} of {at}"),
+                Shape::List(_, inner) | Shape::Map(_, inner) => check(inner, at),
+                _ => {}
+            }
+        }
+        for name in INDEX.types.keys() {
+            let found = named(name).expect("it is in the table");
+            for (field, about) in &found.fields {
+                check(&about.shape, &format!("{name}.{field}"));
+            }
+        }
+        for (version, name) in kinds() {
+            let found = kind(version, name).expect("its type is in the table");
+            assert!(
+                found.fields.contains_key("metadata") || name == "Status",
+                "{version} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_field_has_what_the_table_says_of_it() {
+        let container = named("core.v1.Container").expect("it is there");
+        let ports = &container.fields["ports"];
+        assert_eq!(ports.list, ListKind::Map(vec!["containerPort", "protocol"]));
+        assert_eq!(ports.merge_key, "containerPort");
+        assert_eq!(ports.shape.go_name(), "[]v1.ContainerPort");
+        let policy = &container.fields["imagePullPolicy"];
+        assert_eq!(policy.values, ["Always", "IfNotPresent", "Never"]);
+        assert_eq!(policy.shape.go_name(), "v1.PullPolicy");
+        assert_eq!((policy.empty, policy.is_pointer), (Empty::Omitted, false));
+        let limits = &named("core.v1.ResourceRequirements")
+            .expect("it is there")
+            .fields["limits"];
+        assert_eq!(limits.shape.go_name(), "v1.ResourceList");
+    }
+}

@@ -1,0 +1,81 @@
+//! Label selectors, and whether a template has the labels that are selected.
+
+use serde_json::Value;
+
+use super::{At, Faults};
+use crate::metadata::syntax;
+
+/// What is wrong with a label selector; whether it is one.
+pub(super) fn check(at: At<'_>, faults: &mut Faults) -> bool {
+    let before = faults.0.len();
+    let labels = at.path("matchLabels");
+    for (key, value) in at.map("matchLabels").into_iter().flatten() {
+        if let Some(why) = syntax::qualified_name(key) {
+            faults.invalid(labels.as_str(), &key.as_str().into(), why);
+        }
+        if let Some(why) = value.as_str().and_then(syntax::label_value) {
+            faults.invalid(labels.as_str(), value, why);
+        }
+    }
+    at.each("matchExpressions", |at| {
+        let values = at.list("values");
+        match at.text("operator") {
+            "In" | "NotIn" if values.is_empty() => faults.required(
+                at.path("values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => faults.forbidden(
+                at.path("values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            ),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => faults.invalid(
+                at.path("operator"),
+                &other.into(),
+                "not a valid selector operator",
+            ),
+        }
+        if let Some(why) = syntax::qualified_name(at.text("key")) {
+            faults.invalid(at.path("key"), &at.text("key").into(), why);
+        }
+    });
+    faults.0.len() == before
+}
+
+/// Whether nothing is said, which selects everything.
+pub(super) fn is_empty(selector: &Value) -> bool {
+    let has = |field: &str| match selector.get(field) {
+        Some(Value::Object(members)) => !members.is_empty(),
+        Some(Value::Array(items)) => !items.is_empty(),
+        _ => false,
+    };
+    !has("matchLabels") && !has("matchExpressions")
+}
+
+/// Whether a selector selects what has these labels. No selector selects nothing.
+pub(super) fn matches(selector: Option<&Value>, labels: Option<&Value>) -> bool {
+    let Some(selector) = selector.filter(|selector| !selector.is_null()) else {
+        return false;
+    };
+    let label = |key: &str| labels.and_then(|labels| labels.get(key)?.as_str());
+    let by_labels = selector.get("matchLabels").and_then(Value::as_object);
+    let mut by_labels = by_labels.into_iter().flatten();
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    by_labels.all(|(key, value)| label(key) == value.as_str())
+        && expressions.into_iter().flatten().all(|expression| {
+            let text = |field: &str| expression[field].as_str().unwrap_or_default();
+            let found = label(text("key"));
+            let values = expression["values"].as_array().into_iter().flatten();
+            let is_listed = || {
+                let mut values = values.filter_map(Value::as_str);
+                found.is_some_and(|found| values.any(|value| value == found))
+            };
+            match text("operator") {
+                "In" => is_listed(),
+                "NotIn" => !is_listed(),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}

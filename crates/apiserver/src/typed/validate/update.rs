@@ -1,0 +1,212 @@
+//! What may not be changed.
+
+use serde_json::Value;
+
+use super::Faults;
+use crate::status::FieldError;
+
+const IMMUTABLE: &str = "field is immutable";
+
+/// Everything in a change from `before` to `after` that an object of the type called `name`
+/// does not allow.
+pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let has_changed = |path: &str| before.pointer(path) != after.pointer(path);
+    match name {
+        "core.v1.ConfigMap" => immutable_data(before, after, &["data", "binaryData"], &mut faults),
+        "core.v1.Secret" => {
+            same(before, after, &["/type"], &mut faults);
+            immutable_data(before, after, &["data"], &mut faults);
+        }
+        "apps.v1.Deployment" | "apps.v1.ReplicaSet" | "apps.v1.DaemonSet" => {
+            same(before, after, &["/spec/selector"], &mut faults);
+        }
+        "batch.v1.Job" => {
+            let paths = ["/spec/selector", "/spec/template", "/spec/completionMode"];
+            if after["spec"]["completionMode"] != "Indexed" {
+                same(before, after, &["/spec/completions"], &mut faults);
+            }
+            same(before, after, &paths, &mut faults);
+        }
+        "apps.v1.StatefulSet" => {
+            const FREE: [&str; 7] = [
+                "replicas",
+                "ordinals",
+                "template",
+                "updateStrategy",
+                "revisionHistoryLimit",
+                "persistentVolumeClaimRetentionPolicy",
+                "minReadySeconds",
+            ];
+            if without(before, &FREE) != without(after, &FREE) {
+                let why = "updates to statefulset spec for fields other than 'replicas', \
+                           'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', \
+                           'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \
+                           forbidden";
+                faults.forbidden("spec", why);
+            }
+        }
+        "core.v1.Pod" => pod(before, after, &mut faults),
+        "core.v1.Service" => {
+            let is_set = |object: &Value| {
+                let address = object["spec"]["clusterIP"].as_str().unwrap_or_default();
+                !address.is_empty() && object["spec"]["type"] != "ExternalName"
+            };
+            if is_set(before) && is_set(after) && has_changed("/spec/clusterIP") {
+                let value = after["spec"]["clusterIP"].clone();
+                let why = "may not change once set";
+                faults.invalid("spec.clusterIPs[0]", &vec![value].into(), why);
+            }
+        }
+        "core.v1.PersistentVolumeClaim" => claim(before, after, &mut faults),
+        "core.v1.PersistentVolume" => {
+            const FREE: [&str; 9] = [
+                "accessModes",
+                "capacity",
+                "claimRef",
+                "mountOptions",
+                "nodeAffinity",
+                "persistentVolumeReclaimPolicy",
+                "storageClassName",
+                "volumeAttributesClassName",
+                "volumeMode",
+            ];
+            if without(before, &FREE) != without(after, &FREE) {
+                let why = "spec.persistentvolumesource is immutable after creation";
+                faults.forbidden("spec.persistentvolumesource", why);
+            }
+            same(before, after, &["/spec/volumeMode"], &mut faults);
+        }
+        "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" if has_changed("/roleRef") => {
+            faults.invalid(
+                "roleRef",
+                &role_in_go(&after["roleRef"]),
+                "cannot change roleRef",
+            );
+        }
+        "storage.v1.StorageClass" => {
+            if has_changed("/parameters") {
+                faults.forbidden("parameters", "updates to parameters are forbidden.");
+            }
+            let paths = ["/provisioner", "/reclaimPolicy", "/volumeBindingMode"];
+            same(before, after, &paths, &mut faults);
+        }
+        "scheduling.v1.PriorityClass" => {
+            if has_changed("/value") {
+                faults.forbidden("value", "may not be changed in an update.");
+            }
+            same(before, after, &["/preemptionPolicy"], &mut faults);
+        }
+        "core.v1.ResourceQuota" => same(before, after, &["/spec/scopes"], &mut faults),
+        "discovery.v1.EndpointSlice" => same(before, after, &["/addressType"], &mut faults),
+        _ => {}
+    }
+    faults.0
+}
+
+/// Refuses any change of these places.
+fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
+    for path in paths {
+        let found = after.pointer(path).unwrap_or(&Value::Null);
+        if before.pointer(path).unwrap_or(&Value::Null) != found {
+            let name = path.trim_start_matches('/').replace('/', ".");
+            faults.invalid(name, found, IMMUTABLE);
+        }
+    }
+}
+
+/// What is sealed stays sealed, and as it is.
+fn immutable_data(before: &Value, after: &Value, fields: &[&str], faults: &mut Faults) {
+    let why = "field is immutable when `immutable` is set";
+    if before["immutable"] != true {
+        return;
+    }
+    if after["immutable"] != true {
+        faults.forbidden("immutable", why);
+    }
+    for field in fields {
+        if before.get(field) != after.get(field) {
+            faults.forbidden(*field, why);
+        }
+    }
+}
+
+/// The spec of an object without some of its fields.
+fn without(object: &Value, fields: &[&str]) -> Value {
+    let mut spec = object["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        for field in fields {
+            spec.remove(*field);
+        }
+    }
+    spec
+}
+
+fn pod(before: &Value, after: &Value, faults: &mut Faults) {
+    const WHY: &str = "pod updates may not change fields other than \
+        `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+        `spec.tolerations` (only additions to existing \
+        tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+        previously negative)";
+
+    let old_deadline = before["spec"]["activeDeadlineSeconds"].as_i64();
+    let deadline = after["spec"]["activeDeadlineSeconds"].as_i64();
+    match (old_deadline, deadline) {
+        (Some(_), None) => faults.invalid(
+            "spec.activeDeadlineSeconds",
+            &Value::Null,
+            "must not update from a positive integer to nil value",
+        ),
+        (Some(old), Some(new)) if new > old => faults.invalid(
+            "spec.activeDeadlineSeconds",
+            &new.into(),
+            "must be less than or equal to previous value",
+        ),
+        _ => {}
+    }
+    let fixed = |object: &Value| {
+        let free = ["activeDeadlineSeconds", "tolerations", "schedulingGates"];
+        let mut spec = without(object, &free);
+        if spec["terminationGracePeriodSeconds"]
+            .as_i64()
+            .is_some_and(|it| it < 0)
+        {
+            spec["terminationGracePeriodSeconds"] = 1.into();
+        }
+        for list in ["containers", "initContainers"] {
+            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                container.as_object_mut().map(|it| it.remove("image"));
+            }
+        }
+        // What fills in a missing affinity while a pod waits is left to the scheduler.
+        spec
+    };
+    if fixed(before) != fixed(after) {
+        faults.forbidden("spec", WHY);
+    }
+}
+
+fn claim(before: &Value, after: &Value, faults: &mut Faults) {
+    let is_bound = before["status"]["phase"] == "Bound";
+    let is_unbound_volume = before["spec"]["volumeName"].is_null();
+    let mut free = vec!["volumeAttributesClassName"];
+    if is_unbound_volume {
+        free.push("volumeName");
+    }
+    if is_bound {
+        free.push("resources");
+    }
+    if without(before, &free) != without(after, &free) {
+        let why = "spec is immutable after creation except resources.requests and \
+                   volumeAttributesClassName for bound claims";
+        faults.forbidden("spec", why);
+    }
+}
+
+/// A reference to a role as Go writes it where it has no names for JSON.
+fn role_in_go(role: &Value) -> Value {
+    serde_json::json!({
+        "APIGroup": role["apiGroup"], "Kind": role["kind"], "Name": role["name"],
+    })
+}

@@ -1,0 +1,240 @@
+//! Types, defaults and rules of built-in kinds. They are compared with those of a real server in
+//! `tests/behaviour/api/kinds.rs`.
+
+use http::Method;
+use serde_json::{Value, json};
+use windlass_apiserver::ApiServer;
+
+mod support;
+
+use support::request;
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn deployment(name: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": {
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [{ "name": "web", "image": "nginx" }] },
+            },
+        },
+    })
+}
+
+#[track_caller]
+fn has(object: &Value, expected: &[(&str, Value)]) {
+    for (pointer, value) in expected {
+        assert_eq!(
+            object.pointer(pointer),
+            Some(value),
+            "{pointer} of {object}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_deployment_has_the_defaults_of_its_type() {
+    let server = ApiServer::new();
+    let (code, object) =
+        request(&server, Method::POST, DEPLOYMENTS, Some(&deployment("web"))).await;
+    assert_eq!(code, 201, "{object}");
+    has(
+        &object,
+        &[
+            ("/spec/replicas", json!(1)),
+            ("/spec/revisionHistoryLimit", json!(10)),
+            ("/spec/strategy/type", json!("RollingUpdate")),
+            ("/spec/strategy/rollingUpdate/maxSurge", json!("25%")),
+            ("/spec/template/spec/restartPolicy", json!("Always")),
+            ("/spec/template/spec/securityContext", json!({})),
+            (
+                "/spec/template/spec/containers/0/imagePullPolicy",
+                json!("Always"),
+            ),
+            ("/spec/template/spec/containers/0/resources", json!({})),
+            ("/status", json!({})),
+        ],
+    );
+    let (code, again) = request(
+        &server,
+        Method::PUT,
+        &format!("{DEPLOYMENTS}/web"),
+        Some(&deployment("web")),
+    )
+    .await;
+    assert_eq!(code, 200, "{again}");
+    assert_eq!(
+        again["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"],
+        "defaults that are left out change nothing"
+    );
+}
+
+#[tokio::test]
+async fn fields_of_the_wrong_type_are_refused_and_unknown_ones_as_the_client_wants() {
+    let server = ApiServer::new();
+    let mut wrong = deployment("wrong");
+    wrong["spec"]["replicas"] = "3".into();
+    let (code, answer) = request(&server, Method::POST, DEPLOYMENTS, Some(&wrong)).await;
+    assert_eq!(code, 400);
+    assert_eq!(
+        answer["message"],
+        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal \
+         string into Go struct field DeploymentSpec.spec.replicas of type int32"
+    );
+
+    let mut unknown = deployment("unknown");
+    unknown["spec"]["template"]["spec"]["containers"][0]["colour"] = "red".into();
+    let strict = format!("{DEPLOYMENTS}?fieldValidation=Strict");
+    let (code, answer) = request(&server, Method::POST, &strict, Some(&unknown)).await;
+    assert_eq!(code, 400);
+    let message = answer["message"].as_str().unwrap_or_default();
+    assert!(
+        message.ends_with(
+            "strict decoding error: unknown field \"spec.template.spec.containers[0].colour\""
+        ),
+        "{message}"
+    );
+    let (code, object) = request(&server, Method::POST, DEPLOYMENTS, Some(&unknown)).await;
+    assert_eq!(code, 201);
+    assert!(!object.to_string().contains("colour"), "{object}");
+}
+
+#[tokio::test]
+async fn a_selector_must_match_and_stays() {
+    let server = ApiServer::new();
+    let mut wrong = deployment("wrong");
+    wrong["spec"]["selector"]["matchLabels"]["app"] = "other".into();
+    let (code, answer) = request(&server, Method::POST, DEPLOYMENTS, Some(&wrong)).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        answer["message"],
+        "Deployment.apps \"wrong\" is invalid: spec.template.metadata.labels: Invalid value: \
+         {\"app\":\"web\"}: `selector` does not match template `labels`"
+    );
+    let (_, mut object) =
+        request(&server, Method::POST, DEPLOYMENTS, Some(&deployment("web"))).await;
+    object["spec"]["selector"]["matchLabels"] = json!({ "tier": "web" });
+    object["spec"]["template"]["metadata"]["labels"]["tier"] = "web".into();
+    let path = format!("{DEPLOYMENTS}/web");
+    let (code, answer) = request(&server, Method::PUT, &path, Some(&object)).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        answer["message"],
+        "Deployment.apps \"web\" is invalid: spec.selector: Invalid value: \
+         {\"matchLabels\":{\"tier\":\"web\"}}: field is immutable"
+    );
+}
+
+#[tokio::test]
+async fn no_two_services_have_an_address_or_a_port_of_the_nodes_in_common() {
+    let server = ApiServer::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for number in 0..50 {
+        let service = json!({
+            "metadata": { "name": format!("s{number}") },
+            "spec": { "type": "NodePort", "ports": [{ "port": 80 }] },
+        });
+        let (code, object) = request(&server, Method::POST, SERVICES, Some(&service)).await;
+        assert_eq!(code, 201, "{object}");
+        let spec = &object["spec"];
+        assert_eq!(spec["clusterIPs"], json!([spec["clusterIP"]]));
+        assert!(seen.insert(spec["clusterIP"].to_string()), "{object}");
+        assert!(
+            seen.insert(spec["ports"][0]["nodePort"].to_string()),
+            "{object}"
+        );
+        // An update may leave them out.
+        let path = format!("{SERVICES}/s{number}");
+        let (code, same) = request(&server, Method::PUT, &path, Some(&service)).await;
+        assert_eq!(code, 200, "{same}");
+        assert_eq!(same["spec"], object["spec"]);
+    }
+    let taken = json!({
+        "metadata": { "name": "taken" },
+        "spec": { "type": "NodePort", "ports": [{ "port": 80, "nodePort": 31_000 }] },
+    });
+    let mut other = taken.clone();
+    other["metadata"]["name"] = "other".into();
+    let (first, _) = request(&server, Method::POST, SERVICES, Some(&taken)).await;
+    let (second, answer) = request(&server, Method::POST, SERVICES, Some(&other)).await;
+    if first == 201 {
+        assert_eq!(second, 422, "{answer}");
+        assert_eq!(
+            answer["details"]["causes"][0]["message"],
+            "Invalid value: 31000: provided port is already allocated"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_documents_of_built_in_kinds_say_which_fields_there_are() {
+    let server = ApiServer::new();
+    let (_, document) = request(&server, Method::GET, "/openapi/v3/apis/apps/v1", None).await;
+    let schemas = &document["components"]["schemas"];
+    has(
+        schemas,
+        &[
+            (
+                "/io.k8s.api.apps.v1.DeploymentSpec/properties/replicas",
+                json!({ "type": "integer", "format": "int32" }),
+            ),
+            (
+                "/io.k8s.api.apps.v1.DeploymentSpec/required",
+                json!(["selector", "template"]),
+            ),
+            (
+                "/io.k8s.api.core.v1.Container/properties/imagePullPolicy/enum",
+                json!(["Always", "IfNotPresent", "Never"]),
+            ),
+        ],
+    );
+    // Each schema that is referred to is there.
+    let text = schemas.to_string();
+    for reference in text.split("#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap_or_default();
+        assert!(schemas.get(name).is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_scale_changes_the_replicas_and_nothing_else() {
+    let server = ApiServer::new();
+    request(&server, Method::POST, DEPLOYMENTS, Some(&deployment("web"))).await;
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    let (code, mut scale) = request(&server, Method::GET, &path, None).await;
+    assert_eq!(code, 200, "{scale}");
+    has(
+        &scale,
+        &[
+            ("/apiVersion", json!("autoscaling/v1")),
+            ("/kind", json!("Scale")),
+            ("/spec/replicas", json!(1)),
+            ("/status/selector", json!("app=web")),
+        ],
+    );
+    scale["spec"]["replicas"] = 3.into();
+    let (code, changed) = request(&server, Method::PUT, &path, Some(&scale)).await;
+    assert_eq!(
+        (code.as_u16(), &changed["spec"]["replicas"]),
+        (200, &json!(3))
+    );
+    let (code, _) = request(&server, Method::PUT, &path, Some(&scale)).await;
+    assert_eq!(code, 409, "the version is that of the object before");
+    let less = json!({ "spec": { "replicas": -1 } });
+    let (code, answer) = request(&server, Method::PATCH, &path, Some(&less)).await;
+    assert_eq!(code, 422, "{answer}");
+    let object = format!("{DEPLOYMENTS}/web");
+    let (_, object) = request(&server, Method::GET, &object, None).await;
+    has(
+        &object,
+        &[
+            ("/spec/replicas", json!(3)),
+            ("/metadata/generation", json!(2)),
+            ("/metadata/managedFields/1/subresource", json!("scale")),
+        ],
+    );
+}

@@ -1,0 +1,248 @@
+//! What must not be in a log: contents of objects, in any answer to any write of a finalizer.
+
+use std::{
+    convert::Infallible,
+    fmt::{self, Write as _},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use windlass_controller::{
+    ExponentialBackoff, Failure, FinalizerName, Finalizers, InformerController,
+    OpinionatedReconciler, Outcome, Request as Call,
+};
+use windlass_informer::{Informer, Scripted};
+
+const CANARY: &str = "hunter2-canary";
+
+/// Everything that is logged, at every level, spans included.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+/// What a server answers.
+#[derive(Clone)]
+struct Answer {
+    status: u16,
+    body: String,
+}
+
+/// How the requests of a finalizer are answered.
+#[derive(Clone)]
+struct Script {
+    patch: Answer,
+    get: Answer,
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_to_a_write_of_a_finalizer_brings_contents_of_an_object_into_the_log() {
+    let object = object().to_string();
+    let undecodable = [
+        object
+            .replace("\"value\"", "7")
+            .replace("{\"k\":7}", &format!("[\"{CANARY}\"]")),
+        object.replace('}', ""),
+        CANARY.to_owned(),
+        String::new(),
+    ];
+    for status in [
+        400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504,
+    ] {
+        for body in [refusal(status), CANARY.repeat(10_000)] {
+            let refused = Answer { status, body };
+            let conflict = Answer {
+                status: 409,
+                body: refusal(409),
+            };
+            check(Script {
+                patch: refused.clone(),
+                get: refused.clone(),
+            })
+            .await;
+            check(Script {
+                patch: conflict,
+                get: refused,
+            })
+            .await;
+        }
+    }
+    for body in undecodable {
+        let garbled = Answer { status: 200, body };
+        let conflict = Answer {
+            status: 409,
+            body: refusal(409),
+        };
+        check(Script {
+            patch: garbled.clone(),
+            get: garbled.clone(),
+        })
+        .await;
+        check(Script {
+            patch: conflict,
+            get: garbled,
+        })
+        .await;
+    }
+}
+
+/// A refusal says what is missing.
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
+    let refused = Answer {
+        status: 403,
+        body: refusal(403),
+    };
+    let log = check(Script {
+        patch: refused.clone(),
+        get: refused,
+    })
+    .await;
+    let hint = "cannot patch configmaps default/web for finalizer example.io/publisher: forbidden; \
+                a Role or ClusterRole must grant `get` and `patch` on configmaps: \
+                the API server answers 403 Forbidden (configmaps \"web\" is forbidden: ";
+    assert!(log.contains(hint), "{log}");
+    assert!(!log.contains("Status {"), "{log}");
+}
+
+/// Runs a reconciler with a finalizer against `script`, and returns what was logged, without a
+/// canary.
+async fn check(script: Script) -> String {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(log.clone());
+    let answer = script.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let Answer { status, body } = match *request.method() {
+            Method::PATCH => answer.patch.clone(),
+            _ => answer.get.clone(),
+        };
+        async move {
+            let mut answer = Response::new(Full::from(body));
+            *answer.status_mut() = StatusCode::from_u16(status).expect("a status");
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let name = FinalizerName::new("example.io/publisher").expect("a name");
+    let finalizers = Finalizers::<ConfigMap>::new(Client::new(service, "default"), name);
+    let reconciler = |_: Call<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+    let reconciler = OpinionatedReconciler::new(finalizers.expect("valid"), reconciler);
+    let (objects, source) = Scripted::<ConfigMap>::new();
+    let controller = InformerController::builder()
+        .retry_policy(ExponentialBackoff::new(Duration::from_secs(1), 2))
+        .build()
+        .expect("valid settings");
+    controller
+        .add_informer("configs", &Informer::new(source))
+        .expect("new");
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { controller.run(stop).await }
+    });
+    let object = serde_json::from_value(object()).expect("a config map");
+    objects.list(vec![object]).await.expect("it runs");
+    // Longer than all of its retries.
+    sleep(Duration::from_secs(60)).await;
+    stop.cancel();
+    timeout(Duration::from_secs(60), run)
+        .await
+        .expect("it ends")
+        .expect("no panic")
+        .expect("well");
+    let logged = log.0.lock().expect("no panic").clone();
+    assert!(
+        !logged.contains(CANARY),
+        "{}: {logged}",
+        script.patch.status
+    );
+    let longest = logged.lines().map(str::len).max();
+    assert!(longest < Some(2500), "{longest:?}: {logged}");
+    logged
+}
+
+fn object() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "web", "namespace": "default", "uid": "u", "resourceVersion": "1" },
+        "data": { "k": "value" },
+    })
+}
+
+/// As the API server words it: 422 and 5xx may quote the object in the message, the others do so
+/// in details alone, or behind what they have to say.
+fn refusal(code: u16) -> String {
+    let quotes = code == 422 || code >= 500;
+    let message = if quotes {
+        format!("data[k]: Invalid value: \"{CANARY}\"")
+    } else {
+        format!(
+            "configmaps \"web\" is forbidden: {}{CANARY}",
+            "why not? ".repeat(50)
+        )
+    };
+    let cause = json!({ "field": "data[k]", "reason": "FieldValueInvalid", "message": CANARY });
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+        "reason": if code == 403 { "Forbidden" } else { "Other" }, "message": message,
+        "details": { "name": CANARY, "causes": [cause] },
+    })
+    .to_string()
+}
+
+// === impl Log ===
+
+impl Log {
+    fn line(&self, what: &str, fields: impl FnOnce(&mut dyn Visit)) {
+        struct Line<'a>(&'a mut String);
+
+        impl Visit for Line<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                _ = write!(self.0, " {field}={value:?}");
+            }
+        }
+
+        let mut log = self.0.lock().expect("no panic");
+        log.push_str(what);
+        fields(&mut Line(&mut log));
+        log.push('\n');
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        self.line(span.metadata().name(), |line| span.record(line));
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        self.line("record", |line| values.record(line));
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let level = event.metadata().level().to_string();
+        self.line(&level, |line| event.record(line));
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}

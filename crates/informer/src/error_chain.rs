@@ -1,0 +1,220 @@
+//! An error and its sources as one line, without contents of objects.
+
+use std::{error::Error, fmt, net::SocketAddr};
+
+use kube::core::Status;
+
+use crate::watch::{one_line, one_line_of};
+
+/// Of the text of an error that is not an answer. Longer than any of ours.
+const LONGEST: usize = 1000;
+
+/// Displays an error and its sources as one line: what failed, and then why, each cause once.
+///
+/// To be used where an error is logged.
+///
+/// # Contract
+///
+/// *Guaranteed.* An answer of the API server ([`kube::Error::Api`]) is its code, its reason, and its
+/// message cut to one line of 300 characters. The message is left out where it may quote an object
+/// or a crash: of 422 the names of the fields remain, and of 5xx nothing. Of an answer that does not
+/// decode only the place is shown. A refused connection names its address. The text of any other
+/// error is cut to one line of 1,000 characters.
+///
+/// *Not guaranteed.* That other errors display no contents of objects, such as those of handlers
+/// that include the text of their source in their own.
+///
+/// # Example
+///
+/// ```
+/// use std::io;
+///
+/// use windlass_informer::ErrorChain;
+///
+/// let error = kube::Error::ReadEvents(io::Error::other("the disk is full"));
+/// // kube's text includes that of its source, which is not repeated.
+/// let text = ErrorChain::new(&error).to_string();
+/// assert_eq!(text, "Error reading events stream: the disk is full");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorChain<'a>(&'a (dyn Error + 'static));
+
+// === impl ErrorChain ===
+
+impl<'a> ErrorChain<'a> {
+    /// Displays `error` and its sources.
+    #[must_use]
+    pub fn new(error: &'a (dyn Error + 'static)) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for ErrorChain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut last = text(self.0);
+        f.write_str(&last)?;
+        let mut cause = source(self.0);
+        while let Some(error) = cause {
+            let text = text(error);
+            // Many errors include the text of their source.
+            if !last.ends_with(&text) {
+                write!(f, ": {text}")?;
+                last = text;
+            }
+            cause = source(error);
+        }
+        Ok(())
+    }
+}
+
+/// The source of an error, unless the source displays what [`text`] leaves out.
+fn source<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref() {
+        Some(kube::Error::Api(_) | kube::Error::SerdeError(_)) => None,
+        _ => error.source(),
+    }
+}
+
+/// The text of one error, without its sources.
+fn text(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(kube::Error::Api(status)) => answer(status),
+        Some(kube::Error::SerdeError(error)) => format!(
+            "the answer of the API server does not decode (line {}, column {})",
+            error.line(),
+            error.column()
+        ),
+        _ => {
+            let text = error.to_string();
+            let shown = one_line_of(LONGEST, &text);
+            match address(error, &text) {
+                Some(address) => format!("{shown} {address}"),
+                None => shown.into_owned(),
+            }
+        }
+    }
+}
+
+/// A refusal of the API server.
+fn answer(status: &Status) -> String {
+    let Status {
+        code,
+        reason,
+        message,
+        ..
+    } = status;
+    let reason = one_line(reason);
+    let mut text = format!("the API server answers {code} {reason}");
+    match code {
+        422 => {
+            let causes = status.details.iter().flat_map(|it| &it.causes);
+            let fields: Vec<_> = causes.map(|it| one_line(&it.field)).collect();
+            if !fields.is_empty() {
+                text = format!("{text} ({})", one_line(&fields.join(", ")));
+            }
+        }
+        500.. => {}
+        _ if message.is_empty() => {}
+        _ => text = format!("{text} ({})", one_line(message)),
+    }
+    text
+}
+
+/// The address of a connection that was refused. Only the `Debug` of hyper's error has it.
+fn address(error: &(dyn Error + 'static), text: &str) -> Option<SocketAddr> {
+    if text != "tcp connect error" {
+        return None;
+    }
+    let debug = format!("{error:?}");
+    let mut words = debug.split([',', '(', ')']).map(str::trim);
+    words.find_map(|word| word.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot publish")]
+    struct Outer(#[source] kube::Error);
+
+    #[track_caller]
+    fn check(status: serde_json::Value, shown: &str) {
+        let status: Status = serde_json::from_value(status).expect("a status");
+        let error = Outer(kube::Error::Api(Box::new(status)));
+        assert_eq!(ErrorChain::new(&error).to_string(), shown);
+    }
+
+    #[test]
+    fn an_answer_is_its_code_its_reason_and_one_line_of_its_message() {
+        check(
+            json!({ "code": 403, "reason": "Forbidden", "message": "pods is forbidden\nreally" }),
+            "cannot publish: the API server answers 403 Forbidden (pods is forbidden really)",
+        );
+        let long = json!({ "code": 409, "reason": "Conflict", "message": "x".repeat(9000) });
+        let shown = format!("{}…", "x".repeat(300));
+        check(
+            long,
+            &format!("cannot publish: the API server answers 409 Conflict ({shown})"),
+        );
+    }
+
+    #[test]
+    fn a_message_that_may_quote_an_object_or_a_crash_is_left_out() {
+        check(
+            json!({
+                "code": 422, "reason": "Invalid", "message": "data[k]: Invalid value: \"canary\"",
+                "details": { "causes": [
+                    { "field": "data[k]", "message": "Invalid value: \"canary\"" },
+                    { "field": "spec.n", "message": "Required" },
+                ] },
+            }),
+            "cannot publish: the API server answers 422 Invalid (data[k], spec.n)",
+        );
+        check(
+            json!({ "code": 500, "reason": "InternalError", "message": "canary" }),
+            "cannot publish: the API server answers 500 InternalError",
+        );
+    }
+
+    #[test]
+    fn of_an_answer_that_does_not_decode_the_place_is_shown() {
+        let error = serde_json::from_str::<u8>("\"canary\"").expect_err("no number");
+        let error = Outer(kube::Error::SerdeError(error));
+        assert_eq!(
+            ErrorChain::new(&error).to_string(),
+            "cannot publish: the answer of the API server does not decode (line 1, column 8)"
+        );
+    }
+
+    #[test]
+    fn a_cause_whose_text_is_in_the_one_before_is_not_repeated() {
+        let error = Outer(kube::Error::ReadEvents(io::Error::other("full")));
+        assert_eq!(
+            ErrorChain::new(&error).to_string(),
+            "cannot publish: Error reading events stream: full"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_names_its_address() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        // Nothing listens there from here on.
+        drop(listener);
+        let url = format!("http://{address}").parse().expect("a URL");
+        let client = kube::Client::try_from(kube::Config::new(url)).expect("a client");
+        let failed = client.apiserver_version().await;
+        let error = Outer(failed.expect_err("nothing listens"));
+        let shown = ErrorChain::new(&error).to_string();
+        assert!(
+            shown.contains(&format!("tcp connect error {address}")),
+            "{shown}"
+        );
+        assert!(shown.contains("refused"), "{shown}");
+    }
+}

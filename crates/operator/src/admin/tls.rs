@@ -1,0 +1,135 @@
+//! TLS of an admin server: a certificate and a key from files, which are read again when they are
+//! renewed.
+
+use super::{AdminError, serve::Stream};
+
+#[cfg(feature = "tls")]
+pub(super) use self::enabled::{Files, Tls};
+
+/// Without the feature `tls` there is none.
+#[cfg(not(feature = "tls"))]
+#[derive(Debug)]
+pub(super) enum Files {}
+
+/// Without the feature `tls` there is none.
+#[cfg(not(feature = "tls"))]
+pub(super) enum Tls {}
+
+// === impl Tls ===
+
+#[cfg(not(feature = "tls"))]
+impl Tls {
+    pub(super) fn load(files: Files) -> Result<Self, AdminError> {
+        match files {}
+    }
+
+    #[expect(
+        clippy::unused_async,
+        reason = "the same signature as with the feature"
+    )]
+    pub(super) async fn accept(&self, _: Stream) -> std::io::Result<Stream> {
+        match *self {}
+    }
+}
+
+#[cfg(feature = "tls")]
+mod enabled {
+    use std::{
+        fs, io,
+        path::{Path, PathBuf},
+        sync::{Arc, Mutex, PoisonError},
+        time::Duration,
+    };
+
+    use tokio::time::Instant;
+    use tokio_rustls::{
+        TlsAcceptor,
+        rustls::{
+            ServerConfig,
+            crypto::ring::default_provider,
+            pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+        },
+    };
+
+    use super::{AdminError, Stream};
+
+    /// Between two reads of the files. A certificate is renewed long before it expires.
+    const MAX_AGE: Duration = Duration::from_secs(60);
+
+    /// PEM files.
+    #[derive(Debug)]
+    pub(in crate::admin) struct Files {
+        pub(in crate::admin) certificate: PathBuf,
+        pub(in crate::admin) key: PathBuf,
+    }
+
+    /// The certificate and the key as they were last read.
+    pub(in crate::admin) struct Tls {
+        files: Files,
+        loaded: Mutex<Loaded>,
+    }
+
+    struct Loaded {
+        acceptor: TlsAcceptor,
+        read: Instant,
+    }
+
+    // === impl Files ===
+
+    impl Files {
+        fn load(&self) -> Result<Loaded, AdminError> {
+            let unusable = |file: &Path, source| AdminError::Tls {
+                file: file.to_owned(),
+                source,
+            };
+            let text = |file: &Path| fs::read(file).map_err(|source| unusable(file, source));
+            let (certificate, key) = (text(&self.certificate)?, text(&self.key)?);
+            let chain: Vec<_> = CertificateDer::pem_slice_iter(&certificate)
+                .collect::<Result<_, _>>()
+                .map_err(|error| unusable(&self.certificate, io::Error::other(error)))?;
+            let key = PrivateKeyDer::from_pem_slice(&key)
+                .map_err(|error| unusable(&self.key, io::Error::other(error)))?;
+            let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+                .with_safe_default_protocol_versions()
+                .and_then(|it| it.with_no_client_auth().with_single_cert(chain, key));
+            let mut config =
+                config.map_err(|error| unusable(&self.certificate, io::Error::other(error)))?;
+            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+            Ok(Loaded {
+                acceptor: TlsAcceptor::from(Arc::new(config)),
+                read: Instant::now(),
+            })
+        }
+    }
+
+    // === impl Tls ===
+
+    impl Tls {
+        /// Reads `files`.
+        pub(in crate::admin) fn load(files: Files) -> Result<Self, AdminError> {
+            let loaded = Mutex::new(files.load()?);
+            Ok(Self { files, loaded })
+        }
+
+        /// Makes a connection out of `stream`, with the newest certificate.
+        pub(in crate::admin) async fn accept(&self, stream: Stream) -> io::Result<Stream> {
+            let stream = self.acceptor().accept(stream).await?;
+            Ok(Box::pin(stream))
+        }
+
+        fn acceptor(&self) -> TlsAcceptor {
+            let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+            if loaded.read.elapsed() >= MAX_AGE {
+                match self.files.load() {
+                    Ok(newer) => *loaded = newer,
+                    Err(error) => {
+                        loaded.read = Instant::now();
+                        let error = windlass_informer::ErrorChain::new(&error);
+                        tracing::warn!(%error, "the last TLS files stay in use");
+                    }
+                }
+            }
+            loaded.acceptor.clone()
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Which requests an operator sends: the rights that it needs, and no others.
+
+use std::{
+    collections::BTreeSet,
+    net::TcpListener,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use windlass_apiserver::{ApiServer, Decision};
+use windlass_controller::{
+    Failure, FinalizerName, Finalizers, InformerController, OpinionatedReconciler, Outcome, Request,
+};
+use windlass_informer::{Informer, ListWatch};
+use windlass_operator::{AdminServer, HealthDetails, LeaderElection, Operator};
+
+/// The requests that a server was asked to allow, each as verb, resource, namespace and name.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<Vec<String>>>);
+
+// === impl Asked ===
+
+impl Asked {
+    fn server(&self) -> ApiServer {
+        let asked = self.clone();
+        ApiServer::builder()
+            .authorize(move |request| {
+                let sub = match &*request.subresource {
+                    "" => String::new(),
+                    sub => format!("/{sub}"),
+                };
+                let line = format!(
+                    "{} {}{sub} in {:?} called {:?}",
+                    request.verb, request.resource, request.namespace, request.name
+                );
+                asked.0.lock().expect("no panic").push(line);
+                Decision::Allow
+            })
+            .start()
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().expect("no panic").len()
+    }
+
+    /// Each request once, in order, but those before the first `skipped`.
+    fn all(&self, skipped: usize) -> BTreeSet<String> {
+        self.0.lock().expect("no panic")[skipped..]
+            .iter()
+            .cloned()
+            .collect()
+    }
+}
+
+/// An operator with everything that sends requests: an informer, a finalizer and a lease.
+fn operator(server: &ApiServer, admin: AdminServer) -> Operator {
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let name = FinalizerName::new("example.io/publisher").expect("a name");
+    let finalizers = Finalizers::<ConfigMap>::new(server.client(), name).expect("valid");
+    let reconciler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
+    let controller = InformerController::new();
+    let informer = Informer::new(ListWatch::new(configs));
+    controller.add_informer("configs", &informer).expect("new");
+    let reconciler = OpinionatedReconciler::new(finalizers, reconciler);
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
+    let election = LeaderElection::new(server.client(), "default", "web").expect("names");
+    let builder = Operator::builder().leader_election(election);
+    let operator = builder.admin_server(admin).build();
+    operator
+        .add_controller(controller)
+        .expect("it does not run");
+    operator
+}
+
+/// A whole life of an object and of the operator. In a namespace, no request is for all of them;
+/// nothing is deleted; and the lease is the only one that is touched.
+#[tokio::test(start_paused = true)]
+async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
+    let asked = Asked::default();
+    let server = asked.server();
+    let operator = operator(&server, AdminServer::new(([127, 0, 0, 1], 0)));
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    sleep(Duration::from_secs(5)).await;
+    // Objects that the test creates and deletes itself, with a client that nobody records.
+    let before = asked.all(0);
+    let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some("a".to_owned());
+    configs
+        .create(&PostParams::default(), &config)
+        .await
+        .expect("new");
+    sleep(Duration::from_secs(5)).await;
+    configs
+        .delete("a", &DeleteParams::default())
+        .await
+        .expect("it is there");
+    sleep(Duration::from_secs(5)).await;
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+    let mut all = asked.all(0);
+    // The test's own two.
+    for own in [
+        "create configmaps in \"default\" called \"\"",
+        "delete configmaps in \"default\" called \"a\"",
+    ] {
+        assert!(all.remove(own), "{all:?}");
+        assert!(!before.contains(own));
+    }
+    let expected = [
+        "create leases in \"default\" called \"\"",
+        "get leases in \"default\" called \"web\"",
+        "patch configmaps in \"default\" called \"a\"",
+        "update leases in \"default\" called \"web\"",
+        "watch configmaps in \"default\" called \"\"",
+    ];
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    assert_eq!(all, expected);
+}
+
+/// Probes and scrapes cost the API server nothing, and tell a stranger nothing.
+#[tokio::test]
+async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
+    for (details, shown) in [
+        (HealthDetails::default(), true),
+        (HealthDetails::None, false),
+    ] {
+        let asked = Asked::default();
+        let server = asked.server();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let admin = AdminServer::new(listener)
+            .health_details(details)
+            .live_check("disk", || async { Err::<(), _>("3 MB left") });
+        let operator = operator(&server, admin);
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move { operator.run_until(stop).await }
+        });
+        let get = |path: &'static str| async move {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.expect("it reads");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("text");
+            let body = answer.split_once("\r\n\r\n").expect("an answer").1;
+            body.to_owned()
+        };
+        let ready = async {
+            while !get("/ready").await.starts_with("ok") {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), ready)
+            .await
+            .expect("it becomes ready");
+        let page = get("/ready").await;
+        assert_eq!(
+            page.contains("configmaps") && page.contains("lease"),
+            shown,
+            "{page}"
+        );
+        let page = get("/live").await;
+        assert_eq!(
+            page,
+            if shown {
+                "not ok\n[-] disk: 3 MB left\n"
+            } else {
+                "not ok\n"
+            }
+        );
+        // More than a scraper and a kubelet send between two renewals of the lease.
+        let is_renewal = |line: &String| line.contains("leases");
+        let before = asked.count();
+        for _ in 0..20 {
+            for path in ["/live", "/ready", "/metrics"] {
+                get(path).await;
+            }
+        }
+        let others = asked.all(before).into_iter().filter(|it| !is_renewal(it));
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<String>::new());
+        stop.cancel();
+        run.await.expect("no panic").expect("it ends well");
+    }
+}

@@ -1,0 +1,175 @@
+//! Metrics over TLS.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinHandle,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring::default_provider,
+        pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    },
+};
+use tokio_util::sync::CancellationToken;
+use windlass_operator::{AdminError, AdminServer, Operator, OperatorError};
+
+type Run = JoinHandle<Result<(), OperatorError>>;
+
+#[tokio::test]
+async fn metrics_are_served_over_tls_and_probes_on_their_own_port_without() {
+    let (probes, metrics) = (listener(), listener());
+    let (probe, scrape) = (address(&probes), address(&metrics));
+    let server = AdminServer::new(probes)
+        .metrics_on(metrics)
+        .tls(file("first.pem"), file("first-key.pem"));
+    let (stop, run) = start(server);
+    assert_eq!(
+        get_over_tls(scrape, "first.pem").await.expect("trusted"),
+        200
+    );
+    let other = get_over_tls(scrape, "second.pem").await;
+    other.expect_err("another certificate");
+    assert_eq!(get(probe, "/live").await, Some(200));
+    assert_eq!(get(scrape, "/metrics").await, None, "not without TLS");
+    // A client that never begins its handshake does not delay the end.
+    let _silent = TcpStream::connect(scrape).await.expect("it listens");
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+}
+
+#[tokio::test]
+async fn without_a_port_of_their_own_all_pages_are_behind_tls() {
+    let listener = listener();
+    let address = address(&listener);
+    let server = AdminServer::new(listener).tls(file("first.pem"), file("first-key.pem"));
+    let (stop, run) = start(server);
+    assert_eq!(
+        get_over_tls(address, "first.pem").await.expect("trusted"),
+        200
+    );
+    assert_eq!(get(address, "/live").await, None);
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+}
+
+/// On paused time, which passes while the test waits.
+#[tokio::test(start_paused = true)]
+async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
+    let folder = std::env::temp_dir().join(format!("windlass-tls-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+    let install = |name: &str| {
+        fs::copy(file(&format!("{name}.pem")), &certificate).expect("a copy");
+        fs::copy(file(&format!("{name}-key.pem")), &key).expect("a copy");
+    };
+    install("first");
+    let listener = listener();
+    let address = address(&listener);
+    let (stop, run) = start(AdminServer::new(listener).tls(&certificate, &key));
+    let first = get_over_tls(address, "first.pem").await;
+    assert_eq!(first.expect("trusted"), 200);
+    let minute = std::time::Duration::from_secs(61);
+
+    install("second");
+    tokio::time::advance(minute).await;
+    let second = get_over_tls(address, "second.pem").await;
+    assert_eq!(second.expect("the renewed one"), 200);
+
+    fs::write(&key, "no key").expect("a file");
+    tokio::time::advance(minute).await;
+    let second = get_over_tls(address, "second.pem").await;
+    assert_eq!(second.expect("the last one stays"), 200);
+    stop.cancel();
+    run.await.expect("no panic").expect("it ends well");
+    _ = fs::remove_dir_all(folder);
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named_at_the_start() {
+    for (certificate, key, named) in [
+        ("first.pem", "no-such-key.pem", "no-such-key.pem"),
+        ("README.md", "first-key.pem", "README.md"),
+        ("first.pem", "second-key.pem", "first.pem"),
+    ] {
+        let server = AdminServer::new(listener()).tls(file(certificate), file(key));
+        let (_stop, run) = start(server);
+        match run.await.expect("no panic") {
+            Err(OperatorError::Admin { source }) => {
+                assert!(matches!(source, AdminError::Tls { .. }), "{source:?}");
+                assert!(source.to_string().contains(named), "{source}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn start(server: AdminServer) -> (CancellationToken, Run) {
+    let operator = Operator::builder().admin_server(server).build();
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { operator.run_until(stop).await }
+    });
+    (stop, run)
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a port")
+}
+
+fn address(listener: &TcpListener) -> SocketAddr {
+    listener.local_addr().expect("an address")
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// The status of `/metrics` from a server that has the certificate called `trusted`.
+async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16> {
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(file(trusted)).expect("a certificate");
+    roots.add(certificate).expect("a certificate");
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let name = ServerName::IpAddress(address.ip().into());
+    let connector = TlsConnector::from(Arc::new(config));
+    let mut stream = connector.connect(name, stream).await?;
+    let head = b"GET /metrics HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(head).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(status(&answer).expect("an answer"))
+}
+
+/// The status of a page without TLS; none if there is no answer in HTTP.
+async fn get(address: SocketAddr, path: &str) -> Option<u16> {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+    let mut answer = Vec::new();
+    _ = stream.read_to_end(&mut answer).await;
+    status(&answer)
+}
+
+fn status(answer: &[u8]) -> Option<u16> {
+    let answer = String::from_utf8_lossy(answer);
+    let rest = answer.strip_prefix("HTTP/1.1 ")?;
+    rest.split(' ').next()?.parse().ok()
+}

@@ -1,0 +1,123 @@
+//! A replica, in its own process.
+
+use std::{
+    cell::Cell,
+    env,
+    io::{self, Read as _},
+    thread,
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use windlass::{
+    leader::{Fence, FenceClosed, LeaseClient},
+    operator::OperatorError,
+    prelude::*,
+};
+
+use crate::{CONCURRENCY, LEASE, RENEW, REQUEUE, RETRY, THREADS, now};
+
+/// Where a child finds the server, and its name. Set for children only.
+pub(crate) const URL: &str = "WINDLASS_FREEZE_URL";
+pub(crate) const NAME: &str = "WINDLASS_FREEZE_NAME";
+
+thread_local! {
+    /// When the fence was last checked on this thread.
+    static CHECKED: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// A child process of the tests of this program; without its variables it does nothing.
+#[test]
+fn replica() {
+    let (Ok(url), Ok(name)) = (env::var(URL), env::var(NAME)) else {
+        return;
+    };
+    thread::spawn(|| {
+        _ = io::stdin().read_to_end(&mut Vec::new());
+        // Without a test there is nothing to do.
+        std::process::exit(1);
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let ended = runtime.block_on(run_replica(&url, &name));
+    match ended {
+        Err(OperatorError::LeadershipLost { .. }) => println!("\nlost"),
+        other => println!("\nended {other:?}"),
+    }
+    // Not the test harness: calls that are still there must not delay the end.
+    std::process::exit(0);
+}
+
+async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
+    let config = Config::new(url.parse().expect("a URL"));
+    // One half renews on a thread of its own, the other half beside its handlers.
+    let lease = if name.ends_with(['1', '3', '5', '7', '9']) {
+        LeaseClient::from(config.clone())
+    } else {
+        LeaseClient::from(Client::try_from(config.clone()).expect("a client"))
+    };
+    let election = LeaderElection::builder(lease, "default", "frozen")
+        .identity(name)
+        .lease_duration(LEASE)
+        .renew_deadline(RENEW)
+        .retry_period(RETRY)
+        .fence(noted_fence())
+        .build()
+        .expect("valid settings");
+    let client = election.fence().connect(config).expect("a client");
+    let read: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let write: Api<ConfigMap> = Api::namespaced(client, name);
+    let controller = InformerController::builder()
+        .concurrency(CONCURRENCY)
+        .build();
+    let controller = controller.expect("valid settings");
+    let watched = ListWatch::new(read)
+        .labels("freeze=yes")
+        .expect("a selector");
+    controller
+        .add_informer("configs", &Informer::new(watched))
+        .expect("new");
+    let reconciler = move |request: Request<ConfigMap>| {
+        // The check for this call was the last one on this thread.
+        let (begun, checked) = (now(), CHECKED.take());
+        let write = write.clone();
+        async move {
+            let checked = checked.map_or(u128::MAX, |it| it.as_nanos());
+            println!("\ncall {checked} {}", begun.as_nanos());
+            let patch = Patch::Merge(json!({ "data": { "at": now().as_nanos().to_string() } }));
+            let params = PatchParams::default();
+            match write.patch(request.key().name(), &params, &patch).await {
+                Err(error) if FenceClosed::find(&error).is_some() => println!("\nrefused"),
+                _ => {}
+            }
+            Ok::<_, Failure>(Outcome::requeue_after(REQUEUE))
+        }
+    };
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
+    let operator = Operator::builder().leader_election(election).build();
+    operator
+        .add_controller(controller)
+        .expect("it does not run");
+    operator.run_until(CancellationToken::new()).await
+}
+
+/// A fence with the clock of every fence, that notes what it read on which thread.
+fn noted_fence() -> Fence {
+    let clock = Fence::new();
+    Fence::with_clock(move || {
+        let now = clock.now();
+        CHECKED.set(Some(now));
+        now
+    })
+}

@@ -1,0 +1,138 @@
+//! A server behind a proxy, with the objects that replicas reconcile.
+
+use std::{sync::Mutex, thread, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{Api, Client, api::PostParams};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use tokio::runtime::Runtime;
+use windlass_apiserver::ApiServer;
+
+use crate::{
+    LIMIT, OBJECTS,
+    child::{NAME, URL},
+    now,
+    proxy::{Fault, Proxy, Write},
+    real::RealServer,
+    replica::Replica,
+};
+
+/// Which of the two servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Embedded,
+    Real,
+}
+
+/// A server, and when which write arrived.
+pub(crate) struct Cluster {
+    runtime: Runtime,
+    /// Not through the proxy.
+    client: Client,
+    proxy: Proxy,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// None if there is no real server. `seed` chooses the writes that the proxy delays.
+    pub(crate) fn start(kind: Kind, seed: u64) -> Option<Self> {
+        // A child that runs all tests would start others.
+        assert!(std::env::var(URL).is_err() && std::env::var(NAME).is_err());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let client = runtime.block_on(async {
+            Some(match kind {
+                Kind::Embedded => ApiServer::new().client(),
+                Kind::Real => {
+                    let mut config = RealServer::shared()?.config().await;
+                    config.default_retry = false;
+                    Client::try_from(config).expect("a client")
+                }
+            })
+        })?;
+        let rng = Mutex::new(StdRng::seed_from_u64(seed));
+        let proxy = Proxy::start(client.clone(), now, move |parts| {
+            let mut rng = rng.lock().expect("no panic");
+            // Some writes are in the network for longer than a lease.
+            if parts.uri.path().ends_with("/leases/frozen") || !rng.random_bool(0.02) {
+                return Fault::None;
+            }
+            Fault::Delayed(Duration::from_millis(rng.random_range(0..6000)))
+        });
+        let cluster = Self {
+            proxy: runtime.block_on(proxy),
+            runtime,
+            client,
+        };
+        cluster.create("default");
+        Some(cluster)
+    }
+
+    /// Creates the objects in `namespace`.
+    fn create(&self, namespace: &str) {
+        let configs: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let create = |number| {
+            let mut config = ConfigMap::default();
+            config.metadata.name = Some(format!("object-{number}"));
+            let labels = [("freeze".to_owned(), "yes".to_owned())];
+            config.metadata.labels = Some(labels.into());
+            let configs = configs.clone();
+            async move { configs.create(&PostParams::default(), &config).await }
+        };
+        let created = stream::iter((0..OBJECTS).map(create)).buffer_unordered(8);
+        let created: Vec<_> = self.runtime.block_on(created.collect());
+        for created in created {
+            created.expect("new");
+        }
+    }
+
+    /// Starts a replica, which writes into a namespace of its own.
+    pub(crate) fn replica(&self, name: &str) -> Replica {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        let params = PostParams::default();
+        let created = namespaces.create(&params, &namespace);
+        self.runtime.block_on(created).expect("new");
+        self.create(name);
+        Replica::start(name, &self.proxy.url())
+    }
+
+    /// The writes of a replica, in the order of their arrival.
+    pub(crate) fn writes(&self, replica: &str) -> Vec<Write> {
+        let path = format!("/api/v1/namespaces/{replica}/");
+        let is_its = |write: &&Write| write.path.starts_with(&path);
+        (self.proxy).writes(|writes| writes.iter().filter(is_its).cloned().collect())
+    }
+
+    /// How many writes of a replica arrived and were not answered yet.
+    pub(crate) fn unanswered(&self, replica: &str) -> usize {
+        let writes = self.writes(replica);
+        writes.iter().filter(|it| it.answered.is_none()).count()
+    }
+
+    /// Waits for this many writes of `replica`. False if it ended before that.
+    pub(crate) fn until_it_writes(&self, replica: &mut Replica, writes: usize) -> bool {
+        let began = now();
+        while self.writes(replica.name()).len() < writes {
+            assert!(now() < began + LIMIT, "{} does not write", replica.name());
+            if replica.has_ended() {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    /// When the last write of the lease arrived. Only a leader writes it.
+    pub(crate) fn last_renewal(&self) -> Duration {
+        let is_lease = |write: &&Write| write.path.contains("/leases");
+        let last = (self.proxy).writes(|writes| writes.iter().rfind(is_lease).cloned());
+        last.expect("a leader").received
+    }
+}

@@ -1,0 +1,145 @@
+//! A replica, as the test sees it: a child process, and what it printed.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    LIMIT,
+    child::{NAME, URL},
+};
+
+/// A replica as a child process.
+pub(crate) struct Replica {
+    name: String,
+    child: Child,
+    report: mpsc::Receiver<Report>,
+}
+
+/// What a replica printed until its end.
+#[derive(Default)]
+pub(crate) struct Report {
+    name: String,
+    calls: Vec<Call>,
+    refused: usize,
+    lost: bool,
+}
+
+/// A call of the reconciler.
+pub(crate) struct Call {
+    /// When the fence was checked for it.
+    checked: Duration,
+    begun: Duration,
+}
+
+// === impl Replica ===
+
+impl Replica {
+    pub(crate) fn start(name: &str, url: &str) -> Self {
+        let this = env::current_exe().expect("this test");
+        let mut child = Command::new(this)
+            .args([
+                "--exact",
+                "child::replica",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .envs([(URL, url), (NAME, name)])
+            // It ends when this closes, which it does if the test is killed.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let output = child.stdout.take().expect("it is piped");
+        let (send, report) = mpsc::sync_channel(1);
+        let owned = name.to_owned();
+        thread::spawn(move || _ = send.send(Report::read(owned, output)));
+        Self {
+            name: name.to_owned(),
+            child,
+            report,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("there is a kill").success());
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("our child").is_some()
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn end(self) -> Report {
+        self.report.recv_timeout(LIMIT).expect("it ends")
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    /// Reads the output of a replica to its end.
+    fn read(name: String, output: ChildStdout) -> Self {
+        let mut report = Self {
+            name,
+            ..Self::default()
+        };
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some((checked, begun)) =
+                (line.strip_prefix("call ")).and_then(|it| it.split_once(' '))
+            {
+                // A call without a check counts as one that was checked too late.
+                let time = |text: &str| Duration::from_nanos(text.parse().unwrap_or(u64::MAX));
+                let (checked, begun) = (time(checked), time(begun));
+                report.calls.push(Call { checked, begun });
+            }
+            report.refused += usize::from(line == "refused");
+            report.lost |= line == "lost";
+        }
+        report
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    pub(crate) fn permitted_after(&self, deadline: Duration) -> usize {
+        let calls = self.calls.iter();
+        calls.filter(|it| it.checked > deadline).count()
+    }
+
+    pub(crate) fn begun_after(&self, deadline: Duration) -> usize {
+        let calls = self.calls.iter();
+        calls.filter(|it| it.begun > deadline).count()
+    }
+
+    pub(crate) fn refused(&self) -> usize {
+        self.refused
+    }
+
+    pub(crate) fn lost(&self) -> bool {
+        self.lost
+    }
+}

@@ -1,0 +1,172 @@
+//! The processes that are measured: an operator, and the embedded server.
+
+use std::{env, future::Future, io, net::TcpListener, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client, Config,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use tokio::{runtime::Handle, sync::mpsc, time::sleep};
+use tokio_util::sync::CancellationToken;
+use windlass::{informer::ErrorChain, operator::RequestBudget, prelude::*};
+use windlass_apiserver::ApiServer;
+
+/// Where the operator finds its server. Set for children only.
+pub(crate) const URL: &str = "WINDLASS_SOAK_URL";
+
+pub(crate) const FINALIZER: &str = "soak.windlass.dev/cleaner";
+pub(crate) const SEEN: &str = "soak.windlass.dev/seen";
+
+/// A child process of the tests of this program; without its variable it does nothing.
+#[test]
+fn operator() {
+    run(run_operator);
+}
+
+/// The same.
+#[test]
+fn server() {
+    run(run_server);
+}
+
+fn run<F: Future<Output = ()>>(child: fn(String, mpsc::Receiver<String>) -> F) {
+    let Ok(url) = env::var(URL) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (send, orders) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            _ = send.blocking_send(line);
+        }
+        // The test was killed.
+        std::process::exit(1);
+    });
+    runtime.block_on(async {
+        child(url, orders).await;
+        println!("\ntasks {}", tasks_left().await);
+    });
+    std::process::exit(0);
+}
+
+/// How many tasks are left in this runtime, after the time that closed connections take to end.
+async fn tasks_left() -> usize {
+    for _ in 0..200 {
+        if Handle::current().metrics().num_alive_tasks() == 0 {
+            return 0;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    Handle::current().metrics().num_alive_tasks()
+}
+
+async fn run_server(_: String, mut orders: mpsc::Receiver<String>) {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+    println!("\nurl {}", listening.url());
+    while let Some(order) = orders.recv().await {
+        match &*order {
+            "compact" => server.compact(server.resource_version()),
+            _ => break,
+        }
+    }
+    listening.stop().await;
+}
+
+async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
+    let config = Config::new(url.parse().expect("a URL"));
+    let election = LeaderElection::new(config.clone(), "default", "soak").expect("a name");
+    let client = Client::try_from(config).expect("a client");
+    let client = election
+        .fence()
+        .client(RequestBudget::default().client(client));
+
+    let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let watched = ListWatch::new(configs.clone())
+        .labels("soak=yes")
+        .expect("a selector");
+    let controller = InformerController::builder().name("soak").build();
+    let controller = controller.expect("valid settings");
+    controller
+        .add_informer("configs", &Informer::new(watched))
+        .expect("new");
+    let name = FinalizerName::new(FINALIZER).expect("a name");
+    let finalizers = Finalizers::<ConfigMap>::new(client, name).expect("valid");
+    let reconciler = move |request: Request<ConfigMap>| {
+        let configs = configs.clone();
+        async move { reconcile(&configs, &request).await }
+    };
+    let reconciler = OpinionatedReconciler::new(finalizers, reconciler);
+    controller
+        .add_reconciler("configs", reconciler)
+        .expect("a name");
+
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    println!("\nadmin {}", listener.local_addr().expect("an address"));
+    let operator = Operator::builder()
+        .leader_election(election)
+        .admin_server(AdminServer::new(listener))
+        .build();
+    operator
+        .add_controller(controller)
+        .expect("it does not run");
+    let stop = CancellationToken::new();
+    let ended = tokio::select! {
+        ended = operator.run_until(stop.clone()) => ended,
+        // The operator is not dropped, but stopped as by a signal.
+        ended = async {
+            _ = orders.recv().await;
+            stop.cancel();
+            std::future::pending().await
+        } => ended,
+    };
+    if let Err(error) = ended {
+        println!("\nended {}", ErrorChain::new(&error));
+    }
+}
+
+/// Writes what it has seen into an annotation, and says what it has cleaned up.
+async fn reconcile(
+    configs: &Api<ConfigMap>,
+    request: &Request<ConfigMap>,
+) -> Result<Outcome, Failure> {
+    let object = request.object();
+    if request.action() == Action::Deleted {
+        println!(
+            "\ncleaned {}",
+            object.metadata.uid.as_deref().unwrap_or_default()
+        );
+        return Ok(Outcome::done());
+    }
+    let number = object
+        .data
+        .iter()
+        .flatten()
+        .find(|it| it.0 == "n")
+        .map(|it| it.1);
+    let seen = object
+        .metadata
+        .annotations
+        .iter()
+        .flatten()
+        .find(|it| it.0 == SEEN);
+    if number != seen.map(|it| it.1) {
+        let patch = json!({ "metadata": {
+            "uid": object.metadata.uid, "annotations": { SEEN: number },
+        } });
+        let params = PatchParams::default();
+        match configs
+            .patch(request.key().name(), &params, &Patch::Merge(patch))
+            .await
+        {
+            // It is gone, or another has its name: the next event says so.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {}
+            written => _ = written?,
+        }
+    }
+    Ok(Outcome::done())
+}

@@ -1,0 +1,125 @@
+//! Random work and random faults, on both servers: memory stays flat, nothing is lost, and no task
+//! is left.
+//!
+//! An operator with a finalizer, a lease and an admin server runs as a process of its own, and so
+//! does the embedded server. A proxy between the two refuses, delays and cuts requests in phases,
+//! history is compacted, and objects are created, updated and deleted meanwhile. When the faults
+//! stop, the state must become what it would be without them.
+//!
+//! `cargo xtask soak --minutes 10` runs it for longer than the few seconds of a test run. Memory is
+//! compared from five minutes on: what a process needs at first is no leak.
+
+#![cfg(target_os = "linux")]
+
+use std::{env, time::Duration};
+
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+
+// The servers.
+#[path = "../support/proxy.rs"]
+mod proxy;
+#[path = "../behaviour/real.rs"]
+#[allow(dead_code, reason = "the other tests that include it use the rest")]
+mod real;
+
+// The processes.
+mod child;
+mod process;
+
+// What is done, harmed and measured.
+mod faults;
+mod memory;
+mod work;
+
+use self::{memory::Memory, work::Cluster};
+
+/// Set by `cargo xtask soak`.
+const MINUTES: &str = "WINDLASS_SOAK_MINUTES";
+
+/// How long a test run takes part.
+const BRIEF: Duration = Duration::from_secs(8);
+
+/// From here on memory is compared.
+const LONG: Duration = Duration::from_secs(300);
+
+/// The longest that the state may take to settle once the faults have stopped.
+const SETTLES: Duration = Duration::from_secs(90);
+
+/// Which of the two servers.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Embedded,
+    Real,
+}
+
+mod embedded {
+    #[test]
+    fn nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults() {
+        super::soak(super::Kind::Embedded);
+    }
+}
+
+mod kube_apiserver {
+    #[test]
+    fn nothing_is_lost_no_task_is_left_and_memory_stays_flat_under_faults() {
+        super::soak(super::Kind::Real);
+    }
+}
+
+fn soak(kind: Kind) {
+    if env::var(child::URL).is_ok() {
+        // A child process.
+        return;
+    }
+    let minutes: Option<u64> = env::var(MINUTES)
+        .ok()
+        .map(|it| it.parse().expect("a number"));
+    let length = minutes.map_or(BRIEF, |it| Duration::from_secs(60 * it));
+    let seed =
+        env::var("SEED").map_or_else(|_| rand::rng().random(), |it| it.parse().expect("a number"));
+    println!("SEED={seed}");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let Some(mut cluster) = Cluster::start(kind, rng.random()).await else {
+            println!("not run: there is no real kube-apiserver here");
+            return;
+        };
+        let (mut operator, mut server) = cluster.memory();
+        cluster
+            .work(&mut rng, length, |sample| {
+                operator.sample();
+                if let Some(server) = &mut server {
+                    server.sample();
+                }
+                println!(
+                    "{kind:?} {sample}; operator {operator}{}",
+                    server
+                        .as_ref()
+                        .map(|it| format!(", server {it}"))
+                        .unwrap_or_default()
+                );
+            })
+            .await;
+        let settled = cluster.settle(SETTLES).await;
+        let end = cluster.end().await;
+        println!("{kind:?} settled in {settled:.1?}; {end}");
+        assert_eq!(end.lost, 0, "each deleted object was cleaned up");
+        assert_eq!(end.operator_tasks, 0, "tasks of the operator");
+        assert_eq!(
+            end.server_tasks.unwrap_or_default(),
+            0,
+            "tasks of the server"
+        );
+        for (name, memory) in [("operator", Some(operator)), ("server", server)] {
+            if let Some(memory) = memory.filter(|_| length >= LONG) {
+                println!("{kind:?} {name}: {}", memory.quarters());
+                assert!(memory.is_flat(), "{name}: {}", memory.quarters());
+            }
+        }
+    });
+}

@@ -1,0 +1,90 @@
+//! A child process that prints lines and obeys lines.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use tokio::sync::mpsc;
+
+use crate::child::URL;
+
+/// A child process of this test; dropping it kills it.
+pub(crate) struct Process {
+    child: Child,
+    lines: mpsc::UnboundedReceiver<String>,
+}
+
+// === impl Process ===
+
+impl Process {
+    /// Runs the test called `name` as a process, for the server at `url`.
+    pub(crate) fn start(name: &str, url: &str) -> Self {
+        let mut child = Command::new(env::current_exe().expect("this test"))
+            .args(["--exact", name, "--nocapture", "--test-threads=1"])
+            .env(URL, url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let output = child.stdout.take().expect("it is piped");
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a few lines for each deleted object"
+        )]
+        let (send, lines) = mpsc::unbounded_channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                _ = send.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a line to its stdin.
+    pub(crate) fn tell(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("it is piped");
+        writeln!(stdin, "{line}").expect("it reads");
+    }
+
+    /// The rest of the next line that begins with one of `words`, and the word.
+    pub(crate) async fn said<'a>(&mut self, words: &[&'a str]) -> (&'a str, String) {
+        loop {
+            let line = self
+                .lines
+                .recv()
+                .await
+                .expect("it runs until it is told to end");
+            for word in words {
+                if let Some(rest) = line.strip_prefix(*word) {
+                    return (word, rest.trim().to_owned());
+                }
+            }
+            assert!(!line.starts_with("ended"), "the operator {line}");
+        }
+    }
+
+    /// The same if it has said so already.
+    pub(crate) fn said_already(&mut self, word: &str) -> Option<String> {
+        while let Ok(line) = self.lines.try_recv() {
+            if let Some(rest) = line.strip_prefix(word) {
+                return Some(rest.trim().to_owned());
+            }
+            assert!(!line.starts_with("ended"), "the operator {line}");
+        }
+        None
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}

@@ -1,0 +1,100 @@
+//! docs/reliability.md names tests that exist, and has each security check.
+
+use std::collections::BTreeSet;
+
+use super::nothing;
+use crate::repository::Repository;
+
+const PAGE: &str = "docs/reliability.md";
+
+/// How many security checks there are: SEC01 to SEC26.
+const CHECKS: u32 = 26;
+
+#[test]
+fn each_test_that_the_page_names_exists() {
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let sources = repository
+        .sources("rs")
+        .expect("the repository can be read");
+    let functions: BTreeSet<_> = sources.iter().flat_map(|it| functions(&it.text)).collect();
+    let named: Vec<_> = rows(&page)
+        .flat_map(|row| tests(row.last().copied()))
+        .collect();
+    assert!(named.len() > 100, "the rows are read: {}", named.len());
+    let missing = named.iter().filter(|name| !functions.contains(*name));
+    let findings = missing
+        .map(|name| format!("{PAGE}: there is no test {name}; name the one that holds this"));
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn each_file_that_the_page_names_exists() {
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let words = page.split('`').skip(1).step_by(2);
+    let paths = words.filter(|it| {
+        ["crates/", "tests/", "examples/", "xtask/"]
+            .iter()
+            .any(|folder| it.starts_with(folder))
+    });
+    let missing = paths.filter(|path| !repository.join(path).exists());
+    let findings = missing.map(|path| format!("{PAGE}: there is no file {path}"));
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn each_security_check_has_a_row_with_a_test_or_a_reason() {
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let findings = (1..=CHECKS).filter_map(|number| {
+        let check = format!("SEC{number:02}");
+        let mut rows = rows(&page).filter(|row| row.first() == Some(&&*check));
+        let held = rows.next().and_then(|row| row.last().copied());
+        let is_held = held.is_some_and(|it| !it.is_empty()) && rows.next().is_none();
+        (!is_held).then(|| format!("{PAGE}: {check} needs one row with a test or a reason"))
+    });
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_test_in_the_last_column_is_a_word_with_underscores() {
+    let page =
+        "| W01 | `max_retry_after` | `a.rs`: `it_holds_well`, `session` |\n\ntext | `not_a_row`\n";
+    let named: Vec<_> = rows(page)
+        .flat_map(|row| tests(row.last().copied()))
+        .collect();
+    assert_eq!(named, ["it_holds_well"]);
+    assert_eq!(
+        functions("async fn it_holds_well() {\n fn other("),
+        ["it_holds_well", "other"]
+    );
+}
+
+/// The cells of each row of each table.
+fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = page
+        .lines()
+        .filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
+    lines.map(|line| line.split('|').map(str::trim).collect())
+}
+
+/// The names of tests in a cell: they have at least two underscores.
+fn tests(cell: Option<&str>) -> Vec<String> {
+    let words = cell.unwrap_or_default().split('`').skip(1).step_by(2);
+    let names = words.filter(|it| {
+        let is_name = it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+        is_name && it.matches('_').count() >= 2
+    });
+    names.map(str::to_owned).collect()
+}
+
+/// The names of the functions in a source file.
+fn functions(text: &str) -> Vec<String> {
+    let after = text.split("fn ").skip(1);
+    let names = after.filter_map(|it| it.split('(').next());
+    names
+        .filter(|it| it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
+        .map(str::to_owned)
+        .collect()
+}

@@ -110,8 +110,10 @@ pub mod finalizer {
 }
 
 pub mod operator {
-    //! The process: it runs controllers, and stops them gracefully.
+    //! The process: it runs controllers, and stops them gracefully. Its time and randomness come
+    //! from the operating system, or from a [`SimulatedHost`].
 
+    pub use windlass_informer::{SimulatedHost, random_seed, wall_clock};
     pub use windlass_operator::{
         AddControllerError, Operator, OperatorBuilder, OperatorError, RequestBudget,
     };

@@ -60,7 +60,7 @@ impl Process {
                 .lines
                 .recv()
                 .await
-                .expect("it runs until it is told to end");
+                .expect("it runs until it is stopped");
             for word in words {
                 if let Some(rest) = line.strip_prefix(*word) {
                     return (word, rest.trim().to_owned());

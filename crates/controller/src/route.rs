@@ -513,9 +513,9 @@ mod tests {
         let mut route = Route::default();
         let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
         let to = new_kind(&mut route, "to", ObjectType::of::<u16>()).expect("new");
-        let first = route.add_mapper(from, to, Box::new(Nobody));
-        let second = route.add_mapper(from, to, Box::new(Nobody));
-        let handler = route.add(from, Role::Watcher, Box::new(Nobody));
+        let first = route.add_mapper(from, to, Box::new(Inert));
+        let second = route.add_mapper(from, to, Box::new(Inert));
+        let handler = route.add(from, Role::Watcher, Box::new(Inert));
         assert_eq!((first, second), (HandlerId(0), HandlerId(1)));
         assert_eq!(handler, HandlerId(2), "names are shared");
         assert_eq!(route.chain(from).len(), 1);
@@ -534,8 +534,8 @@ mod tests {
         let kind = new_kind(&mut route, "k", ObjectType::of::<u8>()).expect("a new kind");
         for step in script.split(' ') {
             match step {
-                "w" => _ = route.add(kind, Role::Watcher, Box::new(Nobody)),
-                "r" => _ = route.add(kind, Role::Reconciler, Box::new(Nobody)),
+                "w" => _ = route.add(kind, Role::Watcher, Box::new(Inert)),
+                "r" => _ = route.add(kind, Role::Reconciler, Box::new(Inert)),
                 step => {
                     let id = HandlerId(step[1..].parse().expect("a number"));
                     route.remove(kind, |handler| handler.id == id);
@@ -558,8 +558,8 @@ mod tests {
         let mut route = Route::default();
         let from = new_kind(&mut route, "from", ObjectType::of::<u8>()).expect("new");
         let to = new_kind(&mut route, "to", ObjectType::of::<u8>()).expect("new");
-        let mapper = route.add_mapper(from, to, Box::new(Nobody));
-        route.add(from, Role::Watcher, Box::new(Nobody));
+        let mapper = route.add_mapper(from, to, Box::new(Inert));
+        route.add(from, Role::Watcher, Box::new(Inert));
         assert!(route.remove_unused(from).is_none(), "it has a handler");
         assert!(route.remove_unused(to).is_none(), "a mapper names it");
         route.remove_mappers(from, Some(mapper));
@@ -582,16 +582,16 @@ mod tests {
         }
         let typo = new_kind(&mut route, "webistes", ObjectType::of::<u8>()).expect("new");
         assert_eq!(route.without_informer(), None, "nothing was added to it");
-        route.add(typo, Role::Watcher, Box::new(Nobody));
+        route.add(typo, Role::Watcher, Box::new(Inert));
         let named = Some(("webistes".to_owned(), Some("websites".to_owned())));
         assert_eq!(route.without_informer(), named);
     }
 
-    struct Nobody;
+    struct Inert;
 
-    impl Handle for Nobody {
+    impl Handle for Inert {
         fn type_name(&self) -> &'static str {
-            "Nobody"
+            "Inert"
         }
 
         fn call(&self, _: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
@@ -603,9 +603,9 @@ mod tests {
         }
     }
 
-    impl Map for Nobody {
+    impl Map for Inert {
         fn type_name(&self) -> &'static str {
-            "Nobody"
+            "Inert"
         }
 
         fn keys(

@@ -122,7 +122,7 @@ pub struct AdminServer {
 #[non_exhaustive]
 pub enum HealthDetails {
     /// Clients with a loopback address: `kubectl port-forward`, and containers of the same pod. A
-    /// proxy in the same pod has one too, whoever its clients are. The default.
+    /// proxy in the same pod has one too, for all of its clients. The default.
     #[default]
     Loopback,
     /// All clients of the port.

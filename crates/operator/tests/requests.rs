@@ -98,7 +98,7 @@ async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
         async move { operator.run_until(stop).await }
     });
     sleep(Duration::from_secs(5)).await;
-    // Objects that the test creates and deletes itself, with a client that nobody records.
+    // Objects that the test creates and deletes itself, with a client that is not recorded.
     let before = asked.all(0);
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let mut config = ConfigMap::default();

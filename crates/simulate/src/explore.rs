@@ -1,4 +1,4 @@
-//! Which runs are made: without faults, with each fault at each step, and with random faults.
+//! The runs of a simulation: without faults, with each fault at each step, and with random faults.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

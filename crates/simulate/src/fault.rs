@@ -13,7 +13,7 @@ pub enum Fault {
     CrashBefore,
     /// The process ends after the effect and before the reply.
     CrashAfter,
-    /// The process is told to stop, has 30 s to end, and is started again.
+    /// The process receives a request to stop, has 30 s to end, and is started again.
     Restart,
 
     /// The connection breaks before the request reaches the server.

@@ -1,4 +1,4 @@
-//! What a simulation found: how much was tried, or what broke and how to see it again.
+//! The result of a simulation: how much was tried, or what broke and how to see it again.
 
 use std::{fmt, time::Duration};
 

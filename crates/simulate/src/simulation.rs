@@ -1,4 +1,4 @@
-//! A simulation: an operator, its users, and what is to be tried.
+//! A simulation: an operator, its users, and the faults to try.
 
 use std::{
     collections::BTreeSet,
@@ -78,7 +78,7 @@ pub(crate) type Operator = Arc<dyn Fn(Process) -> BoxFuture<'static, String> + S
 /// Looks at the end state; an error says what is wrong.
 pub(crate) type Check = Arc<dyn Fn(&EndState) -> Result<(), String> + Send + Sync>;
 
-/// What is to be tried.
+/// The settings: which faults and runs are tried.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) name: String,

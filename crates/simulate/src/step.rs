@@ -1,4 +1,4 @@
-//! What users do in a simulation, one step after the other.
+//! Steps of the users in a simulation, one step after the other.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What one run shares: the server, the plan, the trace, and what the oracles count.
+//! The shared state of one run: the server, the plan, the trace, and what the oracles count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -44,6 +44,8 @@ fn every_type_and_function_that_a_document_names_exists() {
     for extension in ["rs", "toml", "go"] {
         let sources = repository.sources(extension);
         for source in sources.expect("the repository can be read") {
+            // A name may be that of a module.
+            known.extend(words(&source.path).map(str::to_owned));
             known.extend(words(&source.text).map(str::to_owned));
         }
     }

@@ -1,4 +1,4 @@
-//! What a server does to an object of a built-in kind when it is created or changed, beyond
+//! Changes that a server makes to an object of a built-in kind at creation and update, beyond
 //! what its type says.
 //!
 //! Source: the strategies of the registry (`pkg/registry`) and the admission plugins that are

@@ -1,4 +1,4 @@
-//! What Kubernetes refuses in objects of the built-in kinds, in its words.
+//! Validation of objects of the built-in kinds, with the messages of Kubernetes.
 //!
 //! The rules are those of Kubernetes' validation that users meet most; `docs/apiserver.md` says
 //! of which kinds. An object is in the form of its type when it comes here.

@@ -1,4 +1,4 @@
-//! What a request is about. *(pure)*
+//! The object or collection that a request is about. *(pure)*
 
 use std::fmt;
 

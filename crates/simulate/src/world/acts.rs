@@ -1,4 +1,4 @@
-//! What other clients do to an object, and what follows later from a fault.
+//! Writes of other clients to an object, and the later effects of a fault.
 
 use std::{sync::Arc, time::Duration};
 

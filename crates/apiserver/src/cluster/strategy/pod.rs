@@ -1,4 +1,4 @@
-//! What a new pod is given: its class of service and what it waits for.
+//! Fields of a new pod that the server sets: its class of service and what it waits for.
 
 use std::collections::BTreeMap;
 

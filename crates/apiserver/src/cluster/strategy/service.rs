@@ -1,4 +1,4 @@
-//! What a service keeps when it is changed, and which numbers it needs.
+//! Fields that a service keeps when it is changed, and the numbers that it needs.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! What may not be changed.
+//! Fields that an update may not change.
 
 use serde_json::Value;
 

@@ -74,7 +74,7 @@ pub use self::{
 ///
 /// *Required.* Only clients that may read the pages can reach the port. Probes have no
 /// authentication; metrics have it with [`authorize_metrics`](Self::authorize_metrics), and TLS
-/// with [`tls`](Self::tls). In a pod the port must be on an address that the kubelet and Prometheus
+/// with `tls` (feature `tls`). In a pod the port must be on an address that the kubelet and Prometheus
 /// can reach, so not on loopback; a `NetworkPolicy` should admit only them.
 /// [`metrics_on`](Self::metrics_on) puts the metrics on a port of their own.
 ///

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 /// The state of the cluster and of the external resources at the end of a run.
 ///
-/// What differs from run to run is masked: versions, times, and generations are left out, uids
-/// and generated names are replaced by what they stand for, and an `observedGeneration` is
-/// `current` or `old`.
+/// What differs from run to run is masked: versions, times, and generations are left out; uids,
+/// generated names, and the addresses and ports of services are replaced by what they stand for;
+/// and an `observedGeneration` is `current` or `old`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndState {
     objects: BTreeMap<String, Value>,
@@ -28,7 +28,7 @@ const LEFT_OUT: [&str; 6] = [
     "selfLink",
 ];
 
-/// What stands for uids and generated names.
+/// What stands for uids, generated names and addresses.
 struct Mask {
     names: BTreeMap<String, String>,
 }
@@ -185,6 +185,13 @@ impl Mask {
             {
                 names.insert(name.to_owned(), format!("{prefix}*"));
             }
+            // The server allocates them, in the order of the requests.
+            let addresses = object["spec"]["clusterIPs"].as_array();
+            for address in addresses.into_iter().flatten().filter_map(Value::as_str) {
+                if resource == "services" && address != "None" {
+                    names.insert(address.to_owned(), format!("address of {identity}"));
+                }
+            }
         }
         Self { names }
     }
@@ -214,6 +221,9 @@ impl Mask {
                             "old"
                         };
                         *value = word.into();
+                    }
+                    if key == "nodePort" {
+                        *value = "port".into();
                     }
                     self.value(value, generation);
                 }

@@ -105,7 +105,12 @@ where
         }
         Some(value)
     });
-    let theirs = serde_json::from_str::<K>(text).ok().map(|mut object| {
+    let theirs = serde_json::from_str::<K>(text);
+    if theirs.is_err() && text.contains("managedFields") {
+        // What is wrong may be what the informer does not read.
+        return;
+    }
+    let theirs = theirs.ok().map(|mut object| {
         object.meta_mut().managed_fields = None;
         serde_json::to_value(&object).expect("an object has a JSON form")
     });

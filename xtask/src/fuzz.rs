@@ -23,10 +23,17 @@ pub(crate) struct Fuzz {
     /// Only targets whose names contain this.
     target: Option<String>,
 
+    /// The seed of the first inputs. The default is another one in each run.
+    #[arg(long)]
+    seed: Option<u128>,
+
     /// Optimizes the code: more executions, after a longer build.
     #[arg(long)]
     release: bool,
 }
+
+/// Where the targets read the seed of the first inputs.
+pub(crate) const SEED: &str = "BOLERO_RANDOM_SEED";
 
 /// Targets that run at a time.
 const PARALLEL: &str = "2";
@@ -49,6 +56,9 @@ impl Fuzz {
             .args(&self.target)
             .env("BOLERO_RANDOM_TEST_TIME_MS", millis.to_string())
             .current_dir(repository.root());
+        if let Some(seed) = self.seed {
+            command.env(SEED, seed.to_string());
+        }
         let ran = progress::run("fuzz", &mut command, counted)?;
         if !ran.status.success() {
             println!("{}", ran.output);

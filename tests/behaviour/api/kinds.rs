@@ -298,10 +298,10 @@ on_both_servers! {
     /// the other may lack the rule (`docs/apiserver.md` says which there are); what both take
     /// is the same, and what does not fit its type is refused in the same words.
     ///
-    /// `WINDLASS_SEED` repeats a run, `WINDLASS_OBJECTS` says how many objects are sent.
+    /// `WINDLASS_SEED` chooses other objects, `WINDLASS_OBJECTS` says how many are sent.
     async fn random_objects_are_decoded_as_by_the_embedded_server(cluster: Cluster) {
         let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        let seed = number("WINDLASS_SEED").unwrap_or_else(|| rand::rng().random());
+        let seed = number("WINDLASS_SEED").unwrap_or(11_687_049_978_708_613_494);
         let count = number("WINDLASS_OBJECTS").unwrap_or(300);
         println!("WINDLASS_SEED={seed}");
         let mut random = StdRng::seed_from_u64(seed);

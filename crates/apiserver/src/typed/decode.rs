@@ -387,6 +387,16 @@ mod tests {
                 format!("json: cannot unmarshal {expected}")
             );
         }
+        // The labels of the template are those of the job too, but it is the template that is
+        // wrong.
+        let template = json!({ "metadata": { "labels": { "a": 1 } }, "spec": {} });
+        let mut job = json!({ "metadata": {}, "spec": { "template": template } });
+        let found = kind("batch/v1", "Job").expect("a kind");
+        assert_eq!(
+            decode(found, &mut job).expect_err("it has a wrong type"),
+            "json: cannot unmarshal number into Go struct field \
+             ObjectMeta.spec.template.metadata.labels of type string"
+        );
         assert_eq!(
             refused("Secret", json!({ "data": { "a": "%%" } })),
             "illegal base64 data at input byte 0"

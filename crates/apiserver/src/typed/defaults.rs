@@ -117,13 +117,19 @@ fn device_request(request: &mut Members) {
     }
 }
 
+/// The labels of the pod template in the `spec` of an object. None if one of them is not a text:
+/// then the template does not decode, and the error has to name the template.
+fn template_labels(object: &Members) -> Option<Value> {
+    let spec = object.get("spec")?;
+    let labels = spec.pointer("/template/metadata/labels")?;
+    let are_texts = labels.as_object()?.values().all(Value::is_string);
+    are_texts.then(|| labels.clone())
+}
+
 /// A job has the labels of its pods, unless it has some; its spec has defaults that those of
 /// the template of a cron job do not get.
 fn job_labels(job: &mut Members) {
-    let labels = job
-        .get("spec")
-        .and_then(|spec| spec.pointer("/template/metadata/labels"));
-    if let Some(labels @ Value::Object(_)) = labels.cloned()
+    if let Some(labels) = template_labels(job)
         && let Some(metadata) = inner(job, "metadata")
         && metadata.get("labels").is_none_or(is_zero)
     {

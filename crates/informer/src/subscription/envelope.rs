@@ -51,7 +51,7 @@ pub struct AnyTold {
     pub from_list: bool,
     /// The epoch of the store when the event happened: see [`Told::epoch`].
     pub epoch: u32,
-    /// Whether it is the first state since the history went back: see [`Told::restored`].
+    /// Whether it is the first state since the history went back.
     pub restored: bool,
 }
 

@@ -19,6 +19,10 @@ pub(super) enum Tls {}
 
 #[cfg(not(feature = "tls"))]
 impl Tls {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the same signature as with the feature"
+    )]
     pub(super) fn load(files: Files) -> Result<Self, AdminError> {
         match files {}
     }

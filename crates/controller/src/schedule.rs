@@ -294,20 +294,20 @@ impl<E: About, P: About> Schedule<E, P> {
         })
     }
 
-    /// Gives a lane back whose turn is over. `owed` are the calls that are to be made later.
-    pub(crate) fn finish(&mut self, lane: LaneId, owed: impl IntoIterator<Item = Pending<P>>) {
-        for pending in owed {
+    /// Gives a lane back whose turn is over. `later` are the calls that are to be made later.
+    pub(crate) fn finish(&mut self, lane: LaneId, later: impl IntoIterator<Item = Pending<P>>) {
+        for pending in later {
             self.set(lane, pending);
         }
         self.release(lane);
     }
 
     /// Gives a lane back whose turn broke off: its work is queued again, and so are the
-    /// calls in `owed`.
+    /// calls in `later`.
     pub(crate) fn give_back(
         &mut self,
         turn: Turn<E, P>,
-        owed: impl IntoIterator<Item = Pending<P>>,
+        later: impl IntoIterator<Item = Pending<P>>,
     ) {
         let lane = turn.lane;
         match turn.work {
@@ -319,7 +319,7 @@ impl<E: About, P: About> Schedule<E, P> {
             }
             Work::Retry(pending) => self.set(lane, pending),
         }
-        self.finish(lane, owed);
+        self.finish(lane, later);
     }
 
     /// Adds a pending call that no turn asked for.

@@ -131,6 +131,7 @@ async fn a_stream_of_a_kind_where_nothing_happens_stays_up() {
     let watching = |state: &HealthState| matches!(state, HealthState::Watching);
     within_an_hour(informer.until(watching)).await;
     for _ in 0..48 {
+        // Virtual time: longer than any limit on silence.
         tokio::time::sleep(Duration::from_secs(1800)).await;
         assert!(watching(&informer.health().state), "{}", informer.health());
     }

@@ -188,6 +188,7 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
         let stop = stop.clone();
         async move { operator.run_until(stop).await }
     });
+    // Virtual time in which the handlers fail and are retried.
     tokio::time::sleep(Duration::from_secs(120)).await;
     recorder.assert_within_budget(began);
     let count = recorder.times(began).len();

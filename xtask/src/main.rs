@@ -27,6 +27,7 @@ mod tools;
 mod duration;
 mod go;
 mod go_clients;
+mod patch;
 mod progress;
 
 // What must hold of the repository itself.

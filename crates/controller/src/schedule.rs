@@ -184,6 +184,8 @@ impl<E: About, P: About> Schedule<E, P> {
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
         mut fold: impl FnMut(&mut E, E) -> Fold<E>,
     ) -> Vec<usize> {
+        // Not later: the groups that are looked up below must stay until their lanes are made.
+        self.groups.trim();
         let mut coming = std::mem::take(&mut self.coming);
         coming.extend(offers.into_iter().map(|(key, offer)| {
             let (namespace, name) = key.object.into_parts();

@@ -18,7 +18,8 @@
 //!   informers that overlap are reported.
 //!
 //! An informer whose events were passed through before the second one was added keeps its own
-//! history: what it holds belongs to it until its next event about that object comes by.
+//! history: what it holds belongs to it until its next event about that object comes by, or
+//! until it is removed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -160,13 +161,41 @@ impl Merge {
         });
     }
 
-    /// Removes an informer. What it alone held is forgotten, without an event.
-    pub(super) fn remove(&mut self, informer: InformerId) {
+    /// Removes an informer. What it alone held is forgotten, without an event. `lookup` is asked
+    /// for what its store holds.
+    ///
+    /// Returns the objects that have to be shown again, each with an informer that holds it: the
+    /// events of the removed informer stood for them, and not all of these may have come by.
+    pub(super) fn remove(
+        &mut self,
+        informer: InformerId,
+        lookup: Lookup<'_>,
+    ) -> Vec<(InformerId, ObjectKey)> {
         self.members.retain(|member| member.informer != informer);
-        self.objects.retain(|_, seen| {
+        let members = &self.members;
+        let mut show_again = Vec::new();
+        self.objects.retain(|uid, seen| {
+            let count = seen.holders.len();
             seen.holders.retain(|holder| *holder != informer);
+            let was_holder = seen.holders.len() < count;
+            if was_holder
+                && seen.emitted.is_none()
+                && !is_preceded(members, seen)
+                && let Some(held_back) = &mut seen.held_back
+                && let Some(holder) = seen.holders.first()
+            {
+                let key = held_back.key();
+                if let Some(removed) = lookup(informer, &key, uid.as_str())
+                    && Version::of(held_back, seen.epoch)
+                        .is_before(Version::of(&removed, seen.epoch))
+                {
+                    *held_back = removed;
+                }
+                show_again.push((*holder, key));
+            }
             !seen.holders.is_empty()
         });
+        show_again
     }
 
     /// Whether events are passed through as they are.
@@ -184,6 +213,10 @@ impl Merge {
             restored,
         } = shown;
         let object = Arc::clone(event.object()?);
+        if self.member(informer).is_none() {
+            // It was removed while its last events were on their way.
+            return None;
+        }
         let Some(uid) = Named::uid(&*object).map(Uid::from) else {
             // Without a uid nothing can be compared.
             return Some(Merged { event, restored });
@@ -191,6 +224,8 @@ impl Merge {
         let epoch = self.epoch_of(informer, epoch);
         let version = Version::of(&object, epoch);
         let mut passes = false;
+        // A resync shows a state from any time.
+        let live = live && !matches!(event, Event::Resynced(_));
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
             passes = member.behind.is_some_and(|it| !version.is_before(it));
@@ -445,13 +480,25 @@ impl Merge {
             }
         }
         let Some(emitted) = &mut seen.emitted else {
-            seen.epoch = version.epoch;
             if preceding {
+                seen.epoch = version.epoch;
                 seen.emitted = Some(object);
                 return Some(event);
             }
-            seen.held_back = Some(object);
-            return None;
+            let newest = match seen.held_back.take() {
+                Some(known) if version.is_before(Version::of(&known, seen.epoch)) => known,
+                _ => {
+                    seen.epoch = version.epoch;
+                    object
+                }
+            };
+            if is_preceded(&self.members, seen) {
+                seen.held_back = Some(newest);
+                return None;
+            }
+            // The informer that had it first was removed.
+            seen.emitted = Some(Arc::clone(&newest));
+            return Some(Event::Added(newest));
         };
         let known = Version::of(emitted, seen.epoch);
         let is_same = emitted.resource_version() == object.resource_version();
@@ -489,9 +536,7 @@ impl Merge {
             seen.left = version;
         }
         if !seen.holders.is_empty() {
-            let held_elsewhere =
-                (self.members.iter()).any(|it| it.preceding && seen.holders.contains(&it.informer));
-            if seen.emitted.is_some() || held_elsewhere {
+            if seen.emitted.is_some() || is_preceded(&self.members, seen) {
                 return None;
             }
             // The informer that had it first lets it go, and another one goes on with it.
@@ -555,6 +600,12 @@ impl Merge {
         let mut members = self.members.iter_mut();
         members.find(|member| member.informer == informer)
     }
+}
+
+/// Whether an informer holds the object that held it before there was another informer.
+fn is_preceded(members: &[Member], seen: &Seen) -> bool {
+    let mut members = members.iter();
+    members.any(|it| it.preceding && seen.holders.contains(&it.informer))
 }
 
 // === impl Version ===
@@ -637,6 +688,31 @@ mod tests {
     }
 
     #[test]
+    fn an_informer_goes_on_with_what_a_removed_one_held_first() {
+        check("@3 b+3 ?a b=3 b~4", "+3 ~3>4");
+        check("@3 b+3 ?a b~4", "+4");
+        check("@3 b+3 ?a b-4", "-4");
+        // The store of the removed one was ahead.
+        check("@5 b+3 ?a b=3 b~4 b~6", "+5 ~5>6");
+    }
+
+    #[test]
+    fn late_events_of_a_removed_informer_are_dropped() {
+        check("a+1 b+1 ?a a~2 a+9 b-3", "+1 -3");
+        check("a+1 ?a a~2 b+3", "+1 +3");
+    }
+
+    #[test]
+    fn a_resync_does_not_show_how_far_an_informer_is() {
+        let mut merge = merge(false);
+        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+        merge.apply(sighting(0, event("+", "9"), 0), &nothing);
+        merge.apply(sighting(0, event("=", "3"), 0), &nothing);
+        let passed = merge.member(id(0)).map(|it| it.passed.number);
+        assert_eq!(passed, Some(Some(9)));
+    }
+
+    #[test]
     fn versions_that_are_no_numbers_count_in_the_order_of_arrival() {
         check("a+x b+y a~x", "+x ~x>y ~y>x");
     }
@@ -663,7 +739,7 @@ mod tests {
         let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
         let restored = Event::Added(object("4"));
         assert!(apply(&mut merge, sighting(0, restored, 1)).is_some());
-        merge.remove(id(1));
+        merge.remove(id(1), &nothing);
         // It has counted no epoch, because it was not there.
         merge.add(id(1), false, 0);
         let newer = Event::Added(object("6"));
@@ -770,7 +846,7 @@ mod tests {
     }
 
     /// Applies the events of the informers a and b to one object: `a+1` added, `a~2` updated,
-    /// `a-3` deleted, `a=4` resynced, `!a` removes a. A script that begins with `@3` has an
+    /// `a-3` deleted, `a=4` resynced, `?a` removes a, `!a` also adds it again. A script that begins with `@3` has an
     /// informer a that was there before, whose store holds version 3 (`@-`: nothing).
     #[track_caller]
     fn check(script: &str, emitted: &str) {
@@ -786,10 +862,12 @@ mod tests {
         };
         let mut all = Vec::new();
         for step in steps {
-            if let Some(name) = step.strip_prefix('!') {
+            if let Some(name) = step.strip_prefix(['!', '?']) {
                 let informer = id(usize::from(name == "b"));
-                merge.remove(informer);
-                merge.add(informer, false, 0);
+                merge.remove(informer, &lookup);
+                if step.starts_with('!') {
+                    merge.add(informer, false, 0);
+                }
                 continue;
             }
             let informer = usize::from(step.starts_with('b'));

@@ -1,7 +1,7 @@
 //! The state that the tasks of a controller share.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,7 +12,9 @@ use parking_lot::{Mutex, RwLock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{InformerMetrics, InformerUser, ObjectKey, Stored, random_seed};
+use windlass_informer::{
+    InformerId, InformerMetrics, InformerUser, ObjectKey, Stored, random_seed,
+};
 
 use super::{
     builder::Settings,
@@ -226,7 +228,9 @@ impl Shared {
             .filter(|fed| fed.kind == kind)
             .map(|fed| (fed.feed.informer(), fed.started, fed.feed.epoch()))
             .collect();
-        if let Some(merge) = self.route.read().merge(kind)
+        // Not in the condition, where the lock of the route would be held with that of the merge.
+        let merge = self.route.read().merge(kind);
+        if let Some(merge) = merge
             && !others.is_empty()
         {
             let mut merge = merge.lock();
@@ -277,11 +281,26 @@ impl Shared {
             route.merge(fed.kind)
         };
         if let Some(merge) = merge {
-            merge.lock().remove(informer);
+            let show_again =
+                (merge.lock()).remove(informer, &|_, key, uid| fed.feed.holds(key, uid));
+            self.show_again(show_again);
         }
         self.remove_unused(fed.kind);
         self.fed.notify_one();
         true
+    }
+
+    /// Has each object shown again by the informer beside it.
+    fn show_again(&self, objects: Vec<(InformerId, ObjectKey)>) {
+        let mut keys: HashMap<InformerId, HashSet<ObjectKey>> = HashMap::new();
+        for (informer, key) in objects {
+            keys.entry(informer).or_default().insert(key);
+        }
+        for fed in &*self.feeds.read() {
+            if let Some(keys) = keys.remove(&fed.feed.informer()) {
+                fed.feed.trigger(&keys, Priority::Live);
+            }
+        }
     }
 
     /// Adds a mapper from the kind called `kind` to the one called `to`, which is there already.

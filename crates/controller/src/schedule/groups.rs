@@ -38,8 +38,8 @@ impl Groups {
     /// How many are kept without a lane: a few for each kind.
     const LEFT: usize = 64;
 
-    /// The group of this kind and namespace. It is there until the next
-    /// [`leave`](Self::leave), unless a lane has [entered](Self::enter) it.
+    /// The group of this kind and namespace. It exists until the next [`trim`](Self::trim), or as
+    /// long as a lane that has [entered](Self::enter) it.
     pub(super) fn of(&mut self, kind: KindId, namespace: Option<Arc<str>>) -> GroupId {
         let hash = self.hasher.hash_one((kind, namespace.as_deref()));
         let known = self.index.find(hash, |&group| {
@@ -80,7 +80,11 @@ impl Groups {
         }
         it.left = true;
         self.left.push_back(group);
-        if self.left.len() > Self::LEFT
+    }
+
+    /// Removes the groups that have had no lane for longest, but for [`LEFT`](Self::LEFT).
+    pub(super) fn trim(&mut self) {
+        while self.left.len() > Self::LEFT
             && let Some(oldest) = self.left.pop_front()
         {
             self.known[oldest].left = false;
@@ -144,11 +148,29 @@ mod tests {
             for round in 0..1_000 {
                 let group = join(&mut groups, 1, &format!("namespace-{round}"));
                 groups.leave(group);
+                groups.trim();
             }
             let kept = Groups::LEFT + 1;
             assert_eq!((groups.known.len(), groups.index.len()), (kept, kept));
         }
         assert_eq!(groups.of(KindId(1), Some(Arc::from("stays"))), stays);
+    }
+
+    /// Several events are offered at once: the groups of all are looked up before a lane is made.
+    #[test]
+    fn a_group_that_was_looked_up_stays_while_others_lose_their_lanes() {
+        let mut groups = Groups::default();
+        let oldest = join(&mut groups, 1, "oldest");
+        groups.leave(oldest);
+        let others = (0..2 * Groups::LEFT).map(|round| format!("namespace-{round}"));
+        let others: Vec<_> = others.map(|it| join(&mut groups, 1, &it)).collect();
+        assert_eq!(groups.of(KindId(1), Some(Arc::from("oldest"))), oldest);
+        for other in others {
+            groups.leave(other);
+        }
+        groups.enter(oldest);
+        groups.trim();
+        assert_eq!(groups[oldest].namespace.as_deref(), Some("oldest"));
     }
 
     fn join(groups: &mut Groups, kind: u32, namespace: &str) -> GroupId {

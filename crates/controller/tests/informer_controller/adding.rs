@@ -8,7 +8,7 @@ use windlass_controller::{
 };
 use windlass_informer::{HealthState, Informer, Scripted};
 
-use crate::support::{KIND, Log, Refused, Rig, config, pass};
+use crate::support::{KIND, Log, Refused, Rig, config, pass, settle};
 
 /// Rows: GA-05
 #[test]
@@ -206,4 +206,36 @@ async fn pass_and_end(log: Log) -> Result<(), Refused> {
     pass(3).await;
     log.say("ends");
     Ok(())
+}
+
+/// One informer is replaced by another one that shows the same objects: these get no event until
+/// the first one is removed, and then go on with the second one.
+///
+/// Rows: GA-90
+#[tokio::test(start_paused = true)]
+async fn an_informer_goes_on_with_the_objects_of_the_one_that_it_replaces() {
+    let rig = Rig::new(InformerController::builder());
+    rig.watch(rig.log.watcher("w"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w add web=1");
+
+    let (script, source) = Scripted::new();
+    let second = Informer::new(source);
+    let controller = &running.rig.controller;
+    controller.add_informer(KIND, &second).expect("added");
+    settle().await;
+    script.list([config("web", 1)]).await.expect("it runs");
+    assert_eq!(running.said().await, "", "it is known");
+    // On its way when the informer is removed: it may come or not, but changes nothing.
+    running.apply(config("web", 2)).await;
+    assert!(controller.remove_informer(&running.rig.informer));
+    running.said().await;
+
+    script.apply(config("web", 3)).await.expect("it runs");
+    let said = running.said().await;
+    assert!(said.ends_with("web=3"), "{said}");
+    script.delete(config("web", 4)).await.expect("it runs");
+    assert_eq!(running.said().await, "w delete web=4");
+    running.stop().await.expect("it stops");
 }

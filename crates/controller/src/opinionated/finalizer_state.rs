@@ -176,6 +176,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Writes the finalizer to `object`, in place of all others of ours. None if it is marked for
     /// deletion: what holds it goes on doing so, and an event will come.
     pub(super) async fn hold(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        if self.progress(object).is_none() {
+            // If the patch fails, the next event does not show that the object was added.
+            self.set_progress(object, Progress::Held);
+        }
         let held = self.settle(Goal::Hold, object).await?;
         // What matters for a dying object is that it is not added again for an older event.
         self.set_progress(object, Progress::Held);

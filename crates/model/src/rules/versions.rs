@@ -24,8 +24,10 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     let Some(last) = &work.last else {
         return Ok(());
     };
+    // A policy may have replaced the object of a pending call, and then kept the call.
     let as_received = facts.settings.retry_as_received
-        && (work.pending.iter()).any(|it| it.object.version == began.object.version);
+        && (work.pending.iter())
+            .any(|it| it.uncertain || it.object.version == began.object.version);
     let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
     must(
         began.object.version >= last.version || as_received || doubtful || work.is_unaware(),

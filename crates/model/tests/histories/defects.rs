@@ -12,6 +12,19 @@ fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
 }
 
 #[test]
+fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let stripped = "hold a; show 0 9; wait 1; patch fails; strip a; show 0 9; wait 0";
+        for then in ["touch a; show 0 9; wait 1", "touch a; show 0 9; delete a", "delete a"] {
+            holds(&format!(
+                "{kind} | all | retry constant, no generation | \
+                 create a x; list 0; wait 1; show 0 9; {stripped}; patch fails; {then}"
+            ));
+        }
+    }
+}
+
+#[test]
 fn an_object_that_leaves_the_selector_can_come_back() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for wait in ["", "wait 1;"] {
@@ -171,6 +184,28 @@ fn a_requeue_repeats_its_action() {
         holds(&format!(
             "{kind} | all | retry constant | create a x; list 0; next 0 fails; wait 1; show 0 9; wait 20"
         ));
+    }
+}
+
+#[test]
+fn a_clean_up_of_an_object_that_left_is_done_once_whatever_becomes_of_the_release() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        for fault in [
+            "fails",
+            "is refused",
+            "conflicts",
+            "loses its answer",
+            "takes 2",
+            "is raced",
+            "is contended",
+            "is stripped",
+        ] {
+            let left = format!("release {fault}; label a y; show 0 9; wait 9");
+            holds(&format!(
+                "{kind} | label x | retry constant, exit cleans up | \
+                 create a x; list 0; wait 1; show 0 9; wait 1; {left}"
+            ));
+        }
     }
 }
 

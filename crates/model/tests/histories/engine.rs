@@ -31,6 +31,8 @@ pub(crate) const KIND: &str = "leases";
 pub(crate) struct Engine {
     controller: InformerController,
     exit: OnSelectorExit,
+    /// Whether slow handlers make the watch wait.
+    waits: bool,
     stop: CancellationToken,
     task: Option<JoinHandle<Result<(), RunError>>>,
 }
@@ -144,6 +146,7 @@ impl Engine {
                 ExitOption::CleanUp => OnSelectorExit::CleanUp,
                 ExitOption::Report => OnSelectorExit::Report,
             },
+            waits: options.coalescing == CoalescingOption::Never,
             controller: builder.build().expect("good settings"),
             stop: CancellationToken::new(),
             task: None,
@@ -211,7 +214,7 @@ impl Engine {
         stage: &Stage,
     ) -> (View, Informer<Lease>) {
         let (view, informer) = if let Some(embedded) = &stage.embedded {
-            let live = Live::new(id, selector, stage, embedded);
+            let live = Live::new(id, selector, stage, embedded, self.waits);
             let informer = live.informer();
             (View::Live(live), informer)
         } else {
@@ -245,6 +248,7 @@ impl Engine {
         let mut other = Self {
             controller,
             exit: OnSelectorExit::default(),
+            waits: false,
             stop: CancellationToken::new(),
             task: None,
         };

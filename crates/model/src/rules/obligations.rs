@@ -221,8 +221,8 @@ fn let_go(facts: &Facts) -> Verdict {
     for (handling, uid, sighted, work) in pairs(facts) {
         let left = sighted.life().is_some_and(|it| !it.forgotten) && !sighted.is_held();
         // What a restored server has outside of the selector, no informer has shown.
-        let restored = (facts.live(uid))
-            .is_some_and(|it| it.version.epoch > sighted.newest.version.epoch);
+        let restored =
+            (facts.live(uid)).is_some_and(|it| it.version.epoch > sighted.newest.version.epoch);
         let left = left && !restored;
         let Some(live) = facts.live(uid).filter(|_| left && handling.is_wrapped()) else {
             continue;

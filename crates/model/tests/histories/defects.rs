@@ -15,7 +15,11 @@ fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
 fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         let stripped = "hold a; show 0 9; wait 1; patch fails; strip a; show 0 9; wait 0";
-        for then in ["touch a; show 0 9; wait 1", "touch a; show 0 9; delete a", "delete a"] {
+        for then in [
+            "touch a; show 0 9; wait 1",
+            "touch a; show 0 9; delete a",
+            "delete a",
+        ] {
             holds(&format!(
                 "{kind} | all | retry constant, no generation | \
                  create a x; list 0; wait 1; show 0 9; {stripped}; patch fails; {then}"

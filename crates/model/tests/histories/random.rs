@@ -219,7 +219,11 @@ fn step(
             let left = if label == 'x' { 'y' } else { 'x' };
             let fails = allowed.patches && random.random_bool(0.5);
             let release = fails.then(|| Step::Release(fault(random)));
-            let leaves = [Step::Label(name, left), Step::Show(informer, 3), Step::Wait(0)];
+            let leaves = [
+                Step::Label(name, left),
+                Step::Show(informer, 3),
+                Step::Wait(0),
+            ];
             release.into_iter().chain(leaves).collect()
         }
         _ => vec![Step::Show(informer, 1), Step::Wait(0)],

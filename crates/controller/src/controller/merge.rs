@@ -17,6 +17,10 @@
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
 //!   informers that overlap are reported.
 //!
+//! - When one informer notices that the history of the server went back, a new epoch begins and
+//!   all others list again. With that list an informer is in the epoch, whether it has noticed
+//!   that the history went back or listed for the first time after that.
+//!
 //! An informer whose events were passed through before the second one was added keeps its own
 //! history: what it holds belongs to it until its next event about that object comes by.
 
@@ -69,8 +73,11 @@ struct Member {
     /// it has passed all that were.
     behind: Option<Version>,
 
-    /// Whether it lists again for that.
+    /// Whether it was requested to list again.
     relisting: bool,
+
+    /// Whether it is to list once more after that: the list may have begun before the newest epoch.
+    again: bool,
 
     /// Objects that it shows and that may be deleted. They are in its store, or were a moment
     /// ago.
@@ -156,6 +163,7 @@ impl Merge {
             epoch: self.epoch,
             behind: None,
             relisting: false,
+            again: false,
             withheld: HashMap::new(),
         });
     }
@@ -222,13 +230,18 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        member.relisting = false;
+        if std::mem::take(&mut member.again) {
+            self.laggards.push(informer);
+            return;
+        }
+        let relisted = std::mem::take(&mut member.relisting);
         // A list whose version is not known was requested after the tombstones were dropped.
         let number = up_to.or(member.behind.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
         let is_past = |version: Version| member.behind.is_some_and(|it| version.is_before(it));
-        if member.behind.is_some() && !is_past(of_epoch(newest)) {
-            // An informer that listed after the history went back never notices that.
+        // An informer that listed after the history went back never notices that.
+        let joins = relisted && epoch < newest && !is_past(of_epoch(newest));
+        if joins {
             epoch = newest;
         }
         let version = of_epoch(epoch);
@@ -240,6 +253,9 @@ impl Merge {
         if catches_up {
             self.catch_up(informer, lookup);
         }
+        if joins {
+            self.show_again(informer, lookup);
+        }
     }
 
     /// The informers that are to list again, each once.
@@ -247,7 +263,7 @@ impl Merge {
         std::mem::take(&mut self.laggards)
     }
 
-    /// Events about objects that were withheld, and exist.
+    /// Events about objects that were withheld and exist, or were shown before their epoch.
     pub(super) fn take_released(&mut self) -> Vec<Merged> {
         std::mem::take(&mut self.released)
     }
@@ -267,6 +283,24 @@ impl Merge {
             let event = Event::Added(object);
             let released = self.show(informer, &uid, event, epoch, restored, lookup);
             self.released.extend(released);
+        }
+    }
+
+    /// What `informer` holds is of the newest epoch, and was shown as of an older one.
+    fn show_again(&mut self, informer: InformerId, lookup: Lookup<'_>) {
+        let held = self.objects.iter();
+        let held = held.filter(|(_, seen)| seen.holders.contains(&informer));
+        let held: Vec<_> = held
+            .filter_map(|(uid, seen)| Some((uid.clone(), seen.emitted.as_ref()?.key())))
+            .collect();
+        for (uid, key) in held {
+            // One that is gone from the store is deleted by an event that is on its way.
+            let Some(object) = lookup(informer, &key, uid.as_str()) else {
+                continue;
+            };
+            let event = Event::Added(object);
+            let shown = self.show(informer, &uid, event, self.epoch, false, lookup);
+            self.released.extend(shown);
         }
     }
 
@@ -346,21 +380,32 @@ impl Merge {
     }
 
     /// The epoch of the kind in which an informer is that counts `counted` epochs. An informer
-    /// that notices that the history went back opens an epoch, or joins the one that another
-    /// informer has opened.
+    /// that notices that the history went back opens an epoch, in which all others list again, or
+    /// joins the one that another informer has opened.
     fn epoch_of(&mut self, informer: InformerId, counted: u32) -> u32 {
-        let mut members = self.members.iter_mut();
-        let Some(member) = members.find(|member| member.informer == informer) else {
-            return self.epoch;
+        let newest = self.epoch;
+        let Some(member) = self.member(informer) else {
+            return newest;
         };
-        if counted > member.counted {
-            member.counted = counted;
-            if member.epoch == self.epoch {
-                self.epoch = self.epoch.saturating_add(1);
-            }
-            member.epoch = self.epoch;
+        if counted <= member.counted {
+            return member.epoch;
         }
-        member.epoch
+        member.counted = counted;
+        if member.epoch < newest {
+            member.epoch = newest;
+            return newest;
+        }
+        self.epoch = newest.saturating_add(1);
+        for member in &mut self.members {
+            if member.informer == informer {
+                member.epoch = self.epoch;
+            } else if std::mem::replace(&mut member.relisting, true) {
+                member.again = true;
+            } else {
+                self.laggards.push(member.informer);
+            }
+        }
+        self.epoch
     }
 
     /// Whether an informer of the newest epoch holds `uid`, beside `informer`. If none does, what

@@ -86,6 +86,9 @@ fn a_restored_server_is_handled_as_it_is() {
             "all, label x | create a x; list 1; wait 20; restore; restore",
             "label x, label y | create a x; list 1; touch a; restore; show 0 1; wait 0; label a y",
             "all | create a x; show 0 3; update a; restore; remove informer 0; add again 0",
+            "label x, all | create a x; update a; list 0; restore; label a y",
+            "label x, all | create a x; update a; list 0; wait 0; restore; list 1; wait 0; \
+             show 0 1; wait 0; label a y; show 1 1; wait 0; show 0 1",
         ] {
             let (informers, steps) = script.split_once(" | ").expect("two parts");
             holds(&format!("{kind} | {informers} | retry constant | {steps}"));

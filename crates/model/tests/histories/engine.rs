@@ -11,7 +11,7 @@ use windlass_controller::{
     OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
     PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
 };
-use windlass_informer::{Event, Informer, Scripted};
+use windlass_informer::{Event, Informer};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
 
 use crate::{
@@ -218,8 +218,7 @@ impl Engine {
             let informer = live.informer();
             (View::Live(live), informer)
         } else {
-            let (script, source) = Scripted::new();
-            let sight = Sight::new(id, selector, stage.clone(), script);
+            let (sight, source) = Sight::new(id, selector, stage.clone());
             (View::Scripted(sight), Informer::new(source))
         };
         self.controller

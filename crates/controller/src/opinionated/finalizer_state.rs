@@ -339,11 +339,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
                 return;
             }
             memory.patched = None;
-            if memory
-                .given
-                .as_ref()
-                .is_some_and(|given| !is_older_state(object, given))
-            {
+            let is_shown = |given: &Arc<K>| !is_older_state(object, given);
+            // A repeated call that writes the finalizer compares with it.
+            let is_written = memory.progress != Some(Progress::Added);
+            if is_written && memory.given.as_ref().is_some_and(is_shown) {
                 memory.given = None;
             }
             if held && memory.progress == Some(Progress::Held) {

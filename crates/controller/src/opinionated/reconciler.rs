@@ -141,7 +141,7 @@ where
             && let Some(carried) = &carried
         {
             if carried.unwritten.is_some() {
-                return self.write(request, object, carried).await;
+                return self.write(request, object, carried, given).await;
             }
             if carried.passed_as == Action::Created && !carried.succeeded {
                 let is_added = matches!(observed.standing, Standing::Held { .. })
@@ -247,21 +247,23 @@ where
         }
     }
 
-    /// Writes the finalizer that could not be written after a call that succeeded.
+    /// Writes the finalizer that could not be written after a call that succeeded. What has changed
+    /// since that call, for which the handler was `given` an older state, is passed on.
     async fn write(
         &self,
         request: Request<K>,
         object: Arc<K>,
         carried: &Carried,
+        given: Option<Arc<K>>,
     ) -> Result<Outcome, Failure> {
         let outcome = carried.unwritten.clone().unwrap_or_default();
         if let Err(error) = self.state.hold(&object).await {
             return Err(unwritten(error.into(), outcome));
         }
-        if request.is_repeated() {
+        let changed = given.is_some_and(|given| !self.state.is_echo(&given, &object));
+        if request.is_repeated() && !changed {
             return Ok(carry_outcome(outcome, carried.passed_as));
         }
-        // Something has happened since that call: the inner reconciler gets it now.
         let action = match request.action() {
             Action::Resynced => Action::Resynced,
             _ => Action::Updated,

@@ -133,6 +133,8 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
             || (handling.is_wrapped() && work.is_restored(&began.object));
         // What was cleaned up and is back begins anew; a wrapper resumes what was not.
         let resumed = handling.is_wrapped() && !work.deleted;
+        // Its `Created` may have been hidden.
+        let resumed = resumed || handling.handler.filtered;
         let fine = again && (began.action == Action::Created || resumed);
         let fine = fine || (again && handler != began.handler);
         must(fine, uid, || {

@@ -58,8 +58,10 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
-    // A kept call keeps its object, so a new event needs a call of its own.
-    let kept = facts.settings.retry_as_received && facts.settings.dequeue != Dequeue::Always;
+    // A kept call keeps its object, so a new event needs a call of its own; and the wrapper may
+    // have been called for another reason than the inner handler.
+    let kept = (facts.settings.retry_as_received || is_wrapped(facts, began))
+        && facts.settings.dequeue != Dequeue::Always;
     // A finalizer that another client removed is put back at once.
     let ours = (facts.handler(began.handler)).map(|it| &it.handler.finalizers);
     let stripped = ours
@@ -101,6 +103,8 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     }
     // The engine counts by the state that the informers had shown.
     let overtaken = work.pending.iter().any(|it| it.ahead);
+    // A call that the policy may have removed counts for nothing then.
+    let overtaken = overtaken || work.pending.iter().any(|it| it.failed && it.uncertain);
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     // A deletion mark is urgent, and need not be a new generation.

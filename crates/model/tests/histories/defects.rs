@@ -29,6 +29,26 @@ fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
 }
 
 #[test]
+fn what_changes_while_the_finalizer_could_not_be_written_is_given() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        for change in ["touch a", "hold a", "update a"] {
+            let unwritten = "create a x; list 0; patch takes 2; patch fails; wait 3";
+            holds(&format!(
+                "{kind} | all | retry constant | {unwritten}; {change}; show 0 9; wait 9"
+            ));
+        }
+    }
+}
+
+#[test]
+fn a_failed_delete_of_a_filtered_handler_is_retried_though_the_object_is_back_behind_the_filter() {
+    holds(
+        "reconciler, filtered reconciler | label x | retry constant | create a x; list 0; wait 0; \
+         label a y; update a; next 1 panics; label a x; show 0 3; wait 0",
+    );
+}
+
+#[test]
 fn an_object_that_leaves_the_selector_can_come_back() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for wait in ["", "wait 1;"] {

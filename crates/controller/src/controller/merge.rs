@@ -718,6 +718,50 @@ mod tests {
     }
 
     #[test]
+    fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow() {
+        let mut merge = merge(false);
+        // What the second informer has in its store.
+        let lookup =
+            |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
+        let apply = |merge: &mut Merge, shown| {
+            let merged: Option<Merged> = merge.apply(shown, &lookup);
+            merged.map(|it| (show(&it.event), it.restored))
+        };
+        let added = sighting(0, event("+", "9"), 0);
+        assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
+        // It lists for the first time after the restore, which it cannot know.
+        let listed = sighting(1, event("+", "3"), 0);
+        assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
+        let gone = sighting(0, event("-", "9"), 1);
+        assert_eq!(apply(&mut merge, gone), None, "the other one has it");
+        assert_eq!(merge.take_laggards(), [id(1)]);
+        merge.synced(id(1), 0, Some(5), &lookup);
+        let released = merge.take_released();
+        let released = released.iter().map(|it| (show(&it.event), it.restored));
+        assert!(released.eq([("~9>3".to_owned(), true)]));
+        // Another list of it is of the same epoch.
+        merge.synced(id(1), 0, Some(6), &lookup);
+        assert!(merge.take_released().is_empty() && merge.take_laggards().is_empty());
+    }
+
+    #[test]
+    fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
+        let mut merge = merge(false);
+        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+        for uid in 0..=Merge::TOMBSTONES {
+            merge.bury(Uid::from(&*uid.to_string()), Version::default());
+        }
+        let late = merge.take_laggards();
+        assert!(late.contains(&id(1)), "it lists for the tombstones");
+        merge.apply(sighting(0, event("+", "4"), 1), &nothing);
+        assert!(merge.take_laggards().is_empty());
+        merge.synced(id(1), 0, Some(50), &nothing);
+        assert_eq!(merge.take_laggards(), [id(1)]);
+        merge.synced(id(1), 0, Some(50), &nothing);
+        assert!(merge.take_laggards().is_empty());
+    }
+
+    #[test]
     fn tombstones_have_a_bound() {
         let mut merge = merge(false);
         for uid in 0..Merge::TOMBSTONES + 10 {

@@ -143,7 +143,7 @@ where
             if carried.unwritten.is_some() {
                 return self.write(request, object, carried, given).await;
             }
-            if carried.passed_as == Action::Created && !carried.succeeded {
+            if carried.passed_as == Action::Created && !carried.added {
                 let is_added = matches!(observed.standing, Standing::Held { .. })
                     || matches!(
                         state.progress(&object),
@@ -220,8 +220,9 @@ where
         let inner = carried.and_then(|carried| carried.state.clone());
         let progress = self.state.progress(&object);
         let guarded = self.state.guard(&object).await;
-        let guarded = guarded
-            .map_err(|error| carry_failure(Failure::from(error), Action::Created, inner.clone()))?;
+        let guarded = guarded.map_err(|error| {
+            carry_failure(Failure::from(error), Action::Created, false, inner.clone())
+        })?;
         let Some(object) = guarded else {
             return Ok(Outcome::done());
         };
@@ -231,14 +232,14 @@ where
             // The event was old: the object has been added.
             self.state.set_progress(&object, Progress::Held);
             let action = match carried.filter(|_| request.is_repeated()) {
-                Some(carried) if carried.succeeded => carried.passed_as,
+                Some(carried) if carried.added => carried.passed_as,
                 Some(_) => return Ok(Outcome::done()),
                 None => Action::Resynced,
             };
             return self.pass(request, action, object, inner).await;
         }
         let outcome = self
-            .call(request, Action::Created, Arc::clone(&object), inner)
+            .call(request, Action::Created, Arc::clone(&object), false, inner)
             .await?;
         self.state.set_added(&object);
         match self.state.hold(&object).await {
@@ -280,16 +281,18 @@ where
         object: Arc<K>,
         inner: Option<State>,
     ) -> Result<Outcome, Failure> {
-        let outcome = self.call(request, action, object, inner).await?;
+        let outcome = self.call(request, action, object, true, inner).await?;
         Ok(carry_outcome(outcome, action))
     }
 
-    /// Calls the inner reconciler, if its predicates let the call pass.
+    /// Calls the inner reconciler, if its predicates let the call pass. `added` says whether it has
+    /// added the object before.
     async fn call(
         &self,
         request: Request<K>,
         action: Action,
         object: Arc<K>,
+        added: bool,
         inner: Option<State>,
     ) -> Result<Outcome, Failure> {
         let old = match action {
@@ -302,7 +305,7 @@ where
         self.state.give(&object);
         let request = request.passed_on(action, object, old, inner.clone());
         let called = self.reconciler.reconcile(request).await;
-        called.map_err(|error| carry_failure(error.into(), action, inner))
+        called.map_err(|error| carry_failure(error.into(), action, added, inner))
     }
 
     /// Whether the predicates of the inner reconciler let a call pass.
@@ -441,7 +444,7 @@ where
 fn unwritten(failure: Failure, outcome: Outcome) -> Failure {
     failure.state(State::new(Carried {
         passed_as: Action::Created,
-        succeeded: true,
+        added: true,
         state: outcome.clone().into_state(),
         unwritten: Some(outcome),
     }))

@@ -229,7 +229,8 @@ fn successor_ends(facts: &Facts, began: &Began) -> Verdict {
             && sighted.key == began.object.key
             && work.is_some_and(|it| it.since.is_some())
     });
-    must(!retried || successor.is_none(), uid, || {
+    let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
+    must(!retried || doubtful || successor.is_none(), uid, || {
         let successor = successor.map_or("", |(uid, _)| uid);
         format!(
             "the delete is retried after {} was called for {successor}",

@@ -158,7 +158,9 @@ fn pending_made(facts: &Facts) -> Verdict {
             continue;
         }
         let pending = work.into_iter().flat_map(|it| &it.pending);
-        let ends = facts.settings.delete_until_successor;
+        // An object that is back is not cleaned up.
+        let back = handling.is_wrapped() && sighted.is_held();
+        let ends = facts.settings.delete_until_successor || back;
         let mut pending = pending.filter(|it| !it.uncertain && it.due < facts.now);
         let waiting = pending.find(|it| !(ends && it.action == Action::Deleted));
         must(waiting.is_none(), uid, || {

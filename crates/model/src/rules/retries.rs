@@ -103,16 +103,30 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     }
     // The engine counts by the state that the informers had shown.
     let overtaken = work.pending.iter().any(|it| it.ahead);
-    // A call that the policy may have removed counts for nothing then.
-    let overtaken = overtaken || work.pending.iter().any(|it| it.failed && it.uncertain);
+    // A call that the policy kept counts by itself, and one that it removed for nothing.
+    let uncertain = work.pending.iter().any(|it| it.failed && it.uncertain);
+    // What a wrapper was answered need not be what the engine counts by.
+    let shown =
+        (facts.sighted.get(uid)).is_none_or(|it| it.versions.contains_key(&began.object.version));
+    let ahead = is_wrapped(facts, began) && !shown;
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     // A deletion mark is urgent, and need not be a new generation.
     let deleted = began.action == Action::Deleted || began.object.dying;
     let fine = match request.attempt {
-        0 => overtaken || work.failures == 0 || is_new || deleted || work.since.is_none(),
+        0 => {
+            overtaken
+                || uncertain
+                || work.failures == 0
+                || is_new
+                || deleted
+                || work.since.is_none()
+        }
         // A retry can have been given an object that is newer than its generation.
-        attempt => attempt == work.failures && (!is_new || cause.due || deleted),
+        attempt => {
+            let counted = attempt == work.failures || (uncertain && attempt < work.failures);
+            counted && (!is_new || cause.due || deleted || ahead)
+        }
     };
     must(fine, uid, || {
         let new = if is_new {

@@ -29,6 +29,9 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
         && (work.pending.iter())
             .any(|it| it.uncertain || it.object.version == began.object.version);
     let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
+    // Of an object that is gone, a repeated clean-up has the last state that was shown.
+    let gone = work.wrapped && began.action == Action::Deleted && work.since.is_none();
+    let doubtful = doubtful || gone;
     must(
         began.object.version >= last.version || as_received || doubtful || work.is_unaware(),
         uid,
@@ -108,6 +111,9 @@ fn none_skipped(facts: &Facts, began: &Began) -> Verdict {
     };
     // A delete ends it, and what is new begins a new life.
     if !matches!(began.action, Action::Updated) || work.since.is_none() {
+        return Ok(());
+    }
+    if began.object.version <= event {
         return Ok(());
     }
     let mut between = sighted.versions.range(event..began.object.version);

@@ -29,6 +29,18 @@ fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
 }
 
 #[test]
+fn a_requeued_call_that_fails_is_retried() {
+    for kind in ["reconciler", "wrapped reconciler"] {
+        for shown in ["", "show 0 9;"] {
+            holds(&format!(
+                "{kind} | all | retry constant | \
+                 create a x; next 0 requeues 2; next 0 fails; list 0; wait 1; {shown} wait 20"
+            ));
+        }
+    }
+}
+
+#[test]
 fn what_changes_while_the_finalizer_could_not_be_written_is_given() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for change in ["touch a", "hold a", "update a"] {

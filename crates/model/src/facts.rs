@@ -274,6 +274,14 @@ impl Facts {
         self.handlers.get(&id)
     }
 
+    /// Whether calls of this handler's wrapper are kept and repeated as they were: whatever it has
+    /// done since.
+    pub(crate) fn repeats_as_it_was(&self, handler: HandlerId) -> bool {
+        let wrapped = self.handler(handler).is_some_and(Handling::is_wrapped);
+        let kept = self.settings.dequeue != crate::Dequeue::Always;
+        wrapped && kept && self.settings.retry_as_received
+    }
+
     /// The handlers of a kind that were not removed, in the order in which they are called.
     pub(crate) fn chain<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Handling> {
         let mut chain: Vec<_> = (self.handlers.values())

@@ -144,11 +144,11 @@ where
                 return self.write(request, object, carried, given).await;
             }
             if carried.passed_as == Action::Created && !carried.added {
-                let is_added = matches!(observed.standing, Standing::Held { .. })
-                    || matches!(
-                        state.progress(&object),
-                        Some(Progress::Added | Progress::Held)
-                    );
+                let progress = state.progress(&object);
+                // What was cleaned up and is back has its finalizer from before that.
+                let is_held = matches!(observed.standing, Standing::Held { .. });
+                let is_added = (is_held && !is_cleaned_up(progress))
+                    || matches!(progress, Some(Progress::Added | Progress::Held));
                 if !is_added {
                     return self.create(request, object, Some(carried)).await;
                 }

@@ -97,7 +97,9 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     // A wrapper may give what the restored server answered before the informers notice, and the
     // engine counts by what they show.
     let restored = is_wrapped(facts, began) && began.object.version.epoch > 0;
-    if failed_patches || kept || restored {
+    // It counts the calls for what it is given.
+    let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
+    if failed_patches || kept || restored || filtered {
         // They are failures of the wrapped call.
         return Ok(());
     }
@@ -124,7 +126,7 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
         }
         // A retry can have been given an object that is newer than its generation.
         attempt => {
-            let counted = attempt == work.failures || (uncertain && attempt < work.failures);
+            let counted = attempt == work.failures || uncertain;
             counted && (!is_new || cause.due || deleted || ahead)
         }
     };
@@ -146,6 +148,9 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
     let Some(request) = began.request else {
         return Ok(());
     };
+    if facts.repeats_as_it_was(began.handler) {
+        return Ok(());
+    }
     let Some(work) = facts.work(began.handler, uid) else {
         return must(request.state.is_none(), uid, || {
             "the first call has a state".to_owned()

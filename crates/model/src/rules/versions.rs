@@ -31,7 +31,7 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
     // Of an object that is gone, a repeated clean-up has the last state that was shown.
     let gone = work.wrapped && began.action == Action::Deleted && work.since.is_none();
-    let doubtful = doubtful || gone;
+    let doubtful = doubtful || gone || facts.repeats_as_it_was(began.handler);
     must(
         began.object.version >= last.version || as_received || doubtful || work.is_unaware(),
         uid,

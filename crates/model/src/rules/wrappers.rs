@@ -76,6 +76,8 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
     let restored = work.is_some_and(|it| it.is_restored(&began.object));
+    // No version says which of two informers has noticed a restored server.
+    let restored = restored || facts.sighted.get(uid).is_some_and(|it| it.doubtful);
     must(cleaned.is_none() || again || restored || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })

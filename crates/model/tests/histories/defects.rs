@@ -29,6 +29,15 @@ fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
 }
 
 #[test]
+fn an_add_after_a_restore_that_fails_is_retried() {
+    holds(
+        "wrapped reconciler | label x, label y | retry constant, seed 1 | create a x; list 0; \
+         list 1; label a y; show 0 3; wait 0; delete a; next 0 fails after 2; create a x; \
+         update a; restore; show 1 1; wait 1",
+    );
+}
+
+#[test]
 fn a_requeued_call_that_fails_is_retried() {
     for kind in ["reconciler", "wrapped reconciler"] {
         for shown in ["", "show 0 9;"] {

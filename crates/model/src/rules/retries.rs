@@ -94,6 +94,8 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
     // A call of the wrapper that the policy kept counts on, whatever the inner one did.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
+    // Of such a policy the rules do not know which calls it keeps.
+    let kept = kept || facts.settings.dequeue == Dequeue::Other;
     // A wrapper may give what the restored server answered before the informers notice, and the
     // engine counts by what they show.
     let restored = is_wrapped(facts, began) && began.object.version.epoch > 0;

@@ -65,6 +65,8 @@ pub(crate) struct Handling {
     pub(crate) handler: Handler,
     pub(crate) added: usize,
     pub(crate) removed: Option<usize>,
+    /// Whether a wrapper waited for the answer to a patch when it was removed: it goes on.
+    pub(crate) goes_on: bool,
     /// Its place in add order.
     pub(crate) place: usize,
     /// How many patches of its wrapper failed.
@@ -118,6 +120,7 @@ impl Facts {
                     handler: handler.clone(),
                     added: self.at,
                     removed: None,
+                    goes_on: false,
                     place: self.handlers.len(),
                     failed_patches: 0,
                 };
@@ -126,6 +129,7 @@ impl Facts {
             Entry::HandlerRemoved(handler) => {
                 if let Some(handling) = self.handlers.get_mut(handler) {
                     handling.removed = Some(self.at);
+                    handling.goes_on = handling.is_wrapped() && self.patches > 0;
                 }
             }
             Entry::InformerAdded { informer, kind } => {
@@ -268,6 +272,14 @@ impl Facts {
     /// The handler, if it was added.
     pub(crate) fn handler(&self, id: HandlerId) -> Option<&Handling> {
         self.handlers.get(&id)
+    }
+
+    /// Whether calls of this handler's wrapper are kept and repeated as they were: whatever it has
+    /// done since.
+    pub(crate) fn repeats_as_it_was(&self, handler: HandlerId) -> bool {
+        let wrapped = self.handler(handler).is_some_and(Handling::is_wrapped);
+        let kept = self.settings.dequeue != crate::Dequeue::Always;
+        wrapped && kept && self.settings.retry_as_received
     }
 
     /// The handlers of a kind that were not removed, in the order in which they are called.

@@ -106,6 +106,12 @@ impl Retry {
     pub fn delays(&self, failure: u32) -> Option<(Duration, Duration)> {
         (self.0)(failure)
     }
+
+    /// Whether it retries without end.
+    #[must_use]
+    pub fn is_endless(&self) -> bool {
+        self.delays(u32::MAX).is_some()
+    }
 }
 
 impl Default for Retry {

@@ -17,6 +17,10 @@
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
 //!   informers that overlap are reported.
 //!
+//! - When one informer notices that the history of the server went back, a new epoch begins and
+//!   all others list again. With that list an informer is in the epoch, whether it has noticed
+//!   that the history went back or listed for the first time after that.
+//!
 //! An informer whose events were passed through before the second one was added keeps its own
 //! history: what it holds belongs to it until its next event about that object comes by, or
 //! until it is removed.
@@ -70,8 +74,11 @@ struct Member {
     /// it has passed all that were.
     behind: Option<Version>,
 
-    /// Whether it lists again for that.
+    /// Whether it was requested to list again.
     relisting: bool,
+
+    /// Whether it is to list once more after that: the list may have begun before the newest epoch.
+    again: bool,
 
     /// Objects that it shows and that may be deleted. They are in its store, or were a moment
     /// ago.
@@ -157,6 +164,7 @@ impl Merge {
             epoch: self.epoch,
             behind: None,
             relisting: false,
+            again: false,
             withheld: HashMap::new(),
         });
     }
@@ -257,13 +265,18 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        member.relisting = false;
+        if std::mem::take(&mut member.again) {
+            self.laggards.push(informer);
+            return;
+        }
+        let relisted = std::mem::take(&mut member.relisting);
         // A list whose version is not known was requested after the tombstones were dropped.
         let number = up_to.or(member.behind.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
         let is_past = |version: Version| member.behind.is_some_and(|it| version.is_before(it));
-        if member.behind.is_some() && !is_past(of_epoch(newest)) {
-            // An informer that listed after the history went back never notices that.
+        // An informer that listed after the history went back never notices that.
+        let joins = relisted && epoch < newest && !is_past(of_epoch(newest));
+        if joins {
             epoch = newest;
         }
         let version = of_epoch(epoch);
@@ -275,6 +288,9 @@ impl Merge {
         if catches_up {
             self.catch_up(informer, lookup);
         }
+        if joins {
+            self.show_again(informer, lookup);
+        }
     }
 
     /// The informers that are to list again, each once.
@@ -282,7 +298,7 @@ impl Merge {
         std::mem::take(&mut self.laggards)
     }
 
-    /// Events about objects that were withheld, and exist.
+    /// Events about objects that were withheld and exist, or were shown before their epoch.
     pub(super) fn take_released(&mut self) -> Vec<Merged> {
         std::mem::take(&mut self.released)
     }
@@ -302,6 +318,24 @@ impl Merge {
             let event = Event::Added(object);
             let released = self.show(informer, &uid, event, epoch, restored, lookup);
             self.released.extend(released);
+        }
+    }
+
+    /// What `informer` holds is of the newest epoch, and was shown as of an older one.
+    fn show_again(&mut self, informer: InformerId, lookup: Lookup<'_>) {
+        let held = self.objects.iter();
+        let held = held.filter(|(_, seen)| seen.holders.contains(&informer));
+        let held: Vec<_> = held
+            .filter_map(|(uid, seen)| Some((uid.clone(), seen.emitted.as_ref()?.key())))
+            .collect();
+        for (uid, key) in held {
+            // One that is gone from the store is deleted by an event that is on its way.
+            let Some(object) = lookup(informer, &key, uid.as_str()) else {
+                continue;
+            };
+            let event = Event::Added(object);
+            let shown = self.show(informer, &uid, event, self.epoch, false, lookup);
+            self.released.extend(shown);
         }
     }
 
@@ -381,21 +415,32 @@ impl Merge {
     }
 
     /// The epoch of the kind in which an informer is that counts `counted` epochs. An informer
-    /// that notices that the history went back opens an epoch, or joins the one that another
-    /// informer has opened.
+    /// that notices that the history went back opens an epoch, in which all others list again, or
+    /// joins the one that another informer has opened.
     fn epoch_of(&mut self, informer: InformerId, counted: u32) -> u32 {
-        let mut members = self.members.iter_mut();
-        let Some(member) = members.find(|member| member.informer == informer) else {
-            return self.epoch;
+        let newest = self.epoch;
+        let Some(member) = self.member(informer) else {
+            return newest;
         };
-        if counted > member.counted {
-            member.counted = counted;
-            if member.epoch == self.epoch {
-                self.epoch = self.epoch.saturating_add(1);
-            }
-            member.epoch = self.epoch;
+        if counted <= member.counted {
+            return member.epoch;
         }
-        member.epoch
+        member.counted = counted;
+        if member.epoch < newest {
+            member.epoch = newest;
+            return newest;
+        }
+        self.epoch = newest.saturating_add(1);
+        for member in &mut self.members {
+            if member.informer == informer {
+                member.epoch = self.epoch;
+            } else if std::mem::replace(&mut member.relisting, true) {
+                member.again = true;
+            } else {
+                self.laggards.push(member.informer);
+            }
+        }
+        self.epoch
     }
 
     /// Whether an informer of the newest epoch holds `uid`, beside `informer`. If none does, what
@@ -746,6 +791,50 @@ mod tests {
         assert_eq!(apply(&mut merge, sighting(1, newer, 0)), Some(false));
         let older = Event::Added(object("5"));
         assert_eq!(apply(&mut merge, sighting(0, older, 1)), None);
+    }
+
+    #[test]
+    fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow() {
+        let mut merge = merge(false);
+        // What the second informer has in its store.
+        let lookup =
+            |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
+        let apply = |merge: &mut Merge, shown| {
+            let merged: Option<Merged> = merge.apply(shown, &lookup);
+            merged.map(|it| (show(&it.event), it.restored))
+        };
+        let added = sighting(0, event("+", "9"), 0);
+        assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
+        // It lists for the first time after the restore, which it cannot know.
+        let listed = sighting(1, event("+", "3"), 0);
+        assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
+        let gone = sighting(0, event("-", "9"), 1);
+        assert_eq!(apply(&mut merge, gone), None, "the other one has it");
+        assert_eq!(merge.take_laggards(), [id(1)]);
+        merge.synced(id(1), 0, Some(5), &lookup);
+        let released = merge.take_released();
+        let released = released.iter().map(|it| (show(&it.event), it.restored));
+        assert!(released.eq([("~9>3".to_owned(), true)]));
+        // Another list of it is of the same epoch.
+        merge.synced(id(1), 0, Some(6), &lookup);
+        assert!(merge.take_released().is_empty() && merge.take_laggards().is_empty());
+    }
+
+    #[test]
+    fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
+        let mut merge = merge(false);
+        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+        for uid in 0..=Merge::TOMBSTONES {
+            merge.bury(Uid::from(&*uid.to_string()), Version::default());
+        }
+        let late = merge.take_laggards();
+        assert!(late.contains(&id(1)), "it lists for the tombstones");
+        merge.apply(sighting(0, event("+", "4"), 1), &nothing);
+        assert!(merge.take_laggards().is_empty());
+        merge.synced(id(1), 0, Some(50), &nothing);
+        assert_eq!(merge.take_laggards(), [id(1)]);
+        merge.synced(id(1), 0, Some(50), &nothing);
+        assert!(merge.take_laggards().is_empty());
     }
 
     #[test]

@@ -104,12 +104,16 @@ pub(super) fn supersede(
     let mut carried = Carried::default();
     let verdicts: Vec<_> = (pendings.iter())
         .map(|pending| {
-            if matches!(event, Event::Deleted { .. }) || pending.action == Action::Deleted {
+            if matches!(event, Event::Deleted { .. }) {
                 return Verdict::Cancel;
             }
             let Some(event) = recipients.event_of(pending.handler, event) else {
                 return Verdict::Keep;
             };
+            if pending.action == Action::Deleted {
+                // The handler is given that the object is back.
+                return Verdict::Cancel;
+            }
             let dequeued = is_dequeued(pending, event);
             let waits = !offer.event.woken
                 && is_in_backoff(pending, now, event)

@@ -9,8 +9,8 @@ pub(super) struct Carried {
     /// The action with which the inner handler was called.
     pub(super) passed_as: Action,
 
-    /// Whether that call succeeded, and asked to be repeated.
-    pub(super) succeeded: bool,
+    /// Whether the inner handler has added the object, in that call or before.
+    pub(super) added: bool,
 
     /// The state of the inner handler.
     pub(super) state: Option<State>,
@@ -21,11 +21,16 @@ pub(super) struct Carried {
 }
 
 /// The failure as the engine gets it, with what the next call of this request needs.
-pub(super) fn carry_failure(failure: Failure, passed_as: Action, state: Option<State>) -> Failure {
+pub(super) fn carry_failure(
+    failure: Failure,
+    passed_as: Action,
+    added: bool,
+    state: Option<State>,
+) -> Failure {
     failure.state_as(|left| {
         State::new(Carried {
             passed_as,
-            succeeded: false,
+            added,
             state: left.or(state),
             unwritten: None,
         })
@@ -38,7 +43,7 @@ pub(super) fn carry_outcome(outcome: Outcome, passed_as: Action) -> Outcome {
         None => outcome,
         Some(delay) => Outcome::requeue_after(delay).state(State::new(Carried {
             passed_as,
-            succeeded: true,
+            added: true,
             state: outcome.into_state(),
             unwritten: None,
         })),

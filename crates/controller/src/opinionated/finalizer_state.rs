@@ -176,6 +176,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Writes the finalizer to `object`, in place of all others of ours. None if it is marked for
     /// deletion: what holds it goes on doing so, and an event will come.
     pub(super) async fn hold(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+        if self.progress(object).is_none() {
+            // If the patch fails, the next event does not show that the object was added.
+            self.set_progress(object, Progress::Held);
+        }
         let held = self.settle(Goal::Hold, object).await?;
         // What matters for a dying object is that it is not added again for an older event.
         self.set_progress(object, Progress::Held);
@@ -335,11 +339,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
                 return;
             }
             memory.patched = None;
-            if memory
-                .given
-                .as_ref()
-                .is_some_and(|given| !is_older_state(object, given))
-            {
+            let is_shown = |given: &Arc<K>| !is_older_state(object, given);
+            // A repeated call that writes the finalizer compares with it.
+            let is_written = memory.progress != Some(Progress::Added);
+            if is_written && memory.given.as_ref().is_some_and(is_shown) {
                 memory.given = None;
             }
             if held && memory.progress == Some(Progress::Held) {

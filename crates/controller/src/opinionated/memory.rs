@@ -31,7 +31,8 @@ pub(super) struct Memory<K> {
     /// The version of the answer to our last patch, until the informer has shown it.
     pub(super) patched: Option<String>,
 
-    /// The state that the inner handler got last, until the informer has shown it.
+    /// The state that the inner handler got last, until the informer has shown it and the
+    /// finalizer is written.
     pub(super) given: Option<Arc<K>>,
 
     /// A call of the inner handler that has not succeeded.

@@ -141,14 +141,14 @@ where
             && let Some(carried) = &carried
         {
             if carried.unwritten.is_some() {
-                return self.write(request, object, carried).await;
+                return self.write(request, object, carried, given).await;
             }
-            if carried.passed_as == Action::Created && !carried.succeeded {
-                let is_added = matches!(observed.standing, Standing::Held { .. })
-                    || matches!(
-                        state.progress(&object),
-                        Some(Progress::Added | Progress::Held)
-                    );
+            if carried.passed_as == Action::Created && !carried.added {
+                let progress = state.progress(&object);
+                // What was cleaned up and is back has its finalizer from before that.
+                let is_held = matches!(observed.standing, Standing::Held { .. });
+                let is_added = (is_held && !is_cleaned_up(progress))
+                    || matches!(progress, Some(Progress::Added | Progress::Held));
                 if !is_added {
                     return self.create(request, object, Some(carried)).await;
                 }
@@ -220,8 +220,9 @@ where
         let inner = carried.and_then(|carried| carried.state.clone());
         let progress = self.state.progress(&object);
         let guarded = self.state.guard(&object).await;
-        let guarded = guarded
-            .map_err(|error| carry_failure(Failure::from(error), Action::Created, inner.clone()))?;
+        let guarded = guarded.map_err(|error| {
+            carry_failure(Failure::from(error), Action::Created, false, inner.clone())
+        })?;
         let Some(object) = guarded else {
             return Ok(Outcome::done());
         };
@@ -231,14 +232,14 @@ where
             // The event was old: the object has been added.
             self.state.set_progress(&object, Progress::Held);
             let action = match carried.filter(|_| request.is_repeated()) {
-                Some(carried) if carried.succeeded => carried.passed_as,
+                Some(carried) if carried.added => carried.passed_as,
                 Some(_) => return Ok(Outcome::done()),
                 None => Action::Resynced,
             };
             return self.pass(request, action, object, inner).await;
         }
         let outcome = self
-            .call(request, Action::Created, Arc::clone(&object), inner)
+            .call(request, Action::Created, Arc::clone(&object), false, inner)
             .await?;
         self.state.set_added(&object);
         match self.state.hold(&object).await {
@@ -247,21 +248,23 @@ where
         }
     }
 
-    /// Writes the finalizer that could not be written after a call that succeeded.
+    /// Writes the finalizer that could not be written after a call that succeeded. What has changed
+    /// since that call, for which the handler was `given` an older state, is passed on.
     async fn write(
         &self,
         request: Request<K>,
         object: Arc<K>,
         carried: &Carried,
+        given: Option<Arc<K>>,
     ) -> Result<Outcome, Failure> {
         let outcome = carried.unwritten.clone().unwrap_or_default();
         if let Err(error) = self.state.hold(&object).await {
             return Err(unwritten(error.into(), outcome));
         }
-        if request.is_repeated() {
+        let changed = given.is_some_and(|given| !self.state.is_echo(&given, &object));
+        if request.is_repeated() && !changed {
             return Ok(carry_outcome(outcome, carried.passed_as));
         }
-        // Something has happened since that call: the inner reconciler gets it now.
         let action = match request.action() {
             Action::Resynced => Action::Resynced,
             _ => Action::Updated,
@@ -278,16 +281,18 @@ where
         object: Arc<K>,
         inner: Option<State>,
     ) -> Result<Outcome, Failure> {
-        let outcome = self.call(request, action, object, inner).await?;
+        let outcome = self.call(request, action, object, true, inner).await?;
         Ok(carry_outcome(outcome, action))
     }
 
-    /// Calls the inner reconciler, if its predicates let the call pass.
+    /// Calls the inner reconciler, if its predicates let the call pass. `added` says whether it has
+    /// added the object before.
     async fn call(
         &self,
         request: Request<K>,
         action: Action,
         object: Arc<K>,
+        added: bool,
         inner: Option<State>,
     ) -> Result<Outcome, Failure> {
         let old = match action {
@@ -300,7 +305,7 @@ where
         self.state.give(&object);
         let request = request.passed_on(action, object, old, inner.clone());
         let called = self.reconciler.reconcile(request).await;
-        called.map_err(|error| carry_failure(error.into(), action, inner))
+        called.map_err(|error| carry_failure(error.into(), action, added, inner))
     }
 
     /// Whether the predicates of the inner reconciler let a call pass.
@@ -439,7 +444,7 @@ where
 fn unwritten(failure: Failure, outcome: Outcome) -> Failure {
     failure.state(State::new(Carried {
         passed_as: Action::Created,
-        succeeded: true,
+        added: true,
         state: outcome.clone().into_state(),
         unwritten: Some(outcome),
     }))

@@ -166,8 +166,11 @@ where
                     object = held;
                     observed.standing = Standing::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
-                        // A repeated add, of which the finalizer alone was not written.
-                        return Ok(());
+                        // A repeated add, of which the finalizer alone was not written. What has
+                        // changed since is passed on.
+                        let matters = (old.as_ref())
+                            .is_some_and(|old| change::matters(&state.finalizers, old, &object));
+                        cause = Cause::Updated { matters };
                     }
                 }
                 NextStep::Add => {

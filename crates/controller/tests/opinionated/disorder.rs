@@ -228,6 +228,38 @@ async fn a_dying_object_whose_finalizer_was_removed_is_cleaned_up_once() {
     running.stop(&rig).await;
 }
 
+/// The same, after the patch that puts our finalizer back has failed. Rows: GA-75, GA-83
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_finalizer_could_not_be_put_back_is_cleaned_up_and_not_added_again() {
+    let theirs = "test.windlass.dev/theirs";
+    for wrapped_watcher in [true, false] {
+        for dies in [true, false] {
+            let rig = Rig::new();
+            let (running, clean_up) = if wrapped_watcher {
+                (rig.watch(rig.watcher()).await, "delete")
+            } else {
+                (rig.reconcile(rig.reconciler()).await, "deleted")
+            };
+            rig.world.create("web", 1).await;
+            rig.said().await;
+            rig.world.set_finalizers("web", &[OWN, theirs]).await;
+            rig.said().await;
+            rig.world.plan(Fault::Fails(3)).await;
+            rig.world.set_finalizers("web", &[theirs]).await;
+            assert_eq!(rig.said().await, "");
+            if dies {
+                rig.world.delete("web").await;
+                assert_eq!(rig.said().await, format!("{clean_up} web=1"));
+            } else {
+                rig.world.update("web", 2).await;
+                let said = rig.said().await;
+                assert!(said.starts_with("web [theirs own], update"), "{said}");
+            }
+            running.stop(&rig).await;
+        }
+    }
+}
+
 /// Defect 12.
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_any_length_strands_no_deleted_object() {

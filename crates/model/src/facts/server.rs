@@ -65,6 +65,13 @@ impl OnServer {
         })
     }
 
+    /// Whether it ever was in a state of these versions, the first excluded, that `is` accepts.
+    pub(crate) fn was_in(&self, range: &Range<Version>, is: impl Fn(&Snapshot) -> bool) -> bool {
+        let states = self.changes.iter().filter_map(|it| it.after.as_deref());
+        let mut states = states.filter(|it| range.start < it.version && it.version <= range.end);
+        states.any(is)
+    }
+
     /// The last change that took the last of these finalizers away, and who made it.
     pub(crate) fn stripped(&self, finalizers: &[String]) -> Option<&Change> {
         self.changes.iter().rev().find(|it| it.strips(finalizers))

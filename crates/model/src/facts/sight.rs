@@ -198,5 +198,7 @@ impl Sighted {
         (absence.apparent && self.is_held())
             || self.lives.iter().any(|it| it.from > absence.from)
             || (self.holders.values()).any(|it| it.time == absence.from.time)
+            // Of what several informers showed in that instant, any can have been read first.
+            || (absence.apparent && self.lives.iter().any(|it| it.from.time == absence.from.time))
     }
 }

@@ -289,13 +289,12 @@ impl Work {
                 self.push(began, false, (now + *after, now + *after));
             }
             Outcome::Failed { retry_after, state } => {
-                self.state = state.or(self.state);
-                self.fail(began, *retry_after, settings, now);
+                self.fail(began, (*retry_after, *state), settings, now);
             }
-            Outcome::Panicked => self.fail(began, None, settings, now),
+            Outcome::Panicked => self.fail(began, (None, None), settings, now),
             Outcome::Dropped => {
                 if settings.timeout.is_some_and(|limit| taken >= limit) {
-                    self.fail(began, None, settings, now);
+                    self.fail(began, (None, None), settings, now);
                 }
             }
         }
@@ -304,14 +303,18 @@ impl Work {
     fn fail(
         &mut self,
         began: &Began,
-        retry_after: Option<Duration>,
+        (retry_after, state): (Option<Duration>, Option<u64>),
         settings: &Settings,
         now: Duration,
     ) {
+        // The call is repeated with its own state, unless it left another one.
+        self.state = state.or(began.request.and_then(|it| it.state));
         let counted = self
             .counted
             .get_or_insert_with(|| Arc::clone(&began.object));
-        if began.object.is_urgent_after(counted) {
+        // Its engine may see less of what is the same without a generation than the rules do.
+        let anew = began.request.is_some_and(|it| it.attempt == 0);
+        if anew || began.object.is_urgent_after(counted) {
             *counted = Arc::clone(&began.object);
             self.failures = 0;
         }

@@ -74,7 +74,10 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
     let Some(work) = facts.work(began.handler, uid) else {
         return Ok(());
     };
-    if began.action != Action::Created || work.since.is_none() {
+    if began.action != Action::Created
+        || work.since.is_none()
+        || facts.repeats_as_it_was(began.handler)
+    {
         return Ok(());
     }
     let wrapped = facts
@@ -107,7 +110,7 @@ fn created_once(facts: &Facts, began: &Began) -> Verdict {
 
 fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
     let uid = &began.object.uid;
-    if began.action == Action::Deleted {
+    if began.action == Action::Deleted || facts.repeats_as_it_was(began.handler) {
         return Ok(());
     }
     let (Some(sighted), Some(handling)) = (facts.sighted.get(uid), facts.handler(began.handler))
@@ -133,6 +136,8 @@ fn nothing_after_deleted(facts: &Facts, began: &Began) -> Verdict {
             || (handling.is_wrapped() && work.is_restored(&began.object));
         // What was cleaned up and is back begins anew; a wrapper resumes what was not.
         let resumed = handling.is_wrapped() && !work.deleted;
+        // Its `Created` may have been hidden.
+        let resumed = resumed || handling.handler.filtered;
         let fine = again && (began.action == Action::Created || resumed);
         let fine = fine || (again && handler != began.handler);
         must(fine, uid, || {
@@ -227,7 +232,9 @@ fn successor_ends(facts: &Facts, began: &Began) -> Verdict {
             && sighted.key == began.object.key
             && work.is_some_and(|it| it.since.is_some())
     });
-    must(!retried || successor.is_none(), uid, || {
+    // It may have come with a restored server, and the delete after it.
+    let restored = successor.is_some_and(|(_, it)| it.newest.version.epoch > 0);
+    must(!retried || restored || successor.is_none(), uid, || {
         let successor = successor.map_or("", |(uid, _)| uid);
         format!(
             "the delete is retried after {} was called for {successor}",

@@ -90,7 +90,8 @@ fn handled_by_wrapped(
     let Some(last) = &work.last else {
         return Ok(());
     };
-    if newest.dying || facts.live(uid).is_none() || work.exhausted.is_some() {
+    let ends = facts.live(uid).is_none() || gave_up(facts, handling, Some(work));
+    if newest.dying || ends {
         return Ok(());
     }
     let ours = &handling.handler.finalizers;
@@ -157,7 +158,9 @@ fn pending_made(facts: &Facts) -> Verdict {
             continue;
         }
         let pending = work.into_iter().flat_map(|it| &it.pending);
-        let ends = facts.settings.delete_until_successor;
+        // An object that is back is not cleaned up.
+        let back = handling.is_wrapped() && sighted.is_held();
+        let ends = facts.settings.delete_until_successor || back;
         let mut pending = pending.filter(|it| !it.uncertain && it.due < facts.now);
         let waiting = pending.find(|it| !(ends && it.action == Action::Deleted));
         must(waiting.is_none(), uid, || {
@@ -184,7 +187,7 @@ fn guarded(facts: &Facts) -> Verdict {
         let Some(ours) = handling.handler.finalizers.first() else {
             continue;
         };
-        if !sighted.is_held() || work.is_some_and(|it| it.exhausted.is_some()) {
+        if !sighted.is_held() || gave_up(facts, handling, work) {
             continue;
         }
         must(live.finalizers.contains(ours), uid, || {
@@ -202,7 +205,7 @@ fn released(facts: &Facts) -> Verdict {
         let Some(live) = facts.live(uid).filter(|it| it.dying) else {
             continue;
         };
-        if !sighted.is_held() || work.is_some_and(|it| it.exhausted.is_some()) {
+        if !sighted.is_held() || gave_up(facts, handling, work) {
             continue;
         }
         must(!live.has_any(&handling.handler.finalizers), uid, || {
@@ -219,10 +222,14 @@ fn let_go(facts: &Facts) -> Verdict {
     }
     for (handling, uid, sighted, work) in pairs(facts) {
         let left = sighted.life().is_some_and(|it| !it.forgotten) && !sighted.is_held();
+        // What a restored server has outside of the selector, no informer has shown.
+        let restored =
+            (facts.live(uid)).is_some_and(|it| it.version.epoch > sighted.newest.version.epoch);
+        let left = left && !restored;
         let Some(live) = facts.live(uid).filter(|_| left && handling.is_wrapped()) else {
             continue;
         };
-        if work.is_some_and(|it| it.exhausted.is_some()) {
+        if gave_up(facts, handling, work) {
             continue;
         }
         must(!live.has_any(&handling.handler.finalizers), uid, || {
@@ -237,6 +244,12 @@ fn has_successor(facts: &Facts, uid: &Uid) -> bool {
     let own = facts.sighted.get(uid).map(|it| &it.key);
     let mut others = facts.sighted.iter().filter(|(other, _)| *other != uid);
     others.any(|(_, it)| Some(&it.key) == own)
+}
+
+/// Whether the retry policy gave up: after calls of the handler, or after patches of its wrapper.
+fn gave_up(facts: &Facts, handling: &Handling, work: Option<&Work>) -> bool {
+    let patches = handling.failed_patches > 0 && !facts.settings.retry.is_endless();
+    patches || work.is_some_and(|it| it.exhausted.is_some())
 }
 
 /// Whether each event is dispatched by itself: there is one informer, and nothing is folded.
@@ -263,7 +276,7 @@ fn cleaned_up(facts: &Facts) -> Verdict {
                 continue;
             }
             let work = facts.work(id, uid);
-            if work.is_some_and(|it| it.exhausted.is_some()) {
+            if gave_up(facts, handling, work) {
                 continue;
             }
             let stripped = on_server

@@ -28,7 +28,7 @@ fn serialized(facts: &Facts, began: &Began) -> Verdict {
 fn not_removed(facts: &Facts, began: &Began) -> Verdict {
     let removed = facts
         .handler(began.handler)
-        .is_none_or(|it| it.removed.is_some());
+        .is_none_or(|it| it.removed.is_some() && !it.goes_on);
     must(!removed, &began.object.uid, || {
         format!("{} was removed, or its controller stopped", began.handler)
     })

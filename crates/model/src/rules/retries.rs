@@ -58,8 +58,10 @@ fn waits(facts: &Facts, began: &Began) -> Verdict {
         return Ok(());
     };
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
-    // A kept call keeps its object, so a new event needs a call of its own.
-    let kept = facts.settings.retry_as_received && facts.settings.dequeue != Dequeue::Always;
+    // A kept call keeps its object, so a new event needs a call of its own; and the wrapper may
+    // have been called for another reason than the inner handler.
+    let kept = (facts.settings.retry_as_received || is_wrapped(facts, began))
+        && facts.settings.dequeue != Dequeue::Always;
     // A finalizer that another client removed is put back at once.
     let ours = (facts.handler(began.handler)).map(|it| &it.handler.finalizers);
     let stripped = ours
@@ -92,23 +94,43 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
     let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
     // A call of the wrapper that the policy kept counts on, whatever the inner one did.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
+    // Of such a policy the rules do not know which calls it keeps.
+    let kept = kept || facts.settings.dequeue == Dequeue::Other;
     // A wrapper may give what the restored server answered before the informers notice, and the
     // engine counts by what they show.
     let restored = is_wrapped(facts, began) && began.object.version.epoch > 0;
-    if failed_patches || kept || restored {
+    // It counts the calls for what it is given.
+    let filtered = (facts.handler(began.handler)).is_some_and(|it| it.handler.filtered);
+    if failed_patches || kept || restored || filtered {
         // They are failures of the wrapped call.
         return Ok(());
     }
     // The engine counts by the state that the informers had shown.
     let overtaken = work.pending.iter().any(|it| it.ahead);
+    // A call that the policy kept counts by itself, and one that it removed for nothing.
+    let uncertain = work.pending.iter().any(|it| it.failed && it.uncertain);
+    // What a wrapper was answered need not be what the engine counts by.
+    let shown =
+        (facts.sighted.get(uid)).is_none_or(|it| it.versions.contains_key(&began.object.version));
+    let ahead = is_wrapped(facts, began) && !shown;
     let is_new = (work.counted.as_ref()).is_some_and(|it| began.object.is_urgent_after(it));
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     // A deletion mark is urgent, and need not be a new generation.
     let deleted = began.action == Action::Deleted || began.object.dying;
     let fine = match request.attempt {
-        0 => overtaken || work.failures == 0 || is_new || deleted || work.since.is_none(),
+        0 => {
+            overtaken
+                || uncertain
+                || work.failures == 0
+                || is_new
+                || deleted
+                || work.since.is_none()
+        }
         // A retry can have been given an object that is newer than its generation.
-        attempt => attempt == work.failures && (!is_new || cause.due || deleted),
+        attempt => {
+            let counted = attempt == work.failures || uncertain;
+            counted && (!is_new || cause.due || deleted || ahead)
+        }
     };
     must(fine, uid, || {
         let new = if is_new {
@@ -128,6 +150,9 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
     let Some(request) = began.request else {
         return Ok(());
     };
+    if facts.repeats_as_it_was(began.handler) {
+        return Ok(());
+    }
     let Some(work) = facts.work(began.handler, uid) else {
         return must(request.state.is_none(), uid, || {
             "the first call has a state".to_owned()

@@ -24,9 +24,14 @@ fn never_back(facts: &Facts, began: &Began) -> Verdict {
     let Some(last) = &work.last else {
         return Ok(());
     };
+    // A policy may have replaced the object of a pending call, and then kept the call.
     let as_received = facts.settings.retry_as_received
-        && (work.pending.iter()).any(|it| it.object.version == began.object.version);
+        && (work.pending.iter())
+            .any(|it| it.uncertain || it.object.version == began.object.version);
     let doubtful = facts.sighted.get(uid).is_some_and(|it| it.doubtful);
+    // Of an object that is gone, a repeated clean-up has the last state that was shown.
+    let gone = work.wrapped && began.action == Action::Deleted && work.since.is_none();
+    let doubtful = doubtful || gone || facts.repeats_as_it_was(began.handler);
     must(
         began.object.version >= last.version || as_received || doubtful || work.is_unaware(),
         uid,
@@ -106,6 +111,9 @@ fn none_skipped(facts: &Facts, began: &Began) -> Verdict {
     };
     // A delete ends it, and what is new begins a new life.
     if !matches!(began.action, Action::Updated) || work.since.is_none() {
+        return Ok(());
+    }
+    if began.object.version <= event {
         return Ok(());
     }
     let mut between = sighted.versions.range(event..began.object.version);

@@ -76,6 +76,8 @@ fn cleaned_once(facts: &Facts, began: &Began) -> Verdict {
         .is_none_or(|it| it.was_guarded(began.handler));
     let work = facts.work(began.handler, uid);
     let restored = work.is_some_and(|it| it.is_restored(&began.object));
+    // No version says which of two informers has noticed a restored server.
+    let restored = restored || facts.sighted.get(uid).is_some_and(|it| it.doubtful);
     must(cleaned.is_none() || again || restored || !held, uid, || {
         format!("{} cleaned it up before, and that succeeded", began.handler)
     })
@@ -99,25 +101,25 @@ fn no_echo(facts: &Facts, began: &Began) -> Verdict {
     }
     let ours = &handling.handler.finalizers;
     let new = &began.object;
-    let others = new.finalizers_without(ours) != last.finalizers_without(ours);
-    let changed = match handling.handler.role {
-        Role::Watcher => new.is_urgent_after(last),
-        Role::Reconciler => new.content != last.content || new.dying != last.dying,
-    };
-    // What puts our finalizer back is passed on once (GA-70).
     let range = last.version..new.version;
-    let put_back = facts
-        .server
-        .get(uid)
-        .is_some_and(|it| it.was_stripped_in(&range, ours));
+    let matters = |new: &Snapshot| {
+        new.finalizers_without(ours) != last.finalizers_without(ours)
+            || match handling.handler.role {
+                Role::Watcher => new.is_urgent_after(last),
+                Role::Reconciler => new.content != last.content || new.dying != last.dying,
+            }
+    };
+    // What was changed and changed back may be passed on as one.
+    let on_server = facts.server.get(uid);
+    let changed = matters(new) || on_server.is_some_and(|it| it.was_in(&range, matters));
+    // What puts our finalizer back is passed on once (GA-70).
+    let put_back = on_server.is_some_and(|it| it.was_stripped_in(&range, ours));
     let restored = work.is_restored(new);
     // A call that the policy kept is repeated, whatever came meanwhile.
     let kept = facts.settings.dequeue != Dequeue::Always;
-    must(
-        changed || others || put_back || restored || kept,
-        uid,
-        || format!("{} was given {last}, and now {new}", began.handler),
-    )
+    must(changed || put_back || restored || kept, uid, || {
+        format!("{} was given {last}, and now {new}", began.handler)
+    })
 }
 
 fn not_on_dying(facts: &Facts, by: Writer, after: Option<&Arc<Snapshot>>, uid: &Uid) -> Verdict {

@@ -12,6 +12,64 @@ fn a_finalizer_that_is_stripped_before_it_is_shown_is_put_back() {
 }
 
 #[test]
+fn an_object_whose_finalizer_could_not_be_put_back_is_not_added_again() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        let stripped = "hold a; show 0 9; wait 1; patch fails; strip a; show 0 9; wait 0";
+        for then in [
+            "touch a; show 0 9; wait 1",
+            "touch a; show 0 9; delete a",
+            "delete a",
+        ] {
+            holds(&format!(
+                "{kind} | all | retry constant, no generation | \
+                 create a x; list 0; wait 1; show 0 9; {stripped}; patch fails; {then}"
+            ));
+        }
+    }
+}
+
+#[test]
+fn an_add_after_a_restore_that_fails_is_retried() {
+    holds(
+        "wrapped reconciler | label x, label y | retry constant, seed 1 | create a x; list 0; \
+         list 1; label a y; show 0 3; wait 0; delete a; next 0 fails after 2; create a x; \
+         update a; restore; show 1 1; wait 1",
+    );
+}
+
+#[test]
+fn a_requeued_call_that_fails_is_retried() {
+    for kind in ["reconciler", "wrapped reconciler"] {
+        for shown in ["", "show 0 9;"] {
+            holds(&format!(
+                "{kind} | all | retry constant | \
+                 create a x; next 0 requeues 2; next 0 fails; list 0; wait 1; {shown} wait 20"
+            ));
+        }
+    }
+}
+
+#[test]
+fn what_changes_while_the_finalizer_could_not_be_written_is_given() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        for change in ["touch a", "hold a", "update a"] {
+            let unwritten = "create a x; list 0; patch takes 2; patch fails; wait 3";
+            holds(&format!(
+                "{kind} | all | retry constant | {unwritten}; {change}; show 0 9; wait 9"
+            ));
+        }
+    }
+}
+
+#[test]
+fn a_failed_delete_of_a_filtered_handler_is_retried_though_the_object_is_back_behind_the_filter() {
+    holds(
+        "reconciler, filtered reconciler | label x | retry constant | create a x; list 0; wait 0; \
+         label a y; update a; next 1 panics; label a x; show 0 3; wait 0",
+    );
+}
+
+#[test]
 fn an_object_that_leaves_the_selector_can_come_back() {
     for kind in ["wrapped watcher", "wrapped reconciler"] {
         for wait in ["", "wait 1;"] {
@@ -69,6 +127,9 @@ fn a_restored_server_is_handled_as_it_is() {
             "all, label x | create a x; list 1; wait 20; restore; restore",
             "label x, label y | create a x; list 1; touch a; restore; show 0 1; wait 0; label a y",
             "all | create a x; show 0 3; update a; restore; remove informer 0; add again 0",
+            "label x, all | create a x; update a; list 0; restore; label a y",
+            "label x, all | create a x; update a; list 0; wait 0; restore; list 1; wait 0; \
+             show 0 1; wait 0; label a y; show 1 1; wait 0; show 0 1",
         ] {
             let (informers, steps) = script.split_once(" | ").expect("two parts");
             holds(&format!("{kind} | {informers} | retry constant | {steps}"));
@@ -171,6 +232,28 @@ fn a_requeue_repeats_its_action() {
         holds(&format!(
             "{kind} | all | retry constant | create a x; list 0; next 0 fails; wait 1; show 0 9; wait 20"
         ));
+    }
+}
+
+#[test]
+fn a_clean_up_of_an_object_that_left_is_done_once_whatever_becomes_of_the_release() {
+    for kind in ["wrapped watcher", "wrapped reconciler"] {
+        for fault in [
+            "fails",
+            "is refused",
+            "conflicts",
+            "loses its answer",
+            "takes 2",
+            "is raced",
+            "is contended",
+            "is stripped",
+        ] {
+            let left = format!("release {fault}; label a y; show 0 9; wait 9");
+            holds(&format!(
+                "{kind} | label x | retry constant, exit cleans up | \
+                 create a x; list 0; wait 1; show 0 9; wait 1; {left}"
+            ));
+        }
     }
 }
 

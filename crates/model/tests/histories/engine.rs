@@ -11,7 +11,7 @@ use windlass_controller::{
     OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
     PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
 };
-use windlass_informer::{Event, Informer, Scripted};
+use windlass_informer::{Event, Informer};
 use windlass_model::{self as model, Action, Dequeue, Retry, SelectorExit, Settings};
 
 use crate::{
@@ -31,6 +31,8 @@ pub(crate) const KIND: &str = "leases";
 pub(crate) struct Engine {
     controller: InformerController,
     exit: OnSelectorExit,
+    /// Whether slow handlers make the watch wait.
+    waits: bool,
     stop: CancellationToken,
     task: Option<JoinHandle<Result<(), RunError>>>,
 }
@@ -144,6 +146,7 @@ impl Engine {
                 ExitOption::CleanUp => OnSelectorExit::CleanUp,
                 ExitOption::Report => OnSelectorExit::Report,
             },
+            waits: options.coalescing == CoalescingOption::Never,
             controller: builder.build().expect("good settings"),
             stop: CancellationToken::new(),
             task: None,
@@ -211,12 +214,11 @@ impl Engine {
         stage: &Stage,
     ) -> (View, Informer<Lease>) {
         let (view, informer) = if let Some(embedded) = &stage.embedded {
-            let live = Live::new(id, selector, stage, embedded);
+            let live = Live::new(id, selector, stage, embedded, self.waits);
             let informer = live.informer();
             (View::Live(live), informer)
         } else {
-            let (script, source) = Scripted::new();
-            let sight = Sight::new(id, selector, stage.clone(), script);
+            let (sight, source) = Sight::new(id, selector, stage.clone());
             (View::Scripted(sight), Informer::new(source))
         };
         self.controller
@@ -245,6 +247,7 @@ impl Engine {
         let mut other = Self {
             controller,
             exit: OnSelectorExit::default(),
+            waits: false,
             stop: CancellationToken::new(),
             task: None,
         };

@@ -1,8 +1,13 @@
 //! An informer of the embedded server, and what it shows as it shows it.
 
+use std::time::Duration;
+
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use tokio::task::{JoinHandle, unconstrained};
+use tokio::{
+    task::{JoinHandle, unconstrained},
+    time::sleep,
+};
 use windlass_informer::{Event, Informer, ListWatch, Subscription};
 use windlass_model::{Entry, InformerId, Seen, Shown};
 
@@ -19,8 +24,11 @@ pub(crate) enum View {
     Live(Live),
 }
 
-/// An informer of the embedded server. A subscription of its own, before that of the controller,
-/// writes down what it shows.
+/// An informer of the embedded server. A subscription of its own writes down what it shows.
+///
+/// It comes before that of the controller. A controller that makes its watch wait refuses an
+/// informer that has a subscription when it begins: then it comes after, and before the informer
+/// reaches the server.
 pub(crate) struct Live {
     id: u32,
     selector: Selector,
@@ -28,6 +36,8 @@ pub(crate) struct Live {
     embedded: Embedded,
     gate: Gate,
     informer: Informer<Lease>,
+    /// Whether the controller subscribes first.
+    after: bool,
     recorder: JoinHandle<()>,
 }
 
@@ -104,24 +114,31 @@ impl View {
 // === impl Live ===
 
 impl Live {
-    pub(crate) fn new(id: u32, selector: Selector, stage: &Stage, embedded: &Embedded) -> Self {
+    pub(crate) fn new(
+        id: u32,
+        selector: Selector,
+        stage: &Stage,
+        embedded: &Embedded,
+        after: bool,
+    ) -> Self {
         let gate = Gate::new();
         let api = Api::<Lease>::namespaced(embedded.behind(&gate), NAMESPACE);
         let mut source = ListWatch::<Lease>::new(api).seed(u64::from(id));
         if let Selector::Label(label) = selector {
             source = source.labels(format!("label={label}")).expect("a selector");
         }
-        let informer = Informer::new(source);
-        let recorder = record(id, stage.clone(), informer.subscribe());
-        Self {
+        let mut live = Self {
             id,
             selector,
             stage: stage.clone(),
             embedded: embedded.clone(),
             gate,
-            informer,
-            recorder,
-        }
+            informer: Informer::new(source),
+            after,
+            recorder: tokio::spawn(async {}),
+        };
+        live.record();
+        live
     }
 
     pub(crate) fn informer(&self) -> Informer<Lease> {
@@ -131,7 +148,23 @@ impl Live {
     /// Writes down what the informer shows to a new subscriber.
     fn record(&mut self) {
         self.recorder.abort();
-        self.recorder = record(self.id, self.stage.clone(), self.informer.subscribe());
+        let (id, stage) = (self.id, self.stage.clone());
+        self.gate.record(!self.after);
+        if !self.after {
+            let recorded = record(id, stage, self.informer.subscribe());
+            // Without the budget of a task, which would let others go first.
+            self.recorder = tokio::spawn(unconstrained(recorded));
+            return;
+        }
+        let (informer, gate) = (self.informer.clone(), self.gate.clone());
+        self.recorder = tokio::spawn(unconstrained(async move {
+            while !informer.is_subscribed() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            let shown = informer.subscribe();
+            gate.record(true);
+            record(id, stage, shown).await;
+        }));
     }
 }
 
@@ -142,32 +175,29 @@ impl Drop for Live {
 }
 
 /// Writes down what comes, before any other subscriber takes it.
-fn record(id: u32, stage: Stage, mut shown: Subscription<Lease>) -> JoinHandle<()> {
+async fn record(id: u32, stage: Stage, mut shown: Subscription<Lease>) {
     let informer = InformerId(id);
-    // Without the budget of a task, which would let others go first.
-    tokio::spawn(unconstrained(async move {
-        let mut synced = false;
-        while let Some(told) = shown.told().await {
-            let from = match (told.from_list, synced) {
-                (false, _) => Seen::Watch,
-                (true, false) => Seen::FirstList,
-                (true, true) => Seen::List,
-            };
-            let shown = match told.event {
-                Event::Added(new) => Shown::Added {
-                    object: snapshot(&new),
-                    from,
-                },
-                Event::Updated { new, .. } => Shown::Updated(snapshot(&new)),
-                Event::Deleted { last, .. } => Shown::Deleted(snapshot(&last)),
-                Event::Resynced(object) => Shown::Resynced(snapshot(&object)),
-                _ => {
-                    synced = true;
-                    stage.log(Entry::Synced(informer));
-                    continue;
-                }
-            };
-            stage.log(Entry::Shown { informer, shown });
-        }
-    }))
+    let mut synced = false;
+    while let Some(told) = shown.told().await {
+        let from = match (told.from_list, synced) {
+            (false, _) => Seen::Watch,
+            (true, false) => Seen::FirstList,
+            (true, true) => Seen::List,
+        };
+        let shown = match told.event {
+            Event::Added(new) => Shown::Added {
+                object: snapshot(&new),
+                from,
+            },
+            Event::Updated { new, .. } => Shown::Updated(snapshot(&new)),
+            Event::Deleted { last, .. } => Shown::Deleted(snapshot(&last)),
+            Event::Resynced(object) => Shown::Resynced(snapshot(&object)),
+            _ => {
+                synced = true;
+                stage.log(Entry::Synced(informer));
+                continue;
+            }
+        };
+        stage.log(Entry::Shown { informer, shown });
+    }
 }

@@ -209,6 +209,7 @@ impl Play {
                 next.push_back(behaviour);
             }),
             Step::Patch(fault) => stage.with(|state| state.faults.push_back(fault)),
+            Step::Release(fault) => stage.with(|state| state.release_faults.push_back(fault)),
             Step::Show(it, n) => {
                 if let Some((sight, _)) = self.informers.get_mut(&id(it)) {
                     (0..n).for_each(|_| sight.show());
@@ -319,6 +320,7 @@ impl Play {
         self.stage.with(|state| {
             state.behaviours.clear();
             state.faults.clear();
+            state.release_faults.clear();
         });
         self.stage.log(Entry::Quiet);
         self.follow(Duration::from_secs(1_800)).await?;

@@ -41,10 +41,6 @@ pub(crate) fn server_script(number: u64) -> Script {
     // Leases have no generation there.
     script.options.no_generation = true;
     script.steps.retain(|it| *it != Step::Restore);
-    if script.options.coalescing == CoalescingOption::Never {
-        // Refused for an informer that has another subscription, as each has there.
-        script.options.coalescing = CoalescingOption::WhenFull;
-    }
     script
 }
 
@@ -85,7 +81,7 @@ impl Allowed {
             holds: maybe(0.3),
             labels: maybe(0.4),
             lists: maybe(0.4),
-            patches: maybe(0.3),
+            patches: maybe(0.4),
             handlers: maybe(0.15),
             informers: maybe(0.15),
             restarts: maybe(0.25),
@@ -143,8 +139,8 @@ fn options(random: &mut StdRng) -> Options {
         no_generation: random.random_bool(0.1),
         until_successor: random.random_bool(0.1),
         exit: match random.random_range(0..6) {
-            0 => ExitOption::CleanUp,
-            1 => ExitOption::Report,
+            0 | 1 => ExitOption::CleanUp,
+            2 => ExitOption::Report,
             _ => ExitOption::Release,
         },
         timeout: if random.random_bool(0.3) { 5 } else { 0 },
@@ -170,7 +166,7 @@ fn step(
     let informer = random.random_range(0..informers.len().max(1));
     let handler = random.random_range(0..handlers.len().max(1));
     let if_allowed = |allowed: bool, step: Step| if allowed { vec![step] } else { Vec::new() };
-    match random.random_range(0..40) {
+    match random.random_range(0..43) {
         0..3 => vec![Step::Create(name, if allowed.labels { label } else { 'x' })],
         3..7 => vec![Step::Update(name)],
         7..9 => vec![Step::Touch(name)],
@@ -217,6 +213,19 @@ fn step(
             }
         }
         39 if allowed.restores => vec![Step::Restore],
+        40 if allowed.patches => vec![Step::Release(fault(random))],
+        // An object leaves a selector and is noticed.
+        41 | 42 if allowed.labels => {
+            let left = if label == 'x' { 'y' } else { 'x' };
+            let fails = allowed.patches && random.random_bool(0.5);
+            let release = fails.then(|| Step::Release(fault(random)));
+            let leaves = [
+                Step::Label(name, left),
+                Step::Show(informer, 3),
+                Step::Wait(0),
+            ];
+            release.into_iter().chain(leaves).collect()
+        }
         _ => vec![Step::Show(informer, 1), Step::Wait(0)],
     }
 }
@@ -241,10 +250,13 @@ fn next(random: &mut StdRng, handler: usize, allowed: &Allowed) -> Option<Step> 
 fn fault(random: &mut StdRng) -> PatchFault {
     let all = [
         PatchFault::Fails,
+        PatchFault::Refused,
+        PatchFault::Conflicts,
         PatchFault::LosesAnswer,
         PatchFault::Slow,
         PatchFault::Raced,
         PatchFault::Contended,
+        PatchFault::Stripped,
     ];
     *all.choose(random).unwrap_or(&PatchFault::Fails)
 }

@@ -110,19 +110,25 @@ pub(crate) enum Behaviour {
     SlowFail(u64),
 }
 
-/// What becomes of the next patch of a wrapper.
+/// What becomes of a patch of a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchFault {
     /// It is not made: 500.
     Fails,
+    /// It is not made: 403.
+    Refused,
+    /// It is not made: 409, though nothing has changed.
+    Conflicts,
     /// It is made, and answered with 500.
     LosesAnswer,
     /// It is made, and answered 2 s later.
     Slow,
     /// Before it, another client changes the spec.
     Raced,
-    /// Before it, another client adds a finalizer.
+    /// Before it, another client adds a finalizer; or removes its own, if it has one there.
     Contended,
+    /// Before it, another client removes the finalizers of all wrappers.
+    Stripped,
 }
 
 /// One thing that happens. Objects are named by a letter, informers and handlers by a number.
@@ -141,7 +147,10 @@ pub(crate) enum Step {
     ListOld(usize),
     Bookmark(usize),
     Next(usize, Behaviour),
+    /// The next request of a wrapper, whether it patches or asks.
     Patch(PatchFault),
+    /// The next patch with which a wrapper releases an object.
+    Release(PatchFault),
     Wait(u64),
     AddHandler(HandlerKind),
     RemoveHandler(usize),
@@ -207,10 +216,13 @@ impl fmt::Display for PatchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fails => "fails",
+            Self::Refused => "is refused",
+            Self::Conflicts => "conflicts",
             Self::LosesAnswer => "loses its answer",
             Self::Slow => "takes 2",
             Self::Raced => "is raced",
             Self::Contended => "is contended",
+            Self::Stripped => "is stripped",
         })
     }
 }
@@ -232,6 +244,7 @@ impl fmt::Display for Step {
             Self::Bookmark(it) => write!(f, "bookmark {it}"),
             Self::Next(it, does) => write!(f, "next {it} {does}"),
             Self::Patch(fault) => write!(f, "patch {fault}"),
+            Self::Release(fault) => write!(f, "release {fault}"),
             Self::Wait(s) => write!(f, "wait {s}"),
             Self::AddHandler(kind) => write!(f, "add {kind}"),
             Self::RemoveHandler(it) => write!(f, "remove handler {it}"),
@@ -449,14 +462,8 @@ fn parse_step(words: &[&str]) -> Option<Step> {
         ["list", it] => Step::List(it.parse().ok()?),
         ["bookmark", it] => Step::Bookmark(it.parse().ok()?),
         ["next", it, does @ ..] => Step::Next(it.parse().ok()?, parse_behaviour(does)?),
-        ["patch", fault @ ..] => Step::Patch(match fault {
-            ["fails"] => PatchFault::Fails,
-            ["loses", "its", "answer"] => PatchFault::LosesAnswer,
-            ["takes", "2"] => PatchFault::Slow,
-            ["is", "raced"] => PatchFault::Raced,
-            ["is", "contended"] => PatchFault::Contended,
-            _ => return None,
-        }),
+        ["patch", fault @ ..] => Step::Patch(parse_fault(fault)?),
+        ["release", fault @ ..] => Step::Release(parse_fault(fault)?),
         ["wait", s] => Step::Wait(s.parse().ok()?),
         ["add", "again", it] => Step::AddAgain(it.parse().ok()?),
         ["add", "informer", selector @ ..] => Step::AddInformer(parse_selector(selector)?),
@@ -484,6 +491,20 @@ fn parse_behaviour(words: &[&str]) -> Option<Behaviour> {
         ["hangs"] => Behaviour::Hang,
         ["takes", s] => Behaviour::Slow(s.parse().ok()?),
         ["takes", "and", "fails", s] => Behaviour::SlowFail(s.parse().ok()?),
+        _ => return None,
+    })
+}
+
+fn parse_fault(words: &[&str]) -> Option<PatchFault> {
+    Some(match words {
+        ["fails"] => PatchFault::Fails,
+        ["is", "refused"] => PatchFault::Refused,
+        ["conflicts"] => PatchFault::Conflicts,
+        ["loses", "its", "answer"] => PatchFault::LosesAnswer,
+        ["takes", "2"] => PatchFault::Slow,
+        ["is", "raced"] => PatchFault::Raced,
+        ["is", "contended"] => PatchFault::Contended,
+        ["is", "stripped"] => PatchFault::Stripped,
         _ => return None,
     })
 }

@@ -25,7 +25,14 @@ pub(crate) struct Embedded {
 
 /// Whether the requests of an informer reach the server.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<watch::Sender<bool>>);
+pub(crate) struct Gate(Arc<watch::Sender<State>>);
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    /// Whether what the informer shows is written down.
+    recorded: bool,
+    open: bool,
+}
 
 // === impl Embedded ===
 
@@ -117,19 +124,26 @@ impl Embedded {
 impl Gate {
     /// A gate that is closed.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
+        Self(Arc::default())
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        *self.0.borrow()
+        self.0.borrow().open
     }
 
+    /// Opens or closes the gate; while nothing is written down it stays closed.
     pub(crate) fn set(&self, open: bool) {
-        self.0.send_replace(open);
+        self.0.send_modify(|state| state.open = open);
+    }
+
+    /// Notes whether what the informer shows is written down.
+    pub(crate) fn record(&self, recorded: bool) {
+        self.0.send_modify(|state| state.recorded = recorded);
     }
 
     async fn pass(&self) {
         // It cannot be dropped meanwhile.
-        _ = self.0.subscribe().wait_for(|open| *open).await;
+        let passes = |state: &State| state.recorded && state.open;
+        _ = self.0.subscribe().wait_for(passes).await;
     }
 }

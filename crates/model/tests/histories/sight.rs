@@ -1,16 +1,33 @@
 //! An informer's source: a place in the server's history, behind which the informer is.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::mpsc::{self, error::TrySendError};
-use windlass_informer::{Change as Told, Identity, ObjectKey, Script, Uid};
+use windlass_informer::{
+    Change as Told, Changes, Identity, ObjectKey, Scripted, Source, Uid, WatchError,
+};
 use windlass_model::{Entry, InformerId, Seen, Shown};
 
 use crate::{
     script::Selector,
     stage::{Change, Stage, label_of, snapshot},
 };
+
+/// The source of an informer, which notes that the informer is to list again.
+pub(crate) struct Relisted {
+    source: Scripted<Lease>,
+    started: bool,
+    stage: Stage,
+    requests: Arc<AtomicUsize>,
+}
 
 /// How many changes may wait for an informer: more than a history has.
 const AHEAD: usize = 8_192;
@@ -29,12 +46,23 @@ pub(crate) struct Sight {
     /// Whether it has listed, in whichever run.
     has_listed: bool,
     changes: mpsc::Sender<Told<Lease>>,
+    /// How often the informer was to list again, and how many of these lists were shown.
+    requests: Arc<AtomicUsize>,
+    listed: usize,
 }
 
 // === impl Sight ===
 
 impl Sight {
-    pub(crate) fn new(id: u32, selector: Selector, stage: Stage, script: Script<Lease>) -> Self {
+    pub(crate) fn new(id: u32, selector: Selector, stage: Stage) -> (Self, Relisted) {
+        let (script, source) = Scripted::new();
+        let requests = Arc::<AtomicUsize>::default();
+        let source = Relisted {
+            source,
+            started: false,
+            stage: stage.clone(),
+            requests: Arc::clone(&requests),
+        };
         let (changes, mut coming) = mpsc::channel(AHEAD);
         // The script waits while the informer is behind; a history goes on.
         tokio::spawn(async move {
@@ -44,7 +72,7 @@ impl Sight {
                 }
             }
         });
-        Self {
+        let sight = Self {
             id,
             selector,
             stage,
@@ -54,12 +82,17 @@ impl Sight {
             synced: false,
             has_listed: false,
             changes,
-        }
+            requests,
+            listed: 0,
+        };
+        (sight, source)
     }
 
     /// Shows the next change that it selects. Returns whether there was one.
     pub(crate) fn show(&mut self) -> bool {
-        if !self.synced || self.epoch != self.stage.with(|state| state.server.epoch) {
+        let restored = self.epoch != self.stage.with(|state| state.server.epoch);
+        let requested = self.listed < self.requests.load(Ordering::Relaxed);
+        if !self.synced || restored || requested {
             return self.list(usize::MAX);
         }
         loop {
@@ -107,7 +140,7 @@ impl Sight {
     /// Lists the objects as they were at a place in the history, but not before its own.
     pub(crate) fn list(&mut self, place: usize) -> bool {
         let epoch = self.stage.with(|state| state.server.epoch);
-        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+        if mem::replace(&mut self.epoch, epoch) != epoch {
             self.place = 0;
             if self.has_listed {
                 self.stage.log(Entry::WentBack(InformerId(self.id)));
@@ -115,6 +148,7 @@ impl Sight {
             }
         }
         self.has_listed = true;
+        self.listed = self.requests.load(Ordering::Relaxed);
         let (end, objects) = self.stage.with(|state| {
             let history = &state.server.history;
             let end = place.clamp(self.place, history.len().max(self.place));
@@ -242,6 +276,22 @@ impl Sight {
         if let Err(TrySendError::Full(_)) = self.changes.try_send(change) {
             panic!("a history has fewer changes than {AHEAD}");
         }
+    }
+}
+
+// === impl Relisted ===
+
+impl Source<Lease> for Relisted {
+    fn resource(&self) -> String {
+        self.source.resource()
+    }
+
+    async fn run(&mut self, changes: Changes<Lease>) -> Result<(), WatchError> {
+        if mem::replace(&mut self.started, true) {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.stage.written.notify_one();
+        }
+        self.source.run(changes).await
     }
 }
 

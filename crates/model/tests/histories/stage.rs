@@ -20,6 +20,7 @@ use windlass_informer::ObjectKey;
 use windlass_model::{CallId, Entry, HandlerId, Record, Snapshot, Version, Writer};
 
 use crate::{
+    engine::finalizers,
     script::{Behaviour, Options, PatchFault},
     server::Embedded,
 };
@@ -46,7 +47,10 @@ pub(crate) struct State {
     pub(crate) server: Server,
     pub(crate) log: Vec<Record>,
     pub(crate) behaviours: BTreeMap<u32, VecDeque<Behaviour>>,
+    /// What becomes of the next requests of wrappers.
     pub(crate) faults: VecDeque<PatchFault>,
+    /// What becomes of the next patches that release an object.
+    pub(crate) release_faults: VecDeque<PatchFault>,
     calls: u64,
     states: u64,
 }
@@ -86,6 +90,7 @@ impl Stage {
                 log: Vec::new(),
                 behaviours: BTreeMap::new(),
                 faults: VecDeque::new(),
+                release_faults: VecDeque::new(),
                 calls: 0,
                 states: 0,
             })),
@@ -242,6 +247,20 @@ impl Stage {
             }
         })
         .await;
+    }
+
+    /// Another client adds its finalizer, or removes it.
+    async fn contend(&self, name: char) {
+        let held = self.with(|state| {
+            let lease = state.server.objects.get(&name.to_string());
+            let finalizers = lease.and_then(|it| it.metadata.finalizers.as_ref());
+            finalizers.is_some_and(|it| it.iter().any(|it| it == OTHER))
+        });
+        if held {
+            self.free(name).await;
+        } else {
+            self.hold(name).await;
+        }
     }
 
     /// Restores the server from a backup: half of what has happened has not.
@@ -449,15 +468,22 @@ impl PatchClient<Lease> for Client {
     async fn patch(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<Lease, kube::Error> {
         let stage = &self.stage;
         let handler = HandlerId(self.handler);
-        let fault = stage.with(|state| state.faults.pop_front());
+        let fault = self.fault(key, patch);
         let name = key.name().chars().next().unwrap_or_default();
+        let refusal = match fault {
+            Some(PatchFault::Fails) => Some(api(500, "InternalError")),
+            Some(PatchFault::Refused) => Some(api(403, "Forbidden")),
+            Some(PatchFault::Conflicts) => Some(api(409, "Conflict")),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            stage.log(Entry::PatchFailed(handler));
+            return Err(refusal);
+        }
         match fault {
-            Some(PatchFault::Fails) => {
-                stage.log(Entry::PatchFailed(handler));
-                return Err(api(500, "InternalError"));
-            }
             Some(PatchFault::Raced) => stage.update(name).await,
-            Some(PatchFault::Contended) => stage.hold(name).await,
+            Some(PatchFault::Contended) => stage.contend(name).await,
+            Some(PatchFault::Stripped) => stage.strip(name).await,
             _ => {}
         }
         let written = match &stage.embedded {
@@ -483,6 +509,22 @@ impl PatchClient<Lease> for Client {
 }
 
 impl Client {
+    /// What is to become of this patch.
+    fn fault(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Option<PatchFault> {
+        let ours = finalizers(self.handler);
+        self.stage.with(|state| {
+            let stored = state.server.objects.get(key.name());
+            let releases = stored.is_some_and(|stored| {
+                let before = stored.metadata.finalizers.iter().flatten();
+                let held = before.into_iter().any(|it| ours.contains(it));
+                let after = patched(stored, patch);
+                held && after.is_ok_and(|it| !it.iter().any(|it| ours.contains(it)))
+            });
+            let fault = releases.then(|| state.release_faults.pop_front());
+            fault.flatten().or_else(|| state.faults.pop_front())
+        })
+    }
+
     fn write(&self, key: &ObjectKey, patch: &FinalizerPatch) -> Result<Lease, kube::Error> {
         let found = self
             .stage

@@ -163,6 +163,10 @@ impl Facts {
                     showing.behind = false;
                     showing.noticed = Some(now);
                 }
+                // What the others showed in this instant may be read after that.
+                for sighted in self.sighted.values_mut() {
+                    sighted.doubtful |= sighted.was_shown_by_others(*informer, now);
+                }
             }
             Entry::Shown { informer, shown } => self.shown(*informer, shown),
             Entry::Committed { by, object } => {

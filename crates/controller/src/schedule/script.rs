@@ -185,6 +185,14 @@ fn the_first_list_and_resyncs_wait_for_what_changed() {
 }
 
 #[test]
+fn a_retry_that_is_due_comes_before_the_first_list_and_resyncs() {
+    check(
+        "update a, take, fail a 0 5, resync b, first c, wait 5, take, take, take",
+        "a1 a!0 c1 b1",
+    );
+}
+
+#[test]
 fn an_object_of_the_first_list_that_changes_becomes_urgent() {
     check("first a, first b, update b, take, done b, take", "b1 b2");
 }

@@ -132,6 +132,12 @@ impl Sighted {
         self.advance(object);
     }
 
+    /// Whether an informer other than `informer` showed it at `time`.
+    pub(super) fn was_shown_by_others(&self, informer: InformerId, time: Duration) -> bool {
+        let mut others = self.shown.iter().filter(|(other, _)| **other != informer);
+        others.any(|(_, shown)| shown.time == time)
+    }
+
     /// An informer was removed. Returns whether no other has it.
     pub(super) fn forget(&mut self, informer: InformerId, now: Moment) -> bool {
         let shown = self.shown.remove(&informer);

@@ -183,7 +183,10 @@ impl Work {
         } else {
             if *action == Action::Created {
                 self.creations += usize::from(cause.event);
-                // It is back: it is not to be deleted any more.
+            }
+            if *action == Action::Created || (cause.event && !self.wrapped) {
+                // It is back: it is not to be deleted any more. A handler whose predicate refused
+                // that gets a later event.
                 self.pending.retain(|it| it.action != Action::Deleted);
             }
             if self.since.is_none() {

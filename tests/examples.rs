@@ -71,7 +71,7 @@ fn tour_shows_create_change_retry_and_delete() {
 }
 
 #[test]
-fn tour_names_a_kubeconfig_that_is_missing() {
+fn tour_names_a_missing_kubeconfig_in_its_error() {
     let output = run("tour", &["--kubeconfig", "no/such/file"]);
     assert!(!output.status.success());
     let printed = String::from_utf8_lossy(&output.stderr);
@@ -145,7 +145,7 @@ fn tracing_shows_one_trace_from_the_event_to_the_retry() {
 
 /// Rows: GA-12
 #[test]
-fn tracing_sends_its_traces_to_the_collector_that_is_named() {
+fn tracing_sends_its_traces_to_the_given_collector() {
     let collector = Collector::start();
     let output = run("tracing", &["--otlp", &collector.address]);
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -172,7 +172,7 @@ fn tracing_sends_its_traces_to_the_collector_that_is_named() {
 }
 
 #[test]
-fn tracing_says_when_its_collector_cannot_be_reached() {
+fn tracing_reports_an_unreachable_collector() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address")
@@ -304,7 +304,7 @@ async fn serve(listener: std::net::TcpListener, got: mpsc::SyncSender<(String, B
             let answer = Response::builder()
                 .header("content-type", "application/grpc")
                 .body(message.with_trailers(async move { Some(Ok(ok)) }));
-            Ok::<_, hyper::Error>(answer.expect("an answer"))
+            Ok::<_, hyper::Error>(answer.expect("a response"))
         }
     });
     // Returns when the example closes the connection.

@@ -24,7 +24,7 @@ use windlass::{
 struct Refused;
 
 #[tokio::test(start_paused = true)]
-async fn promtool_finds_nothing_to_say_about_the_metrics_of_an_operator() {
+async fn promtool_accepts_the_metrics_of_an_operator() {
     let text = metrics_of_an_operator().await;
     // It would find nothing in an empty text either.
     for series in [
@@ -60,7 +60,7 @@ async fn metrics_of_an_operator() -> String {
         .retry_policy(NeverRetry)
         .on_error(|_| {})
         .build()
-        .expect("good settings");
+        .expect("valid settings");
     controller
         .add_informer("configs", &Informer::new(source))
         .expect("added");
@@ -78,7 +78,7 @@ async fn metrics_of_an_operator() -> String {
     let operator = Operator::new();
     operator
         .add_controller(controller)
-        .expect("it does not run yet");
+        .expect("the operator is not running");
     let registry = Registry::new();
     for collector in operator.prometheus_collectors() {
         registry.register(collector).expect("no name twice");
@@ -106,7 +106,7 @@ async fn metrics_of_an_operator() -> String {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let text = TextEncoder::new().encode_to_string(&registry.gather());
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     text.expect("text")
 }
 

@@ -64,7 +64,7 @@ fn exporter() -> (InMemorySpanExporter, SdkTracerProvider) {
 
 /// Rows: GA-13
 #[test]
-fn while_no_tracer_is_set_it_is_the_global_provider_s_named_k8s() {
+fn without_set_tracer_spans_use_the_global_tracer_named_k8s() {
     let spans = TRACERS.global.get_finished_spans().expect("in memory");
     assert_eq!(spans.len(), 1, "{spans:#?}");
     assert_eq!(spans[0].name, "before");
@@ -73,7 +73,7 @@ fn while_no_tracer_is_set_it_is_the_global_provider_s_named_k8s() {
 
 /// Rows: GA-12, GA-13
 #[tokio::test(start_paused = true)]
-async fn all_spans_are_made_with_the_tracer_that_was_set() {
+async fn all_spans_use_the_tracer_that_was_set() {
     let (seen, _) = live("tracer", |_| Ok(Outcome::done())).await;
     let spans = TRACERS.set.get_finished_spans().expect("in memory");
     assert!(spans.iter().any(|span| span.name == "after"), "{spans:#?}");
@@ -165,7 +165,7 @@ async fn each_list_and_each_watch_has_a_span() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_asked_for_begins_a_trace_linked_to_where_it_comes_from() {
+async fn a_requested_call_begins_a_trace_linked_to_its_origin() {
     let calls = AtomicU32::new(0);
     let (seen, _) = live("requeues", move |request| {
         let first =
@@ -190,7 +190,7 @@ async fn a_call_that_was_asked_for_begins_a_trace_linked_to_where_it_comes_from(
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn all_retries_of_a_call_stand_beside_each_other() {
+async fn all_retries_of_a_call_are_sibling_spans() {
     let (seen, _) = live("fails", |request| match request.action() {
         Action::Created => Err("not yet"),
         _ => Ok(Outcome::done()),
@@ -209,13 +209,13 @@ async fn all_retries_of_a_call_stand_beside_each_other() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn an_event_that_another_one_stands_for_says_so() {
+async fn a_folded_event_has_the_outcome_folded() {
     let _listening = listen();
     let (script, source) = Scripted::new();
     let controller = InformerController::builder()
         .coalescing(Coalescing::Always)
         .build()
-        .expect("good settings");
+        .expect("valid settings");
     controller
         .add_informer("configs", &Informer::new(source))
         .expect("the first informer");
@@ -251,7 +251,7 @@ async fn an_event_that_another_one_stands_for_says_so() {
     leave.add_permits(2);
     tokio::time::sleep(Duration::from_secs(1)).await;
     stop.cancel();
-    running.await.expect("no panic").expect("it ends well");
+    running.await.expect("no panic").expect("no error");
 
     let seen = Seen::of("busy");
     let updates = (seen.0.iter()).filter(|span| span.name == "informer-event-update");
@@ -271,7 +271,7 @@ async fn an_event_that_another_one_stands_for_says_so() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn no_span_shows_what_an_object_holds() {
+async fn no_span_contains_values_of_an_object() {
     let (seen, _) = live("secretive", |_| Err("a word from inside")).await;
     let shown = format!("{:#?}", seen.0);
     assert!(shown.contains("controller-retry"), "{shown}");
@@ -329,7 +329,7 @@ where
         .retry_policy(|failed: &ErrorReport<'_>| (failed.attempt < 2).then_some(DELAY))
         .on_error(|_| {})
         .build()
-        .expect("good settings");
+        .expect("valid settings");
     controller
         .add_informer("configs", &informer)
         .expect("the first informer");
@@ -361,15 +361,15 @@ where
     let change = Patch::Merge(json!({ "data": { "password": "hunter3" } }));
     api.patch(name, &PatchParams::default(), &change)
         .await
-        .expect("it is there");
+        .expect("the object exists");
     calls.recv().await.expect("it is reconciled");
     api.delete(name, &DeleteParams::default())
         .await
-        .expect("it is there");
+        .expect("the object exists");
     calls.recv().await.expect("it is reconciled");
 
     stop.cancel();
-    running.await.expect("no panic").expect("it ends well");
+    running.await.expect("no panic").expect("no error");
     (Seen::of(name), created.uid().expect("it has one"))
 }
 

@@ -180,7 +180,7 @@ mod tests {
     use super::{Kind, Template, index_of};
 
     #[test]
-    fn every_rendered_object_is_one_of_its_kind() {
+    fn every_rendered_object_decodes_as_its_kind() {
         check::<ConfigMap>(Kind::Configmap);
         check::<Pod>(Kind::Pod);
     }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_bar_of_a_group_is_as_long_as_any_other_groups() {
+    fn the_longest_bars_of_all_groups_have_the_same_length() {
         let group = |most: f64| Group {
             name: "P1".to_owned(),
             bars: vec![

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_the_peer_that_is_better() {
+    fn a_line_names_a_peer_that_is_better() {
         assert_eq!(
             lines(&outcome()),
             [

@@ -186,7 +186,7 @@ mod tests {
     use crate::objects::Kind;
 
     #[test]
-    fn the_form_is_what_is_accepted() {
+    fn the_response_has_the_accepted_form() {
         check("application/json", Shape::Whole);
         check("", Shape::Whole);
         check(
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_asks_for_metadata_is_told_of_nothing_else() -> crate::Result<()> {
+    async fn a_request_for_metadata_receives_only_metadata() -> crate::Result<()> {
         let server = LoadServer::start(Kind::Pod, 3)?;
         let client = Client::try_from(Config::new(server.url().parse()?))?;
         let pods = Api::<PartialObjectMeta<Pod>>::all(client);

@@ -250,7 +250,7 @@ mod tests {
     use super::{Ready, bodies};
 
     #[test]
-    fn what_is_sent_says_nothing_that_only_a_server_says() {
+    fn a_created_object_has_no_fields_that_only_a_server_sets() {
         let bodies = bodies(7..9);
         let body: serde_json::Value = serde_json::from_slice(&bodies[1]).expect("JSON");
         assert_eq!(body["metadata"]["name"], "settings-00000008");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_where_it_is_and_how_to_be_let_in() {
+    fn a_server_prints_its_address_and_credentials() {
         let real = r#"{"server":"https://127.0.0.1:1","ca":"..","kubeconfig":"/k","version":"v1"}"#;
         let real = Ready::read(real).expect("ready");
         assert_eq!(real.kubeconfig.as_deref(), Some("/k"));

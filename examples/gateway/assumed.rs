@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_and_not_there_is_made_up() {
+    fn referenced_and_missing_objects_are_generated() {
         let manifests = "
 {kind: Gateway, apiVersion: g/v1, metadata: {name: web, namespace: a}, spec: {gatewayClassName: c, listeners: [
   {name: s, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: mine}, {name: yours, namespace: b}]}}]}}

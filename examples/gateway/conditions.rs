@@ -97,14 +97,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_that_stays_keeps_its_time() {
+    fn an_unchanged_condition_keeps_its_time() {
         let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
         let second = conditions(&first, &[accepted(true)], Some(1), &at(20));
         assert_eq!(first, second);
     }
 
     #[test]
-    fn a_verdict_that_flips_gets_a_new_time() {
+    fn a_changed_condition_gets_a_new_time() {
         let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
         let second = conditions(&first, &[accepted(false)], Some(1), &at(20));
         assert_eq!(second[0].last_transition_time, at(20));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_stay_and_ours_that_are_said_no_more_go() {
+    fn conditions_of_others_are_kept_and_our_obsolete_ones_are_removed() {
         let said = |about: &str| Condition {
             type_: about.to_owned(),
             ..conditions(&[], &[accepted(true)], None, &at(10)).remove(0)

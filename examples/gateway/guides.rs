@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_given_stays_and_some_kinds_need_none() {
+    fn an_explicit_namespace_is_kept_and_some_kinds_need_none() {
         check(
             "a/web.yaml Gateway web infra, a/web.yaml GatewayClass c, a/ns.yaml Namespace n",
             &["infra Gateway/web", "- GatewayClass/c", "- Namespace/n"],
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_something_else_is_named() {
+    fn a_file_without_manifests_is_named_in_the_error() {
         let error = Manifest::read("a.yaml", "[1, 2]").expect_err("a list is no manifest");
         assert_eq!(error.to_string(), "a.yaml is not made of manifests");
         assert!(

@@ -171,7 +171,7 @@ status:
 ";
 
     #[test]
-    fn what_was_written_needs_no_second_write() {
+    fn no_write_is_planned_after_all_were_applied() {
         let mut world = snapshot(WORLD);
         assert_eq!(plan(&world, CONTROLLER, &at(10)).len(), 3);
         written(&mut world, 10);
@@ -179,7 +179,7 @@ status:
     }
 
     #[test]
-    fn a_write_is_of_the_version_that_was_looked_at() {
+    fn a_write_has_the_resource_version_of_the_snapshot() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
         let versions = plan
             .iter()
@@ -188,7 +188,7 @@ status:
     }
 
     #[test]
-    fn entries_of_others_stay_and_ours_of_former_parents_go() {
+    fn entries_of_others_are_kept_and_ours_of_former_parents_are_removed() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
         let parents = plan[2].patch["status"]["parents"]
             .as_array()

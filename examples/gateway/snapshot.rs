@@ -62,7 +62,7 @@ pub(crate) mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_selects_by_labels_and_by_terms() {
+    fn a_selector_matches_labels_and_expressions() {
         for (selector, expected) in [
             ("{}", true),
             ("{matchLabels: {team: red}}", true),

@@ -181,12 +181,12 @@ status:
 ";
 
     #[test]
-    fn a_route_that_is_accepted_is_well_whatever_its_references_are() {
+    fn an_accepted_route_is_valid_even_with_unresolved_references() {
         check(ROUTE, &[]);
     }
 
     #[test]
-    fn a_route_is_not_well_if_it_is_refused_or_what_is_said_is_old_or_by_others() {
+    fn a_route_is_a_fault_if_its_conditions_are_false_stale_or_of_another_controller() {
         check(
             &ROUTE.replace("'True'", "'False'"),
             &["the HTTPRoute default/r at web is not accepted"],
@@ -206,7 +206,7 @@ status:
     }
 
     #[test]
-    fn a_gateway_of_whom_nothing_is_said_is_not_well() {
+    fn a_gateway_without_conditions_is_a_fault() {
         let silent = "{kind: Gateway, apiVersion: g/v1, metadata: {name: silent}, spec: {gatewayClassName: ours}}";
         check(
             silent,
@@ -219,7 +219,7 @@ status:
     }
 
     #[test]
-    fn parents_that_are_not_there_are_named() {
+    fn missing_parents_are_listed() {
         let verification = Verification::of(&world(ROUTE), CONTROLLER);
         assert!(verification.absent.iter().eq(["Gateway gone"]));
         assert_eq!((verification.attached, verification.alone), (1, 0));

@@ -108,7 +108,7 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
     let operator = Operator::builder().leader_election(election).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     operator.run_until(CancellationToken::new()).await
 }
 

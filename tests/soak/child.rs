@@ -113,7 +113,7 @@ async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
         .build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let stop = CancellationToken::new();
     let ended = tokio::select! {
         ended = operator.run_until(stop.clone()) => ended,

@@ -50,7 +50,7 @@ impl Process {
     /// Sends a line to its stdin.
     pub(crate) fn tell(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("it is piped");
-        writeln!(stdin, "{line}").expect("it reads");
+        writeln!(stdin, "{line}").expect("the request is sent");
     }
 
     /// The rest of the next line that begins with one of `words`, and the word.

@@ -209,9 +209,12 @@ impl Cluster {
 
     /// Reads a page of the operator's admin server.
     async fn scrape(&self, path: &str) {
-        let mut stream = TcpStream::connect(&self.admin).await.expect("it listens");
+        let mut stream = TcpStream::connect(&self.admin).await.expect("a connection");
         let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.expect("it reads");
+        stream
+            .write_all(head.as_bytes())
+            .await
+            .expect("the request is sent");
         let mut page = String::new();
         stream.read_to_string(&mut page).await.expect("text");
         assert!(page.starts_with("HTTP/1.1 "), "{page}");

@@ -151,7 +151,7 @@ mod tests {
     use super::short;
 
     #[test]
-    fn why_go_cannot_build_is_said_in_one_line() {
+    fn a_go_build_failure_is_reported_in_one_line() {
         check("there is no Go here", "there is no Go here");
         check(
             "cannot build bench/peers:\ngo: downloading a v1\na@v1: 403\nb@v1: 403\n",

@@ -116,7 +116,7 @@ mod tests {
     use crate::repository::Repository;
 
     #[test]
-    fn rows_that_follow_each_other_are_told_as_a_range() {
+    fn consecutive_rows_are_printed_as_a_range() {
         let ids = [1, 2, 3, 5, 7, 8].map(|number| RowId::new("GA", number));
         let ids = ids.iter().collect::<Vec<_>>();
         assert_eq!(ranges(&ids), "GA-01…03, GA-05, GA-07, GA-08");

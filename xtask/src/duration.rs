@@ -47,7 +47,7 @@ mod tests {
     use super::{Duration, Elapsed};
 
     #[test]
-    fn a_duration_is_as_exact_as_one_cares_for() {
+    fn durations_are_printed_with_the_relevant_precision() {
         let shown = |millis| Elapsed(Duration::from_millis(millis)).to_string();
         assert_eq!(shown(340), "0.3 s");
         assert_eq!(shown(12_900), "12 s");

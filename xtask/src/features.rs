@@ -123,7 +123,7 @@ mod tests {
     use super::sets;
 
     #[test]
-    fn every_set_of_features_is_there_once() {
+    fn every_combination_of_features_is_checked_once() {
         assert_eq!(sets(&[]), [[""; 0]]);
         assert_eq!(
             sets(&["a", "b"]),

@@ -87,7 +87,7 @@ mod tests {
     use super::counted;
 
     #[test]
-    fn a_count_is_found_behind_what_the_test_harness_prints() {
+    fn the_execution_count_is_parsed_from_the_output_of_the_test_harness() {
         let line = "test targets::a ... fuzz a: 12 executions";
         assert_eq!(counted(line).as_deref(), Some("fuzz a: 12 executions"));
         assert_eq!(counted("Running tests/fuzz/main.rs"), None);

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_in_a_folder_is_a_source_and_one_from_elsewhere_is_not() {
+    fn a_local_module_is_a_source_and_a_downloaded_one_is_not() {
         let go_mod = "go 1.26.0\nreplace a/child => ../child\n\tb => k8s.io/b v1.2.3\n";
         assert_eq!(folders(go_mod).collect::<Vec<_>>(), ["../child"]);
     }

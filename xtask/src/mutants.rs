@@ -245,7 +245,7 @@ mod tests {
     use super::exactly;
 
     #[test]
-    fn the_name_of_a_mutant_is_no_pattern() {
+    fn the_name_of_a_mutant_is_escaped_in_a_pattern() {
         let name = "a/b.rs:1:2: replace f -> Option<(u8, [T])> with None";
         let pattern = r"^a/b\.rs:1:2: replace f -> Option<\(u8\, \[T\]\)> with None$";
         assert_eq!(exactly(name), pattern);

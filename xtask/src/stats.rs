@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_public_when_a_user_may_name_it() {
+    fn an_item_is_public_if_a_user_can_name_it() {
         assert!(is_public_item("    pub fn push(&self) {"));
         assert!(!is_public_item("pub(crate) fn push(&self) {"));
         assert!(!is_public_item("pub use self::list::Items;"));

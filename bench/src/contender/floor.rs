@@ -353,7 +353,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_not_decoded_is_kept_as_it_came() {
+    fn undecoded_objects_are_kept_as_received() {
         let [one, other] = OBJECTS;
         let page = format!(
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9","continue":"7"}},"items":[{one},{other}]}}"#

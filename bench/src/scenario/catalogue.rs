@@ -482,7 +482,7 @@ mod tests {
     use crate::{contender::Contender, scenario::Scenario};
 
     #[test]
-    fn no_two_scenarios_have_one_name() {
+    fn scenario_names_are_unique() {
         for size in [Size::Full, Size::Quick, Size::Least] {
             let all = catalogue(size);
             let names: BTreeSet<_> = all.iter().map(|scenario| &scenario.name).collect();
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_all_who_are_in_a_whole_one() {
+    fn a_quick_run_has_the_same_contenders_as_a_full_run() {
         let all = |size| {
             let scenarios = catalogue(size).into_iter();
             let names = scenarios.flat_map(|it| it.contenders.into_iter().map(Contender::name));
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_the_same_as_elsewhere_was_measured_there_before() {
+    fn a_reused_measurement_was_taken_in_an_earlier_scenario() {
         let all = catalogue(Size::Quick);
         for (index, scenario) in all.iter().enumerate() {
             let Some(like) = &scenario.like else { continue };

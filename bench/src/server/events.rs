@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_object_that_is_hot_is_updated_between_the_others() {
+    async fn the_hot_object_is_updated_between_the_others() {
         let updates = Updates {
             events: 3,
             rate: 100,

@@ -37,7 +37,7 @@ const SCHEDULES: usize = 2000;
 
 /// Rows: GA-50
 #[test]
-fn a_closure_that_takes_its_time_keeps_nobody_from_any_key() {
+fn a_slow_closure_blocks_no_other_call() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.push("a", 1);
@@ -72,7 +72,7 @@ fn a_closure_that_takes_its_time_keeps_nobody_from_any_key() {
 
 /// Rows: GA-49, GA-54
 #[test]
-fn two_closures_may_wait_for_each_other() {
+fn two_closures_can_wait_for_each_other() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.push("a", 1);
@@ -100,7 +100,7 @@ fn two_closures_may_wait_for_each_other() {
 
 /// Rows: GA-50
 #[test]
-fn what_one_call_adds_stands_together() {
+fn items_of_one_call_are_adjacent() {
     check(|| {
         let map = Arc::new(ListMap::new());
         let threads = [[1, 2], [3, 4], [5, 6]].map(|items| {
@@ -122,7 +122,7 @@ fn what_one_call_adds_stands_together() {
 
 /// Rows: GA-50, GA-56
 #[test]
-fn what_is_added_while_the_key_goes_is_not_lost() {
+fn an_item_added_while_its_key_is_removed_is_not_lost() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.push("a", 0);
@@ -147,7 +147,7 @@ fn what_is_added_while_the_key_goes_is_not_lost() {
 
 /// Rows: GA-49, GA-59
 #[test]
-fn a_key_that_is_seen_to_be_gone_is_gone_in_every_way() {
+fn a_removed_key_is_absent_for_all_methods() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.extend("a", [1, 2]);
@@ -170,7 +170,7 @@ fn a_key_that_is_seen_to_be_gone_is_gone_in_every_way() {
 
 /// Rows: GA-49, GA-56
 #[test]
-fn each_item_is_removed_by_one_only_and_nobody_comes_away_empty() {
+fn each_item_is_removed_by_exactly_one_caller_and_each_caller_removes_one() {
     check(|| {
         let map = Arc::new(ListMap::new().empty_keys(EmptyKeys::Keep));
         map.extend("a", [1, 2, 3]);
@@ -189,7 +189,7 @@ fn each_item_is_removed_by_one_only_and_nobody_comes_away_empty() {
 
 /// Rows: GA-49, GA-58
 #[test]
-fn a_removal_of_all_takes_what_is_there_when_it_ends() {
+fn remove_all_removes_the_items_that_exist_at_its_end() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.extend("a", [1, 2]);

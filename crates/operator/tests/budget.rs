@@ -102,7 +102,7 @@ fn budget() -> RequestBudget {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_beyond_the_burst_wait_for_their_place_in_the_order_in_which_they_came() {
+async fn requests_beyond_the_burst_wait_in_order_of_arrival() {
     let (server, recorder) = (ApiServer::new(), Recorder::new());
     let (budget, began) = (budget(), Instant::now());
     // Two clients, one budget.
@@ -112,7 +112,7 @@ async fn requests_beyond_the_burst_wait_for_their_place_in_the_order_in_which_th
         async move { configs.get_opt(&format!("object-{number}")).await }
     });
     for answer in join_all(requests).await {
-        assert!(answer.expect("it is passed on").is_none());
+        assert!(answer.expect("a response").is_none());
     }
     let times = recorder.times(began);
     assert_eq!(times.len(), 120);
@@ -128,13 +128,13 @@ async fn requests_beyond_the_burst_wait_for_their_place_in_the_order_in_which_th
     tokio::time::sleep(Duration::from_secs(60)).await;
     let again = Instant::now();
     let configs: Api<ConfigMap> = Api::default_namespaced(clients[0].clone());
-    _ = configs.get_opt("object").await.expect("it is passed on");
+    _ = configs.get_opt("object").await.expect("a response");
     assert_eq!(again.elapsed(), Duration::ZERO);
 }
 
 /// A `POST` that is answered with 503 or 504 may have been carried out.
 #[tokio::test(start_paused = true)]
-async fn a_request_is_sent_once_with_its_body_though_the_client_repeats_by_itself() {
+async fn a_request_is_sent_once_with_its_body_although_the_client_retries() {
     let (server, recorder) = (ApiServer::new(), Recorder::new());
     let configs: Api<ConfigMap> =
         Api::default_namespaced(budget().client(recorder.client(&server)));
@@ -182,7 +182,7 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
     let operator = Operator::new();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let stop = CancellationToken::new();
     let run = tokio::spawn({
         let stop = stop.clone();
@@ -199,7 +199,7 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
 }
 
 #[test]
-fn the_default_is_fifty_a_second_after_a_hundred_at_once() {
+fn the_default_is_a_burst_of_100_and_50_per_second() {
     let shown = format!("{:?}", RequestBudget::default());
     assert_eq!(shown, "RequestBudget { interval: 20ms, burst: 100, .. }");
 }

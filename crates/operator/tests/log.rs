@@ -38,11 +38,13 @@ impl Controller for Failing {
 }
 
 #[tokio::test]
-async fn a_controller_that_fails_is_logged_with_all_causes() {
+async fn a_failed_controller_is_logged_with_all_causes() {
     let log = Log::default();
     let _guard = log.capture();
     let operator = Operator::new();
-    operator.add_controller(Failing).expect("it does not run");
+    operator
+        .add_controller(Failing)
+        .expect("the operator is not running");
     let ended = operator.run_until(CancellationToken::new()).await;
     ended.expect_err("the controller failed");
     let line = log.line("controller failed");
@@ -52,12 +54,12 @@ async fn a_controller_that_fails_is_logged_with_all_causes() {
 }
 
 #[tokio::test]
-async fn an_operator_without_controllers_says_what_to_do() {
+async fn an_operator_without_controllers_logs_a_warning_with_advice() {
     let log = Log::default();
     let _guard = log.capture();
     let stop = CancellationToken::new();
     stop.cancel();
-    Operator::new().run_until(stop).await.expect("it ends well");
+    Operator::new().run_until(stop).await.expect("no error");
     let line = log.line("no controllers");
     assert!(
         line.contains("WARN") && line.contains("add_controller"),

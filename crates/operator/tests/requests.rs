@@ -81,7 +81,7 @@ fn operator(server: &ApiServer, admin: AdminServer) -> Operator {
     let operator = builder.admin_server(admin).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     operator
 }
 
@@ -111,10 +111,10 @@ async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
     configs
         .delete("a", &DeleteParams::default())
         .await
-        .expect("it is there");
+        .expect("the object exists");
     sleep(Duration::from_secs(5)).await;
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     let mut all = asked.all(0);
     // The test's own two.
     for own in [
@@ -137,7 +137,7 @@ async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
 
 /// Probes and scrapes cost the API server nothing, and tell a stranger nothing.
 #[tokio::test]
-async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
+async fn a_probe_sends_no_request_and_shows_reasons_only_to_allowed_clients() {
     for (details, shown) in [
         (HealthDetails::default(), true),
         (HealthDetails::None, false),
@@ -156,12 +156,15 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
             async move { operator.run_until(stop).await }
         });
         let get = |path: &'static str| async move {
-            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
             let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-            stream.write_all(head.as_bytes()).await.expect("it reads");
+            stream
+                .write_all(head.as_bytes())
+                .await
+                .expect("the request is sent");
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.expect("text");
-            let body = answer.split_once("\r\n\r\n").expect("an answer").1;
+            let body = answer.split_once("\r\n\r\n").expect("a response").1;
             body.to_owned()
         };
         let ready = async {
@@ -198,6 +201,6 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
         let others = asked.all(before).into_iter().filter(|it| !is_renewal(it));
         assert_eq!(others.collect::<Vec<_>>(), Vec::<String>::new());
         stop.cancel();
-        run.await.expect("no panic").expect("it ends well");
+        run.await.expect("no panic").expect("no error");
     }
 }

@@ -46,7 +46,7 @@ mod tests {
     use super::common;
 
     #[test]
-    fn what_route_and_listener_have_in_common() {
+    fn common_hostnames_of_route_and_listener() {
         for (listener, route, expected) in [
             // Without hostnames, everything.
             ("", "", "*"),

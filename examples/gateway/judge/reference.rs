@@ -147,7 +147,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_backend_is_a_service_that_is_there_with_its_port() {
+    fn a_backend_must_be_an_existing_service_with_the_port() {
         check("{name: web, port: 80}", "", None);
         check("{name: web, port: 81}", "", Some("BackendNotFound"));
         check("{name: shelf, port: 80}", "", Some("BackendNotFound"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_elsewhere_needs_a_grant_from_there_to_here() {
+    fn a_backend_in_another_namespace_needs_a_grant() {
         let there = "{name: web, namespace: bank, port: 80}";
         for (grant, expected) in [
             ("bank, HTTPRoute, shop, Service", None),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_refer_does_not_learn_what_is_there() {
+    fn a_refused_reference_does_not_reveal_whether_its_target_exists() {
         let there = "{name: nothing, namespace: bank, port: 80}";
         check(there, "", Some("RefNotPermitted"));
         check(

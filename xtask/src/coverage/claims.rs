@@ -105,7 +105,7 @@ mod tests {
     use crate::repository::Source;
 
     #[test]
-    fn a_claim_is_the_test_s_that_follows() {
+    fn a_claim_belongs_to_the_test_below_it() {
         let claims = claims(
             "/// It holds.\n///\n/// Rows: GA-01, GA-02,\n/// GA-03\n#[test]\nfn it_holds() {}\n",
         );
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_to_no_row_is_an_error_that_says_where() {
+    fn a_claim_of_an_unknown_row_is_an_error_with_its_location() {
         let features = Features::parse("## G\n| GA-01 | a |\n").expect("it can be read");
         let claims = claims("/// Rows: GA-01, GA-77, all\nasync fn it_holds() {}\n");
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_a_sentence_is_no_claim() {
+    fn a_row_name_in_a_sentence_is_not_a_claim() {
         let claims = claims("/// See Rows: GA-01\nfn f() {}\nlet rows = \"Rows: GA-02\";\n");
         assert!(claims.tests.is_empty());
     }

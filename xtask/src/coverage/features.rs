@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_there_twice_is_an_error() {
+    fn a_duplicate_row_is_an_error() {
         let error = Features::parse("## G\n| GA-01 | a |\n| GA-01 | b |\n").expect_err("twice");
         assert_eq!(error.to_string(), "line 3: GA-01 is there twice");
     }
 
     #[test]
-    fn what_is_no_row_is_refused() {
+    fn a_malformed_row_is_rejected() {
         for text in ["", "GA", "GA-1", "ga-01", "GA-01x", "GAB-01", "GA-+1", "D1"] {
             assert!(text.parse::<RowId>().is_err(), "{text}");
         }

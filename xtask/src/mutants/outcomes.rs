@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutant_that_the_second_pass_notices_is_noticed() {
+    fn a_mutant_that_the_second_pass_catches_counts_as_caught() {
         let mut all = outcomes(&[
             ("a", Outcome::Caught),
             ("b", Outcome::Missed),

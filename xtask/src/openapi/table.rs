@@ -368,7 +368,7 @@ mod tests {
     use super::{own_name, short};
 
     #[test]
-    fn names_are_those_of_the_table_and_of_go() {
+    fn names_match_the_table_and_go() {
         assert_eq!(short("io.k8s.api.apps.v1.Deployment"), "apps.v1.Deployment");
         assert_eq!(
             short("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),

@@ -126,7 +126,7 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
 ";
 
     #[test]
-    fn all_binaries_are_added_up_and_told_by_server() {
+    fn totals_of_all_binaries_are_added_up_by_server() {
         assert_eq!(
             Totals::by_server(OUTPUT).line(Some("v1.36.3")),
             "tests: 15 passed, 1 failed (embedded 1, kube-apiserver v1.36.3 1)"
@@ -134,7 +134,7 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
     }
 
     #[test]
-    fn what_was_not_run_is_not_counted() {
+    fn skipped_tests_are_not_counted() {
         assert_eq!(
             Totals::by_server(OUTPUT).line(None),
             "tests: 14 passed, 1 failed (embedded 1, kube-apiserver not run)"

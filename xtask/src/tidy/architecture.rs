@@ -151,7 +151,7 @@ fn every_top_level_module_is_named() {
 }
 
 #[test]
-fn a_module_is_named_by_its_file_or_its_room() {
+fn a_module_is_named_by_its_file_or_its_folder() {
     let root = Source {
         path: "crates/informer/src/lib.rs".to_owned(),
         text: "mod watch;\npub mod store;\n#[cfg(test)]\nmod support;\nmod list;\n".to_owned(),

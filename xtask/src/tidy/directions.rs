@@ -39,7 +39,7 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
 const KNOWS_ALL: [&str; 2] = ["windlass-bench", "xtask"];
 
 #[test]
-fn dependencies_point_one_way() {
+fn dependencies_point_in_one_direction() {
     let metadata = Repository::here()
         .metadata()
         .expect("cargo knows its packages");
@@ -63,7 +63,7 @@ fn dependencies_point_one_way() {
 }
 
 #[test]
-fn every_crate_has_its_direction() {
+fn every_crate_has_allowed_dependencies() {
     let metadata = Repository::here()
         .metadata()
         .expect("cargo knows its packages");
@@ -77,7 +77,7 @@ fn every_crate_has_its_direction() {
 }
 
 #[test]
-fn nothing_comes_from_git() {
+fn no_dependency_comes_from_git() {
     let lock = Repository::here()
         .read("Cargo.lock")
         .expect("Cargo.lock is committed");

@@ -12,7 +12,7 @@ fn no_test_is_ignored_and_no_lint_is_allowed_without_a_reason() {
 }
 
 #[test]
-fn each_way_to_switch_something_off_is_found() {
+fn each_form_of_ignoring_a_test_or_lint_is_found() {
     check(
         "#[ignore]\nfn f() {}",
         "a.rs:1: an ignored test proves nothing; let it run, or remove it",

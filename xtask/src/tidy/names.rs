@@ -20,7 +20,7 @@ const INTERNAL: [&str; 7] = [
 ];
 
 #[test]
-fn every_name_of_ours_exists() {
+fn every_windlass_name_in_the_page_exists() {
     let repository = Repository::here();
     let modules = modules(&repository.read(FACADE).expect("there is a facade"));
     let sources = repository.sources("rs").expect("it can be read");
@@ -54,7 +54,7 @@ fn every_public_name_of_the_engine_is_in_the_facade() {
 }
 
 #[test]
-fn a_name_is_a_type_in_its_module_or_something_of_a_type() {
+fn a_name_is_a_type_in_its_module_or_an_item_of_a_type() {
     let facade = "pub mod store {\n    pub use a::{Index, Store};\n}\npub mod one {\n    pub use a::One;\n}\n";
     let modules = modules(facade);
     let source = Source {

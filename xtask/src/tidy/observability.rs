@@ -11,12 +11,12 @@ use crate::repository::Repository;
 const PAGE: &str = "docs/observability.md";
 
 #[test]
-fn every_metric_stands_in_the_page_once() {
+fn every_metric_is_documented_once() {
     compare("metric", "metrics.rs", metrics);
 }
 
 #[test]
-fn every_span_stands_in_the_page_once() {
+fn every_span_is_documented_once() {
     compare("span", "trace.rs", spans);
 }
 
@@ -29,13 +29,13 @@ fn a_metric_is_a_name_with_a_help_text() {
 }
 
 #[test]
-fn a_span_is_the_first_text_of_a_span_macro() {
+fn a_span_name_is_the_first_text_of_a_span_macro() {
     let code = "info_span!(\"watcher\", handler = %id)\ntracing::span!(\n    Level::INFO,\n    \"retry\",\n)\ninfo!(\"no span\")\n";
     assert_eq!(spans(code), ["watcher", "retry"]);
 }
 
 #[test]
-fn a_table_s_names_are_those_of_its_first_column() {
+fn the_names_of_a_table_are_in_its_first_column() {
     let page = "| Metric | is |\n|--|--|\n| `a_b{kind}` | `c_d` |\n\n| label | is |\n|--|--|\n| `kind` | x |\n";
     assert_eq!(named("metric", page), ["a_b"]);
 }

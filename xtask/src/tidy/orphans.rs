@@ -10,7 +10,7 @@ use super::nothing;
 use crate::{Result, repository::Repository};
 
 #[test]
-fn every_file_is_compiled_by_somebody() {
+fn every_file_is_compiled_by_a_target() {
     let repository = Repository::here();
     let mut compiled = BTreeSet::new();
     for root in roots(&repository).expect("cargo knows its targets") {
@@ -109,7 +109,7 @@ fn stem(file: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_mod_line_is_seen_whatever_stands_before_it() {
+fn a_mod_line_is_found_after_attributes_and_visibility() {
     assert_eq!(module("mod store;"), Some("store"));
     assert_eq!(module("pub(super) mod store; // why"), Some("store"));
     assert_eq!(module("pub mod store;"), Some("store"));

@@ -14,7 +14,7 @@ use crate::{
 const KEYWORDS: usize = 5;
 
 #[test]
-fn every_published_crate_has_what_a_registry_shows() {
+fn every_published_crate_has_registry_metadata() {
     let repository = Repository::here();
     let metadata = repository.metadata().expect("cargo knows its packages");
     let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -49,7 +49,7 @@ fn every_published_crate_has_what_a_registry_shows() {
 }
 
 #[test]
-fn the_stated_oldest_rust_is_enough_for_every_dependency() {
+fn the_stated_minimum_rust_version_suffices_for_every_dependency() {
     let repository = Repository::here();
     let arguments = ["metadata", "--format-version", "1", "--offline", "--locked"];
     let output = cargo()

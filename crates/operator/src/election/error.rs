@@ -11,11 +11,15 @@ pub enum InvalidElection {
     Unnamed,
 
     /// The identity is empty.
-    #[error("the identity is empty, but an empty holder means that the lease is free; set an identity")]
+    #[error(
+        "the identity is empty, but an empty holder means that the lease is free; set an identity"
+    )]
     Anonymous,
 
     /// The retry period is zero.
-    #[error("the retry period is zero, so a candidate would send requests without a pause; set a longer one")]
+    #[error(
+        "the retry period is zero, so a candidate would send requests without a pause; set a longer one"
+    )]
     RetryPeriod,
 
     /// The renew deadline leaves no time for a second attempt.

@@ -28,7 +28,7 @@ use crate::{
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
+async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let frozen = Arc::new(Mutex::new(Duration::ZERO));
     let clock = {
@@ -55,7 +55,7 @@ async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
     // Reads go on.
     let configs: Api<ConfigMap> = Api::namespaced(client, "default");
     configs.get("before").await.expect("it was written");
-    let absent = configs.get_opt("after").await.expect("an answer");
+    let absent = configs.get_opt("after").await.expect("a response");
     assert!(absent.is_none());
 
     match replica.end().await {
@@ -66,7 +66,7 @@ async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
 
 /// The server may have applied the renewal when it was sent: other candidates count from then.
 #[tokio::test(start_paused = true)]
-async fn the_deadline_counts_from_before_the_renewal_was_sent() {
+async fn the_deadline_is_measured_from_before_the_renewal_was_sent() {
     let (server, is_cut) = (ApiServer::new(), Arc::new(AtomicBool::new(false)));
     let (service, cut) = (server.service(), Arc::clone(&is_cut));
     let slow = tower::service_fn(move |request: http::Request<Body>| {
@@ -112,7 +112,7 @@ async fn a_write_that_waits_for_a_connection_is_dropped_at_the_deadline() {
 
 /// A client without an election writes as before; with one, only while its replica leads.
 #[tokio::test(start_paused = true)]
-async fn an_operator_makes_fenced_clients() {
+async fn an_operator_creates_fenced_clients() {
     let server = ApiServer::new();
     let free = Operator::new().fenced_client(server.client());
     create(&free, "free").await.expect("nothing fences it");
@@ -125,14 +125,14 @@ async fn an_operator_makes_fenced_clients() {
 
 /// From a backup, for example: the same record, in another lease.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
+async fn a_recreated_lease_is_not_mistaken_for_our_own() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let replica = Replica::start(election(&server, "us"), count.lingers(None));
     replica.leads().await;
     let leases = leases(&server);
     let ours = lease(&server).await;
     let deleted = leases.delete(NAME, &DeleteParams::default()).await;
-    deleted.expect("it is there");
+    deleted.expect("the object exists");
     let mut again = Lease {
         spec: ours.spec,
         ..Lease::default()
@@ -150,7 +150,7 @@ async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
 
 /// Rows: BO-25
 #[tokio::test(start_paused = true)]
-async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
+async fn a_stop_while_the_api_server_hangs_takes_at_most_one_request_timeout() {
     for (drain, most) in [
         (secs(25), secs(5)),
         (secs(3), secs(3)),
@@ -162,7 +162,7 @@ async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
         let builder = Operator::builder().leader_election(election.clone());
         let operator = builder.drain_timeout(drain).build();
         let added = operator.add_controller(count.lingers(secs(0)));
-        added.expect("it does not run");
+        added.expect("the operator is not running");
         let replica = Replica::run(election, operator);
         replica.leads().await;
         sleep(secs(60)).await;
@@ -190,7 +190,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
     let operator = builder.drain_timeout(Duration::from_millis(100)).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let replica = Replica::run(election, operator);
     until("the call has begun", || begun.load(Ordering::SeqCst)).await;
     let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
@@ -205,7 +205,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
 
 /// Handlers that block all threads of the runtime delay no renewal.
 #[test]
-fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
+fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
     let servers = runtime(2);
     let _guard = servers.enter();
     let server = ApiServer::new();
@@ -234,7 +234,7 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
             .build();
         operator
             .add_controller(controller)
-            .expect("it does not run");
+            .expect("the operator is not running");
         let stop = tokio_util::sync::CancellationToken::new();
         async move { operator.run_until(stop).await }
     });

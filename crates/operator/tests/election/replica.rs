@@ -103,7 +103,7 @@ impl Replica {
             .build();
         operator
             .add_controller(controller)
-            .expect("it does not run");
+            .expect("the operator is not running");
         Self::run(election, operator)
     }
 

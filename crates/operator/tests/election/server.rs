@@ -25,7 +25,7 @@ pub(crate) const MASTER: &str = "leader_election_master_status{name=\"web\"}";
 pub(crate) fn election(server: &ApiServer, identity: &str) -> LeaderElection {
     builder(server.client(), identity)
         .build()
-        .expect("good settings")
+        .expect("valid settings")
 }
 
 pub(crate) fn builder(client: Client, identity: &str) -> LeaderElectionBuilder {
@@ -55,7 +55,7 @@ pub(crate) fn leases(server: &ApiServer) -> Api<Lease> {
 }
 
 pub(crate) async fn lease(server: &ApiServer) -> Lease {
-    leases(server).get(NAME).await.expect("it is there")
+    leases(server).get(NAME).await.expect("the object exists")
 }
 
 /// Writes another holder into the lease.
@@ -64,5 +64,5 @@ pub(crate) async fn set(leases: &Api<Lease>, holder: &str) {
     let patched = leases
         .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
         .await;
-    patched.expect("it is there");
+    patched.expect("the object exists");
 }

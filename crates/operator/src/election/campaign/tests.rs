@@ -9,12 +9,12 @@
 use super::*;
 
 #[test]
-fn a_lease_that_is_not_there_is_created() {
+fn an_absent_lease_is_created() {
     check("absent, written", "0 read, 0 create 0, wait 2");
 }
 
 #[test]
-fn of_two_that_create_at_once_one_waits() {
+fn of_two_candidates_that_create_the_lease_one_waits() {
     check(
         "absent, conflict, them@1",
         "0 read, 0 create 0, 2 read, wait 4",
@@ -22,12 +22,12 @@ fn of_two_that_create_at_once_one_waits() {
 }
 
 #[test]
-fn a_lease_that_is_free_is_taken_at_once() {
+fn a_free_lease_is_acquired_immediately() {
     check("-@7, written", "0 read, 0 replace 8, wait 2");
 }
 
 #[test]
-fn a_lease_that_goes_on_changing_is_left_alone() {
+fn a_renewed_lease_is_not_acquired() {
     check(
         "them@1, 10, them@2, 20, them@3, 30, them@4, 40, them@5",
         "0 read, 10 read, 20 read, 30 read, 40 read, wait 42",
@@ -35,7 +35,7 @@ fn a_lease_that_goes_on_changing_is_left_alone() {
 }
 
 #[test]
-fn a_lease_is_taken_when_it_has_not_changed_for_its_duration() {
+fn a_lease_is_acquired_after_it_has_not_changed_for_its_duration() {
     // The lease of `them` holds for 15 seconds, whatever ours does.
     check(
         "them@1, 14, them@1, them@1, written",
@@ -45,7 +45,7 @@ fn a_lease_is_taken_when_it_has_not_changed_for_its_duration() {
 
 /// The times in the record are not used: it changed when we saw it change.
 #[test]
-fn a_renewal_that_is_seen_late_counts_from_then() {
+fn a_renewal_that_is_read_late_counts_from_the_read() {
     check(
         "them@1, 14, them@2, 28, them@2, them@2, written",
         "0 read, 14 read, 28 read, 29 read, 29 replace 3, wait 31",
@@ -53,7 +53,7 @@ fn a_renewal_that_is_seen_late_counts_from_then() {
 }
 
 #[test]
-fn an_answer_counts_from_when_it_came() {
+fn a_response_counts_from_its_arrival() {
     check(
         "slow 4 them@1, 18, them@1, them@1, written",
         "0 read, 18 read, 19 read, 19 replace 2, wait 21",
@@ -102,7 +102,7 @@ fn a_leader_renews_each_retry_period() {
 }
 
 #[test]
-fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
+fn a_leader_that_cannot_renew_stops_at_its_deadline() {
     check(
         "absent, written, 2, failed, 4, failed, 6, failed, 8, failed, 9",
         "0 read, 0 create 0, 2 replace 0, 4 read, 6 read, 8 read, wait 10",
@@ -115,7 +115,7 @@ fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
 
 /// The server may have applied the write when it was sent: other candidates count from then.
 #[test]
-fn the_deadline_counts_from_before_the_request() {
+fn the_deadline_is_measured_from_before_the_request() {
     check(
         "absent, written, 2, slow 4 written, 6, slow 5 failed, 11",
         "0 read, 0 create 0, 2 replace 0, 6 replace 0, 11 read",
@@ -132,7 +132,7 @@ fn the_deadline_counts_from_before_the_request() {
 }
 
 #[test]
-fn a_leader_waits_for_no_answer_beyond_its_deadline() {
+fn a_leader_waits_for_no_response_beyond_its_deadline() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     assert_eq!(campaign.request_timeout(secs(0)), secs(5));
     campaign.lead(secs(0), secs(0));
@@ -141,7 +141,7 @@ fn a_leader_waits_for_no_answer_beyond_its_deadline() {
 }
 
 #[test]
-fn a_stolen_lease_is_lost() {
+fn a_lease_taken_by_another_replica_is_lost() {
     check(
         "absent, written, 2, conflict, them@1",
         "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"them\")",
@@ -149,7 +149,7 @@ fn a_stolen_lease_is_lost() {
 }
 
 #[test]
-fn a_lease_that_was_taken_under_our_name_is_lost() {
+fn a_lease_taken_by_a_replica_with_our_name_is_lost() {
     check(
         "absent, written, 2, conflict, us@1",
         "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"us\")",
@@ -178,7 +178,7 @@ fn a_deleted_lease_is_lost() {
 
 /// Another client wrote a label: the record is the one that we wrote.
 #[test]
-fn a_conflict_about_something_else_is_written_again() {
+fn after_a_conflict_with_an_unrelated_write_the_leader_writes_again() {
     check(
         "absent, written, 2, conflict, us#1, written",
         "0 read, 0 create 0, 2 replace 0, 2 read, 2 replace 0, wait 4",
@@ -186,7 +186,7 @@ fn a_conflict_about_something_else_is_written_again() {
 }
 
 #[test]
-fn conflicts_without_end_are_no_loop() {
+fn repeated_conflicts_cause_no_busy_loop() {
     check(
         "absent, written, 2, conflict, us#1, conflict, 4, us#1, conflict, 6",
         "0 read, 0 create 0, 2 replace 0, 2 read, 2 replace 0, 4 read, 4 replace 0, 6 read",
@@ -195,7 +195,7 @@ fn conflicts_without_end_are_no_loop() {
 
 /// The write succeeded, and its answer was lost.
 #[test]
-fn a_leader_recognizes_a_write_whose_answer_was_lost() {
+fn a_leader_recognizes_its_write_whose_response_was_lost() {
     check(
         "absent, written, 2, failed, 4, us#2, written",
         "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, wait 6",
@@ -203,7 +203,7 @@ fn a_leader_recognizes_a_write_whose_answer_was_lost() {
 }
 
 #[test]
-fn a_candidate_recognizes_a_write_whose_answer_was_lost() {
+fn a_candidate_recognizes_its_write_whose_response_was_lost() {
     check(
         "absent, failed, us#1, written",
         "0 read, 0 create 0, 2 read, 2 replace 0, wait 4",
@@ -216,12 +216,12 @@ fn a_candidate_recognizes_a_write_whose_answer_was_lost() {
 
 /// A former process of this replica, or another one with its name: both are waited for.
 #[test]
-fn a_candidate_does_not_trust_its_name() {
+fn a_candidate_does_not_acquire_a_lease_only_because_of_its_name() {
     check("us@1, 2", "0 read, 2 read");
 }
 
 #[test]
-fn a_candidate_that_is_not_answered_asks_again() {
+fn a_candidate_without_a_response_sends_the_request_again() {
     check(
         "failed, failed, absent, failed, absent",
         "0 read, 2 read, 4 read, 4 create 0, 6 read",
@@ -229,7 +229,7 @@ fn a_candidate_that_is_not_answered_asks_again() {
 }
 
 #[test]
-fn candidates_spread_their_requests() {
+fn candidates_read_at_different_times() {
     let due = |jitter| {
         let mut campaign = Campaign::new("us".to_owned(), TIMING);
         campaign.on_answer(secs(0), secs(0), Answer::Failed, jitter);
@@ -241,7 +241,7 @@ fn candidates_spread_their_requests() {
 }
 
 #[test]
-fn no_two_writes_are_equal_though_the_clock_stands_still_or_jumps_back() {
+fn writes_differ_even_if_the_clock_stops_or_jumps_back() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let mut times = Vec::new();
     for at in [5, 5, 1, 9] {
@@ -262,7 +262,7 @@ fn only_our_own_lease_is_released() {
 
 /// Deleted, and created again with the record that we wrote: from a backup, for example.
 #[test]
-fn a_leader_does_not_take_a_lease_with_another_uid_for_its_own() {
+fn a_leader_does_not_mistake_a_lease_with_another_uid_for_its_own() {
     let (mut campaign, ours) = leader_of("first");
     campaign.on_answer(secs(2), secs(2), Answer::Conflict, 0.0);
     let again = Record {
@@ -285,7 +285,7 @@ fn a_lease_with_another_uid_is_not_released() {
 }
 
 #[test]
-fn a_candidate_counts_from_when_it_saw_another_uid() {
+fn a_candidate_measures_the_duration_from_the_first_read_of_a_new_uid() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     for (at, uid) in [(0, "first"), (14, "second"), (15, "second")] {
         let found = Record {
@@ -299,7 +299,7 @@ fn a_candidate_counts_from_when_it_saw_another_uid() {
 
 /// Random answers, each of them at once: whatever the server does, the rate is bounded.
 #[test]
-fn no_answers_make_a_candidate_or_a_leader_ask_without_a_pause() {
+fn without_responses_requests_are_not_sent_in_a_busy_loop() {
     /// Read, write, read again after a conflict, write again.
     const AT_ONCE: usize = 4;
     use rand::{Rng as _, SeedableRng as _, rngs::StdRng};

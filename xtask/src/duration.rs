@@ -8,11 +8,11 @@ use std::{fmt, time::Duration};
 )]
 type Clock = std::time::Instant;
 
-/// Runs from when it is made.
+/// Measures the time since it was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Clock);
 
-/// Prints as `0.3 s`, `12 s` or `4 min 29 s`.
+/// A duration that is printed as `0.3 s`, `12 s` or `4 min 29 s`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elapsed(pub(crate) Duration);
 

@@ -1,5 +1,5 @@
-//! `cargo xtask reverts`: undoes each fix of a defect alone, and demands that the random histories
-//! of the reference model find it.
+//! `cargo xtask reverts`: reverts each fix of a defect, and checks that the random histories of the
+//! reference model find the defect.
 
 use std::{
     ffi::OsStr,
@@ -15,24 +15,25 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Undoes each fix of defects 1 to 8, one at a time, and demands that the random histories find it.
+/// Reverts each fix of defects 1 to 8, one at a time, and checks that the random histories find the
+/// defect.
 ///
-/// Works on a copy of this checkout in `target/reverts`, which is kept, so that a second run
-/// compiles little.
+/// Works on a copy of this checkout in `target/reverts`. The copy is kept, so that the next run
+/// compiles less.
 #[derive(Args, Debug)]
 pub(crate) struct Reverts {
-    /// Only the patches with these names, such as `4a`. All, if there is none.
+    /// Applies only the patches with these names, such as `4a`. Default: all patches.
     names: Vec<String>,
 
-    /// How many histories are played before a fix counts as not needed.
+    /// The number of histories after which a defect counts as not found.
     #[arg(long, default_value_t = 10_000)]
     histories: u64,
 }
 
-/// Where the patches are: each undoes one fix.
+/// The folder of the patches. Each patch reverts one fix.
 pub(crate) const PATCHES: &str = "crates/model/tests/reverts";
 
-/// What is copied: all that cargo needs to build the model's tests.
+/// The copied files: all that cargo needs to build the tests of the model.
 const COPIED: [&str; 9] = [
     ".cargo",
     "Cargo.lock",
@@ -77,7 +78,7 @@ impl Reverts {
             println!("{}", rows.last().map_or("", String::as_str));
         }
         println!("\n{}", rows.join("\n"));
-        println!("{} fixes reverted, {missed} not found", rows.len());
+        println!("{} fixes reverted, {missed} defects not found", rows.len());
         Ok(if missed == 0 {
             ExitCode::SUCCESS
         } else {
@@ -100,18 +101,18 @@ pub(crate) fn patches(repository: &Repository) -> io::Result<Vec<PathBuf>> {
     Ok(patches)
 }
 
-/// Applies `patch` to the files below `root`; with `--check` it only says whether it can be.
+/// Applies `patch` to the files below `root`; with `--check` it only checks whether it applies.
 ///
 /// # Errors
 ///
-/// Which hunk does not fit.
+/// The hunk that does not apply.
 pub(crate) fn apply(root: &Path, patch: &Path, options: &[&str]) -> Result<()> {
     let output = Command::new("git")
         .arg("apply")
         .args(options)
         .arg(patch)
         .current_dir(root)
-        // The copy is within the repository, and git would look for the paths from its root.
+        // The copy is inside the repository, so git would resolve paths from the wrong root.
         .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(root))
         .output()?;
     if output.status.success() {
@@ -125,16 +126,16 @@ pub(crate) fn apply(root: &Path, patch: &Path, options: &[&str]) -> Result<()> {
 
 impl Copy {
     fn new(repository: &Repository) -> Result<Self> {
-        // Not the target directory of the checkout: cargo tells crates of one name apart by their
-        // path in the workspace, and would take one for the other.
+        // Not the target directory of the checkout: cargo identifies crates by their path in the
+        // workspace, and would confuse both copies.
         let reverts = repository.target()?.join("reverts");
         let (root, target) = (reverts.join("tree"), reverts.join("target"));
         fs::create_dir_all(&root)?;
         Ok(Self { root, target })
     }
 
-    /// Makes the copy equal to the checkout. Files that are equal keep their times, so that cargo
-    /// compiles only what differs.
+    /// Updates the copy. Unchanged files keep their times, so that cargo compiles only changed
+    /// packages.
     fn refresh(&self, repository: &Repository) -> io::Result<()> {
         for name in COPIED {
             let from = repository.join(name);
@@ -145,7 +146,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Plays random histories. Returns which one failed, and which rule it broke.
+    /// Runs random histories. Returns the history that failed, and the rule that it violated.
     fn histories(&self, name: &str, count: u64) -> Result<Option<String>> {
         let mut command = cargo();
         command
@@ -168,7 +169,7 @@ impl Copy {
         let spins = "this history spins";
         let found = |line: &&str| line.contains("history ") || line.contains(spins);
         let Some(line) = ran.output.lines().find(found) else {
-            return Err(format!("the histories were not played:\n{}", ran.output).into());
+            return Err(format!("the histories did not run:\n{}", ran.output).into());
         };
         // `history 72: the_rule (D21): how`
         let line = line.split_once(" (").map_or(line, |(line, _)| line);
@@ -176,7 +177,7 @@ impl Copy {
     }
 }
 
-/// Copies a file, or a folder and all in it, where it differs. What is built is left out.
+/// Copies a file or a folder if it differs. Build output is left out.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
         let text = fs::read(from)?;

@@ -150,7 +150,11 @@ fn a_closure_sees_each_item_in_order_despite_concurrent_changes() {
         map.push("a", 99);
     });
     assert_eq!(seen, [(0, 10), (1, 11), (2, 12)]);
-    assert_eq!(kept, [10, 11, 12], "an item in a snapshot outlives its removal");
+    assert_eq!(
+        kept,
+        [10, 11, 12],
+        "an item in a snapshot outlives its removal"
+    );
     assert_eq!(*map.items("a"), [99, 99, 99]);
     map.for_each("b", |_, _| panic!("an absent key has no items"));
 }

@@ -5,8 +5,7 @@ use crate::snapshot::tests::snapshot;
 
 const CONTROLLER: &str = "example.io/ours";
 
-/// A class of ours, a class of another controller, and a gateway `web` that takes what a test
-/// makes of its listeners.
+/// A class of this controller, a class of another controller, and the objects that tests refer to.
 const WORLD: &str = "
 {kind: GatewayClass, apiVersion: g/v1, metadata: {name: ours}, spec: {controllerName: example.io/ours}}
 ---
@@ -281,7 +280,7 @@ fn a_listener_counts_each_accepted_route_once() {
     assert_eq!(attached, [3, 2]);
 }
 
-/// What is said of a route with `spec` where the gateway `web` has `listeners`.
+/// Checks the conditions of a route with `spec` at a gateway `web` with `listeners`.
 #[track_caller]
 fn route(listeners: &str, spec: &str, expected: &str) {
     let manifests = world("ours", listeners) + &http_route(spec);
@@ -289,7 +288,7 @@ fn route(listeners: &str, spec: &str, expected: &str) {
     assert_eq!(show_route(&judgement), expected, "{spec} at {listeners}");
 }
 
-/// What is said of a gateway with `listeners`.
+/// Checks the conditions of a gateway with `listeners`.
 #[track_caller]
 fn gateway(listeners: &str, expected: &str) {
     let judgement = judge(&snapshot(&world("ours", listeners)), CONTROLLER);
@@ -314,7 +313,7 @@ fn http_route(spec: &str) -> String {
     format!("{{kind: HTTPRoute, apiVersion: g/v1, metadata: {{name: r}}, spec: {{{spec}}}}}\n---\n")
 }
 
-/// For each parent, its verdicts and where the route is attached.
+/// For each parent, its verdicts and the listeners of the route.
 fn show_route(judgement: &Judgement) -> String {
     let parents = judgement.routes.values().flatten().map(|judged| {
         let bindings = judged.bindings.iter();
@@ -329,8 +328,8 @@ fn show_route(judgement: &Judgement) -> String {
     parents.collect::<Vec<_>>().join("; ")
 }
 
-/// What holds by its name, with its reason if that is another; what does not by `!` and its
-/// reason. That nothing conflicts goes without saying.
+/// A true condition is printed by its type, with the reason if it differs; a false one by `!` and the
+/// reason. `NoConflicts` is not printed.
 fn show(verdicts: &[Verdict]) -> String {
     let verdicts = verdicts
         .iter()

@@ -1,4 +1,4 @@
-//! Each patch that undoes a fix still applies.
+//! The rule that each patch in crates/model/tests/reverts applies.
 
 use crate::{
     repository::Repository,
@@ -7,7 +7,7 @@ use crate::{
 
 use super::nothing;
 
-/// `cargo xtask reverts` applies them and plays histories, which takes long.
+/// `cargo xtask reverts` applies the patches and runs the histories, which takes long.
 #[test]
 fn each_patch_that_undoes_a_fix_applies() {
     let repository = Repository::here();
@@ -15,7 +15,9 @@ fn each_patch_that_undoes_a_fix_applies() {
     assert!(patches.len() >= 13, "defects 1 to 8 have 13 fixes");
     let findings = patches.iter().filter_map(|patch| {
         let refused = apply(repository.root(), patch, &["--check"]).err()?;
-        Some(format!("{refused}; write it anew for the code as it is"))
+        Some(format!(
+            "{refused}; write the patch again for the current code"
+        ))
     });
     nothing(&findings.collect::<Vec<_>>());
 }

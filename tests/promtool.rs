@@ -1,7 +1,7 @@
-//! The metrics of an operator, as Prometheus' own `promtool` judges them.
+//! Checks the metrics of an operator with Prometheus' `promtool`.
 //!
-//! `promtool` comes with Prometheus (Debian: the package `prometheus`). Where it is not there,
-//! the test says so and passes; `cargo xtask test` says it too.
+//! `promtool` is part of Prometheus (Debian: the package `prometheus`). Without it, the test prints
+//! that it is skipped, and passes; `cargo xtask test` prints it too.
 
 use std::{
     io::{ErrorKind, Write as _},
@@ -26,7 +26,7 @@ struct Refused;
 #[tokio::test(start_paused = true)]
 async fn promtool_accepts_the_metrics_of_an_operator() {
     let text = metrics_of_an_operator().await;
-    // It would find nothing in an empty text either.
+    // promtool would also accept an empty text.
     for series in [
         "informer_events_total{",
         "informer_watch_restarts_total{",
@@ -51,7 +51,7 @@ async fn promtool_accepts_the_metrics_of_an_operator() {
     );
 }
 
-/// The metrics of one controller at work, in the text format: something of everything.
+/// The metrics of a working controller in the text format, with all kinds of series.
 async fn metrics_of_an_operator() -> String {
     let (script, source) = Scripted::<ConfigMap>::new();
     let controller = InformerController::builder()
@@ -102,7 +102,7 @@ async fn metrics_of_an_operator() -> String {
         .interrupt(silence, Duration::from_secs(1))
         .await
         .expect("it runs");
-    // Paused time moves when all is quiet.
+    // Paused time advances when all tasks are idle.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let text = TextEncoder::new().encode_to_string(&registry.gather());
     stop.cancel();
@@ -116,7 +116,7 @@ fn config(name: &str) -> ConfigMap {
     object
 }
 
-/// What `promtool check metrics` says; none where there is no promtool.
+/// The output of `promtool check metrics`. None without promtool.
 fn promtool(text: &str) -> Option<Output> {
     let started = Command::new("promtool")
         .args(["check", "metrics"])

@@ -35,7 +35,7 @@ struct Running {
     run: AbortOnDropHandle<Result<(), OperatorError>>,
 }
 
-/// Ends when it is notified, and not when it is stopped.
+/// A controller that ends when it is notified, not when it is stopped.
 struct Stubborn(Arc<Notify>);
 
 impl Controller for Stubborn {
@@ -153,7 +153,7 @@ async fn an_operator_is_ready_after_all_informers_have_synced_until_the_stop() {
     assert_eq!(running.get("/readyz").await, (200, page));
 
     running.stop.cancel();
-    // It drains, and says so; it lives all the same.
+    // During the drain the operator is not ready, but still live.
     let (status, page) = running.get("/ready").await;
     assert_eq!(status, 503);
     assert!(page.contains("[-] operator: is stopping"), "{page}");
@@ -165,7 +165,7 @@ async fn an_operator_is_ready_after_all_informers_have_synced_until_the_stop() {
     assert!(TcpStream::connect(address).await.is_err(), "it is closed");
 }
 
-/// The namespace is not in the page, since an informer does not know it.
+/// The page does not contain the namespace, because an informer does not know it.
 #[tokio::test]
 async fn an_informer_that_is_down_is_named_with_its_last_error() {
     let server = ApiServer::builder()
@@ -253,7 +253,7 @@ async fn a_check_that_hangs_panics_or_fails_affects_only_its_own_line() {
                 .ready_check("hangs", pending::<Result<(), String>>)
                 .ready_check("panics", || async {
                     panic!("test panic");
-                    #[expect(unreachable_code, reason = "it says the type")]
+                    #[expect(unreachable_code, reason = "determines the type")]
                     Ok::<(), String>(())
                 })
                 .ready_check("fails", || async { Err::<(), _>("no\nconnection") })
@@ -387,7 +387,7 @@ async fn an_admin_server_that_cannot_start_names_the_address() {
     );
 }
 
-/// A Deployment waits until a standby is ready before it ends the leader.
+/// A rolling update waits until the standby is ready before it stops the leader.
 #[tokio::test]
 async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     let server = ApiServer::new();
@@ -418,7 +418,7 @@ async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     third.stop().await;
 }
 
-/// Sends a request, and reads the answer.
+/// Sends a request, and reads the response.
 async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let length = body.len();
@@ -429,7 +429,7 @@ async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16,
         .write_all(head.as_bytes())
         .await
         .expect("the request is sent");
-    // It may have had enough.
+    // The server may close the connection before it has read all.
     _ = stream.write_all(body.as_bytes()).await;
     let mut answer = Vec::new();
     let read = timeout(Duration::from_secs(30), stream.read_to_end(&mut answer));

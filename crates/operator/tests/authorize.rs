@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use windlass_operator::{AdminServer, Operator};
 
-/// Scrapes with this token, in order, and the status of each answer.
+/// Scrapes with these tokens, and checks the status of each response.
 async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -34,7 +34,7 @@ async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
         async move { operator.run_until(stop).await }
     });
     for (token, status) in scrapes {
-        // The API server is asked ten times a second at most.
+        // At most ten reviews per second are sent.
         sleep(Duration::from_millis(150)).await;
         assert_eq!(get(address, "/metrics", *token).await, *status, "{token:?}");
     }
@@ -58,7 +58,7 @@ async fn only_a_token_that_is_valid_and_allowed_reads_the_metrics() {
         (Some("prometheus"), 200),
     ];
     check(api_server(&asked), &scrapes).await;
-    // The reviews of three tokens, of which one was not valid. The last scrape asked nothing.
+    // The reviews of three tokens, one of them invalid. The last scrape used a cached decision.
     assert_eq!(asked.load(Ordering::SeqCst), 5);
 }
 
@@ -109,7 +109,7 @@ async fn reviews_of_unknown_tokens_are_rate_limited() {
     run.await.expect("no panic").expect("no error");
 }
 
-/// Answers reviews: `known` and `prometheus` are valid, and `prometheus` is allowed.
+/// Responds to reviews: the tokens `known` and `prometheus` are valid, and `prometheus` is allowed.
 fn api_server(asked: &Arc<AtomicUsize>) -> Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: http::Request<Body>| {

@@ -1,6 +1,6 @@
-//! Clients of the admin server that send half of what they should, or read nothing.
+//! Clients of the admin server that send incomplete requests, or never read.
 //!
-//! On sockets and real time, with limits so short that the test is.
+//! These tests use sockets and real time, with short limits.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -22,7 +22,7 @@ use windlass_operator::{
     AdminLimits, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError,
 };
 
-/// A running operator on a runtime of its own, with one worker.
+/// A running operator on a separate runtime with one worker.
 struct Running {
     runtime: Runtime,
     address: SocketAddr,
@@ -30,7 +30,7 @@ struct Running {
     run: JoinHandle<Result<(), OperatorError>>,
 }
 
-/// Set when this is dropped, so that a test which fails ends.
+/// A flag that is set on drop, so that a failed test ends.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {
@@ -85,13 +85,13 @@ fn incomplete_requests_and_clients_that_never_read_lose_their_connections() {
             .write_all(part.as_bytes())
             .expect("the request is sent");
         let mut answer = Vec::new();
-        // It is closed, whether or not with an answer.
+        // The connection is closed, with or without a response.
         _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8(answer).expect("text");
         let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 408");
         assert!(is_refused, "{part:?}: {answer}");
     }
-    // An answer that is larger than what the kernel buffers, again and again.
+    // Many responses that exceed the buffers of the kernel.
     let mut stream = connect(running.address);
     let asked = "GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n".repeat(64);
     stream
@@ -99,7 +99,7 @@ fn incomplete_requests_and_clients_that_never_read_lose_their_connections() {
         .expect("the request is sent");
     let mut closed = false;
     for _ in 0..600 {
-        // A write fails once the server has closed the connection.
+        // A write fails after the server has closed the connection.
         closed = stream.write_all(b"G").is_err();
         if closed {
             break;
@@ -128,7 +128,7 @@ fn a_probe_is_answered_above_the_connection_limit() {
         held.push(stream);
     }
     assert_eq!(get(running.address, "/live"), (200, "ok\n".to_owned()));
-    // The oldest were closed.
+    // The oldest connections were closed.
     let mut first = held.swap_remove(0);
     match first.read(&mut [0; 8]) {
         Ok(0) => {}
@@ -157,7 +157,7 @@ fn a_probe_is_answered_while_all_threads_of_the_operator_are_blocked() {
     begun.1.recv().expect("it begins");
     let (status, metrics) = get(running.address, "/metrics");
     assert_eq!((status, &*metrics), (200, ""), "no controller, no election");
-    // A check of the user's runs where the user's code runs.
+    // Checks of the user run on the runtime of the operator.
     let (status, page) = get(running.address, "/live");
     assert_eq!(status, 503, "{page}");
     assert!(page.contains("[-] user: timed out after"), "{page}");
@@ -205,7 +205,7 @@ fn an_operator_is_not_ready_before_it_has_read_its_lease() {
     running.stop();
 }
 
-/// Timeouts that a test can wait for.
+/// Short timeouts.
 fn brief() -> AdminLimits {
     AdminLimits {
         read_timeout: Duration::from_millis(300),

@@ -1,4 +1,4 @@
-//! What an operator logs.
+//! The log messages of an operator.
 
 use std::{
     io,
@@ -10,11 +10,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use windlass_controller::Controller;
 use windlass_operator::Operator;
 
-/// The lines of a log. Clones are the same.
+/// Captured log lines. All clones share them.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// Fails at once, with an error that has causes.
+/// A controller that fails immediately, with an error that has causes.
 struct Failing;
 
 #[derive(Debug, thiserror::Error)]

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{Controller, InformerController};
 use windlass_operator::{AddControllerError, Operator, OperatorError};
 
-/// A controller that follows a plan, and counts how many run.
+/// A controller that follows a plan, and counts the running controllers.
 struct Fake {
     name: &'static str,
     plan: Plan,
@@ -23,7 +23,7 @@ struct Fake {
 
 #[derive(Clone, Copy)]
 enum Plan {
-    /// Until it is stopped, and then so much longer.
+    /// Runs until it is stopped, and then for this time.
     Linger(Duration),
     FailAfter(Duration),
     PanicAfter(Duration),
@@ -74,7 +74,7 @@ impl Controller for Fake {
     }
 }
 
-/// An operator with these controllers, and how many of them run.
+/// An operator with these controllers, and the number of running ones.
 fn operator<const N: usize>(plans: [(&'static str, Plan); N]) -> (Operator, Arc<AtomicUsize>) {
     let running = Arc::new(AtomicUsize::new(0));
     let operator = Operator::new();
@@ -144,7 +144,7 @@ async fn the_first_controller_that_fails_stops_all_and_is_named_in_the_error() {
     let (operator, running) = operator([
         ("good", Plan::Linger(SHORT)),
         ("bad", Plan::FailAfter(SHORT)),
-        // While the others end.
+        // While the other controllers end.
         ("worse", Plan::FailAfter(SHORT * 2)),
     ]);
     match operator.run_until(CancellationToken::new()).await {
@@ -240,11 +240,11 @@ async fn two_controllers_cannot_have_the_same_name() {
         matches!(&refused, AddControllerError::NameTaken { controller } if controller == "shop")
     );
     assert!(
-        refused.to_string().contains("a name of its own"),
+        refused.to_string().contains("a different name"),
         "{refused}"
     );
 
-    // Controllers without a name do not meet.
+    // Controllers without a name get unique names.
     let unnamed = windlass_controller::InformerController::new;
     operator.add_controller(unnamed()).expect("the first");
     operator.add_controller(unnamed()).expect("the second");

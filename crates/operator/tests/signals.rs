@@ -1,4 +1,4 @@
-//! The signals that end an operator. One test, for they reach the whole process.
+//! The signals that stop an operator. A single test, because a signal affects the whole process.
 
 #![cfg(unix)]
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::Controller;
 use windlass_operator::{Operator, OperatorError};
 
-/// Notifies when it begins and when it is stopped, and then ends or does not.
+/// A controller that notifies at its start and at the stop, and then ends or hangs.
 struct Stubborn {
     began: Arc<Notify>,
     stopped: Arc<Notify>,

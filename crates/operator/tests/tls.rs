@@ -41,7 +41,7 @@ async fn metrics_are_served_with_tls_and_probes_on_a_separate_port_without_tls()
     other.expect_err("another certificate");
     assert_eq!(get(probe, "/live").await, Some(200));
     assert_eq!(get(scrape, "/metrics").await, None, "not without TLS");
-    // A client that never begins its handshake does not delay the end.
+    // A client that never starts its handshake does not delay the stop.
     let _silent = TcpStream::connect(scrape).await.expect("a connection");
     stop.cancel();
     run.await.expect("no panic").expect("no error");
@@ -62,7 +62,7 @@ async fn on_a_single_port_all_pages_are_served_with_tls() {
     run.await.expect("no panic").expect("no error");
 }
 
-/// On paused time, which passes while the test waits.
+/// Runs on paused time, which advances while the test waits.
 #[tokio::test(start_paused = true)]
 async fn a_renewed_certificate_is_used_and_an_invalid_one_is_ignored() {
     let folder = std::env::temp_dir().join(format!("windlass-tls-{}", std::process::id()));
@@ -137,7 +137,7 @@ fn file(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The status of `/metrics` from a server that has the certificate called `trusted`.
+/// The status of `/metrics` over TLS, if the server has the certificate `trusted`.
 async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(file(trusted)).expect("a certificate");
@@ -158,7 +158,7 @@ async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16
     Ok(status(&answer).expect("a response"))
 }
 
-/// The status of a page without TLS; none if there is no answer in HTTP.
+/// The status of a page without TLS. None without an HTTP response.
 async fn get(address: SocketAddr, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");

@@ -54,7 +54,7 @@ impl<C: Copy + Eq + Hash> ConnectionTable<C> {
         Some(replaced)
     }
 
-    /// Removes a connection, if it is there.
+    /// Removes a connection, if the table contains it.
     pub(super) fn close(&mut self, connection: C) {
         let Some(client) = self.client_of.remove(&connection) else {
             return;

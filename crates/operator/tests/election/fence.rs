@@ -1,4 +1,4 @@
-//! The fence of a leader: its deadline, the clients behind it, and the release of the lease.
+//! The fence of a leader: its deadline, its clients, and the release of the lease.
 
 use std::{
     sync::{
@@ -43,7 +43,7 @@ async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
     create(&client, "before").await.expect("it leads");
 
     *frozen.lock().expect("no panic") += secs(60);
-    // Before any timer has run.
+    // Before any timer has fired.
     assert!(!election.is_leader());
     let refused = create(&client, "after")
         .await
@@ -52,7 +52,7 @@ async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
     let request = refused.request.as_deref();
     assert_eq!(request, Some("POST /api/v1/namespaces/default/configmaps"));
     assert!(refused.expired > Some(secs(49)), "{refused}");
-    // Reads go on.
+    // Reads still work.
     let configs: Api<ConfigMap> = Api::namespaced(client, "default");
     configs.get("before").await.expect("it was written");
     let absent = configs.get_opt("after").await.expect("a response");
@@ -64,7 +64,7 @@ async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
     }
 }
 
-/// The server may have applied the renewal when it was sent: other candidates count from then.
+/// The server may apply the renewal as soon as it is sent, and other candidates measure from then.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_is_measured_from_before_the_renewal_was_sent() {
     let (server, is_cut) = (ApiServer::new(), Arc::new(AtomicBool::new(false)));
@@ -110,7 +110,7 @@ async fn a_write_that_waits_for_a_connection_is_dropped_at_the_deadline() {
     assert_eq!(fence.running(), 0);
 }
 
-/// A client without an election writes as before; with one, only while its replica leads.
+/// Without an election the client writes always; with one, only while its replica leads.
 #[tokio::test(start_paused = true)]
 async fn an_operator_creates_fenced_clients() {
     let server = ApiServer::new();
@@ -123,7 +123,7 @@ async fn an_operator_creates_fenced_clients() {
     assert!(FenceClosed::find(&refused).is_some(), "{refused:?}");
 }
 
-/// From a backup, for example: the same record, in another lease.
+/// The same record in a recreated lease, for example from a backup.
 #[tokio::test(start_paused = true)]
 async fn a_recreated_lease_is_not_mistaken_for_our_own() {
     let (server, count) = (ApiServer::new(), RunCount::default());
@@ -174,7 +174,7 @@ async fn a_stop_while_the_api_server_hangs_takes_at_most_one_request_timeout() {
     }
 }
 
-/// A call that blocks its thread cannot be aborted: it may still write.
+/// A call that blocks its thread cannot be aborted and may still write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_is_not_released_while_a_call_still_runs() {
     let server = ApiServer::new();
@@ -203,7 +203,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
     may_end.store(true, Ordering::SeqCst);
 }
 
-/// Handlers that block all threads of the runtime delay no renewal.
+/// Handlers that block all threads of the runtime do not delay a renewal.
 #[test]
 fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
     let servers = runtime(2);
@@ -246,7 +246,7 @@ fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
             .and_then(|it| it.renew_time)
     };
     let before = renewed();
-    // Longer than the renew deadline, in which the only thread of the operator is blocked.
+    // The only thread of the operator is blocked for longer than the renew deadline.
     std::thread::sleep(secs(4));
     assert!(renewed() > before, "it was renewed");
     assert!(election.is_leader());
@@ -255,7 +255,7 @@ fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
     run.abort();
 }
 
-/// Set when this is dropped, so that a test which fails ends.
+/// A flag that is set on drop, so that a failed test ends.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {

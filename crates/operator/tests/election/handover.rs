@@ -1,4 +1,4 @@
-//! One replica runs its controllers, and the next one after it has ended.
+//! Handover: the next replica leads after the leader has stopped or crashed.
 
 use http::Method;
 use kube::{Client, client::Body};
@@ -29,7 +29,7 @@ async fn one_of_two_replicas_runs_its_controllers_and_hands_over_at_a_stop() {
     let asked = Instant::now();
     first.stop().await.expect("no error");
     second.leads().await;
-    // No longer than between two looks: the lease has not to run out.
+    // At most the time between two reads: the standby does not wait for the expiry.
     assert!(asked.elapsed() < secs(5), "{:?}", asked.elapsed());
     let spec = lease(&server).await.spec.expect("a spec");
     assert_eq!(spec.holder_identity.as_deref(), Some("second"));
@@ -56,7 +56,7 @@ async fn the_lease_of_a_crashed_replica_is_acquired_after_it_has_expired() {
     let is_leader = first.election.clone();
     drop(first);
     second.leads().await;
-    // From its last renewal, which was up to two seconds ago and seen up to 4.4 later.
+    // 15 s after the last renewal, which was up to 2 s before the crash and read up to 4.4 s later.
     let took = crashed.elapsed();
     assert!(took > secs(13) && took < secs(20), "{took:?}");
     assert_eq!(count.most(), 1);
@@ -72,7 +72,7 @@ async fn the_lease_is_released_after_the_controllers_have_ended() {
     replica.leads().await;
     until("it works", || count.now() == 1).await;
     replica.stop.cancel();
-    // Longer than the lease holds: it is renewed while the controllers end.
+    // Longer than the lease duration: the lease is renewed while the controllers end.
     sleep(secs(19)).await;
     let held = lease(&server).await.spec.expect("a spec");
     assert_eq!(held.holder_identity.as_deref(), Some("us"));
@@ -106,7 +106,7 @@ async fn controllers_that_exceed_the_drain_timeout_are_aborted_before_the_lease_
     assert_eq!(free.holder_identity.as_deref(), Some(""));
 }
 
-/// The server applied our write, and its answer comes after the stop, or never.
+/// The server applies our write, but its response arrives after the stop, or never.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_acquired_during_the_stop_is_released() {
     for time in [secs(3), secs(3600)] {

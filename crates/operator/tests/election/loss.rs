@@ -1,4 +1,4 @@
-//! A leader that loses its lease, or seems to.
+//! Loss of the lease, real and apparent.
 
 use std::sync::atomic::Ordering;
 
@@ -84,7 +84,7 @@ async fn a_taken_emptied_or_deleted_lease_ends_the_operator() {
     }
 }
 
-/// When `run_until` returns, the controllers have been dropped.
+/// The controllers are dropped before `run_until` returns.
 #[tokio::test(start_paused = true)]
 async fn no_controller_runs_when_an_operator_that_lost_its_lease_has_ended() {
     let (server, count) = (ApiServer::new(), RunCount::default());

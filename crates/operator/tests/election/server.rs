@@ -1,4 +1,4 @@
-//! A server, and the lease on it.
+//! An API server and its lease.
 
 use std::{
     future::pending,
@@ -34,7 +34,7 @@ pub(crate) fn builder(client: Client, identity: &str) -> LeaderElectionBuilder {
         .seed(7)
 }
 
-/// A client, and the switch that makes its requests hang.
+/// A client, and a switch that makes its requests hang.
 pub(crate) fn cut(server: &ApiServer) -> (Client, Arc<AtomicBool>) {
     let is_cut = Arc::new(AtomicBool::new(false));
     let (service, cut) = (server.service(), Arc::clone(&is_cut));

@@ -1,4 +1,4 @@
-//! The identity of a candidate, and its timing.
+//! The settings of an election: identity and timing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A replica that stands by.
+//! Standby replicas.
 
 use std::{
     convert::Infallible,
@@ -31,7 +31,7 @@ use crate::{
     server::{NAME, election, lease, leases},
 };
 
-/// The informer runs on its own, so that its store is warm when the replica leads.
+/// A standalone informer, whose store is filled before the replica leads.
 #[tokio::test(start_paused = true)]
 async fn a_standalone_informer_is_synced_before_its_replica_leads() {
     let (server, count) = (ApiServer::new(), RunCount::default());
@@ -89,7 +89,7 @@ async fn a_stopped_standby_does_not_write_the_lease() {
     assert_eq!(spec.holder_identity.as_deref(), Some("first"));
 }
 
-/// Two replicas with one identity, as two pods with one setting have.
+/// Two replicas have the same identity, for example from the same setting.
 #[tokio::test(start_paused = true)]
 async fn two_replicas_with_one_identity_are_two_candidates() {
     let (server, count) = (ApiServer::new(), RunCount::default());
@@ -101,7 +101,7 @@ async fn two_replicas_with_one_identity_are_two_candidates() {
     assert_eq!(count.most(), 1);
 }
 
-/// A lease with invalid content is waited for like any other.
+/// A candidate waits for a lease with invalid content like for any other.
 #[tokio::test(start_paused = true)]
 async fn a_lease_with_invalid_content_is_acquired_after_the_lease_duration() {
     let (server, count) = (ApiServer::new(), RunCount::default());

@@ -1,10 +1,11 @@
-//! Campaigns as scripts: the requests of a candidate named `us`, and when, for given answers.
+//! Scripted campaigns: the expected requests of a candidate `us`, with their times, for given
+//! responses.
 //!
-//! A script is a list of steps. `12` lets time pass until then. Everything else is an answer to
+//! A script is a list of steps. `12` advances the time to 12 s. Everything else is the response to
 //! the next request: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
-//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that takes N seconds.
+//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that arrives N seconds later.
 //!
-//! The timing is 15, 10 and 2 seconds, and there is no jitter.
+//! The timing is 15, 10 and 2 seconds, without jitter.
 
 use super::*;
 
@@ -36,14 +37,14 @@ fn a_renewed_lease_is_not_acquired() {
 
 #[test]
 fn a_lease_is_acquired_after_it_has_not_changed_for_its_duration() {
-    // The lease of `them` holds for 15 seconds, whatever ours does.
+    // The lease of `them` is valid for 15 seconds, independently of our timing.
     check(
         "them@1, 14, them@1, them@1, written",
         "0 read, 14 read, 15 read, 15 replace 2, wait 17",
     );
 }
 
-/// The times in the record are not used: it changed when we saw it change.
+/// The times in the record are not used: a change counts from our read of it.
 #[test]
 fn a_renewal_that_is_read_late_counts_from_the_read() {
     check(
@@ -113,7 +114,7 @@ fn a_leader_that_cannot_renew_stops_at_its_deadline() {
     );
 }
 
-/// The server may have applied the write when it was sent: other candidates count from then.
+/// The server may apply the write as soon as it is sent, and other candidates measure from then.
 #[test]
 fn the_deadline_is_measured_from_before_the_request() {
     check(
@@ -124,7 +125,7 @@ fn the_deadline_is_measured_from_before_the_request() {
         "absent, written, 2, slow 4 written, 6, slow 5 failed, 12",
         "0 read, 0 create 0, 2 replace 0, 6 replace 0, lost NotRenewed",
     );
-    // So long that it comes too late altogether.
+    // The response arrives after the deadline.
     check(
         "absent, slow 10 written",
         "0 read, 0 create 0, lost NotRenewed",
@@ -176,7 +177,7 @@ fn a_deleted_lease_is_lost() {
     );
 }
 
-/// Another client wrote a label: the record is the one that we wrote.
+/// Another client changed a label; the record is still ours.
 #[test]
 fn after_a_conflict_with_an_unrelated_write_the_leader_writes_again() {
     check(
@@ -193,7 +194,7 @@ fn repeated_conflicts_cause_no_busy_loop() {
     );
 }
 
-/// The write succeeded, and its answer was lost.
+/// The write succeeded, but its response was lost.
 #[test]
 fn a_leader_recognizes_its_write_whose_response_was_lost() {
     check(
@@ -214,7 +215,7 @@ fn a_candidate_recognizes_its_write_whose_response_was_lost() {
     );
 }
 
-/// A former process of this replica, or another one with its name: both are waited for.
+/// A former process of this replica, or another replica with the same name: the candidate waits.
 #[test]
 fn a_candidate_does_not_acquire_a_lease_only_because_of_its_name() {
     check("us@1, 2", "0 read, 2 read");
@@ -260,7 +261,7 @@ fn only_our_own_lease_is_released() {
     assert_eq!(campaign.release(&record("us", 4), wall(6)), None);
 }
 
-/// Deleted, and created again with the record that we wrote: from a backup, for example.
+/// The lease was deleted, and created again with our record, for example from a backup.
 #[test]
 fn a_leader_does_not_mistake_a_lease_with_another_uid_for_its_own() {
     let (mut campaign, ours) = leader_of("first");
@@ -297,10 +298,10 @@ fn a_candidate_measures_the_duration_from_the_first_read_of_a_new_uid() {
     assert_eq!(campaign.next(secs(15), wall(15)), Next::Wait(secs(17)));
 }
 
-/// Random answers, each of them at once: whatever the server does, the rate is bounded.
+/// The rate of requests is limited for random immediate responses.
 #[test]
 fn without_responses_requests_are_not_sent_in_a_busy_loop() {
-    /// Read, write, read again after a conflict, write again.
+    /// A read, a write, and both again after a conflict.
     const AT_ONCE: usize = 4;
     use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
     for seed in 0..2000 {
@@ -347,7 +348,7 @@ fn the_seconds_of_a_lease_are_rounded_up() {
     assert_eq!(seconds(Duration::MAX), i32::MAX);
 }
 
-/// A leader of the lease with this uid, and the record that it wrote.
+/// A leader of the lease with this uid, and its record.
 fn leader_of(uid: &str) -> (Campaign, Record) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     campaign.on_answer(secs(0), secs(0), Answer::Absent, 0.0);
@@ -387,8 +388,8 @@ fn record(holder: &str, number: i32) -> Record {
     }
 }
 
-/// Runs `script`; `asked` lists the requests of the campaign, each with its time and the transitions
-/// that it wrote, and at the end what it waits for.
+/// Runs `script`. `asked` lists the expected requests, each with its time and the written
+/// transitions, and at the end the time until which the campaign waits.
 #[track_caller]
 fn check(script: &str, asked: &str) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);

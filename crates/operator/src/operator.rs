@@ -284,10 +284,10 @@ impl Operator {
         }
     }
 
-    /// How long the release of the lease may take: what is left until the drain `deadline`, but
-    /// no longer than one request, and never less than a second.
+    /// The time limit for the release of the lease: the time until the drain `deadline`, but at most
+    /// the timeout of one request and at least a second.
     fn release_limit(&self, election: &LeaderElection, deadline: Option<Instant>) -> Duration {
-        /// For the release after a drain that took all of its time.
+        /// For a release after a drain that used all its time.
         const LEAST: Duration = Duration::from_secs(1);
 
         let left = match deadline {

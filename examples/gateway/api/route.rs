@@ -109,7 +109,7 @@ pub(crate) struct RouteStatus {
     pub(crate) parents: Vec<ParentStatus>,
 }
 
-/// What one controller says of a route at one of its parents.
+/// The status of a route at one of its parents, written by one controller.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ParentStatus {

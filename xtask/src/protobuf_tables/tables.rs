@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Result;
 
-/// All packages, with what is known of each message.
+/// All packages with their messages.
 pub(super) struct Tables<'a> {
     packages: &'a [Package],
     modules: BTreeMap<&'a str, String>,

@@ -187,8 +187,8 @@ fn machine(root: &Path, seconds: u64) -> String {
         )
     };
     format!(
-        "Taken on {} in {seconds} s, on {cores} cores of {cpu} under {}, load {load} at the end \
-         (other work ran on them: compare within a row, not with another day), at commit {} with {}; \
+        "Measured on {} in {seconds} s, on {cores} cores of {cpu} under {}, load {load} at the end \
+         (other processes ran too: compare only numbers in the same row), at commit {} with {}; \
          kube {}, k8s-openapi {}.\n",
         output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         output("uname", &["-s"]),

@@ -58,7 +58,7 @@ impl Moment {
             meter,
             live: meter.map_or(0, |meter| (meter.live)()),
             allocations: meter.map_or(0, |meter| (meter.allocations)()),
-            resident: status("VmRSS:"),
+            resident: status("self", "VmRSS:"),
             cpu: nanoseconds(ClockId::ProcessCPUTime),
             wall: monotonic(),
         }
@@ -95,7 +95,7 @@ impl Moment {
 
     /// Records the growth of the peak of resident memory since then.
     pub(crate) fn residence(&self, count: usize, measured: &mut Measured) {
-        if let (Some(then), Some(most)) = (self.resident, status("VmHWM:")) {
+        if let (Some(then), Some(most)) = (self.resident, status("self", "VmHWM:")) {
             let count = float(count as u64);
             measured.set("rss_bytes", float(most.saturating_sub(then)) / count);
         }
@@ -112,9 +112,14 @@ pub(crate) fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds(ClockId::ProcessCPUTime))
 }
 
-/// A line of `/proc/self/status` in bytes. None on other systems than Linux.
-fn status(name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+/// The resident memory of the process `pid` in bytes. `None` on other systems than Linux.
+pub(crate) fn resident(pid: u32) -> Option<u64> {
+    status(&pid.to_string(), "VmRSS:")
+}
+
+/// A line of `/proc/PROCESS/status` in bytes. `None` if the file does not exist.
+fn status(process: &str, name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim_end().parse().ok()?;
     Some(kilobytes * 1024)

@@ -101,6 +101,10 @@ impl Number {
         counted: false,
         ..Self::counted("rss_bytes", "rss", Unit::Bytes)
     };
+    pub(crate) const RESIDENT: Self = Self {
+        counted: false,
+        ..Self::counted("resident_bytes", "resident", Unit::Bytes)
+    };
     pub(crate) const SETTLED: Self = Self::counted("settled_bytes", "settled", Unit::Bytes);
     pub(crate) const PEAK: Self = Self::counted("peak_bytes", "peak", Unit::Bytes);
     pub(crate) const RELIST_PEAK: Self = Self::counted("relist_peak_bytes", "peak", Unit::Bytes);

@@ -20,7 +20,7 @@ use windlass_apiserver::ApiServer;
 
 use crate::{
     Result,
-    measure::{Measured, float, monotonic},
+    measure::{Measured, float, monotonic, resident},
     objects::{FIRST_VERSION, Kind, Template},
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Load {
     pub(crate) creates: usize,
     /// The number of objects that are created while all watches are open.
     pub(crate) events: usize,
+    /// The number of objects in the server when its memory is measured.
+    pub(crate) objects: usize,
 }
 
 /// A running server. It ends when its stdin is closed, so also when this is dropped.
@@ -79,6 +81,7 @@ pub(crate) async fn measure(program: &Path, arguments: &[&str], load: Load) -> R
     measured.set("ready_us", float(monotonic() - begun) / 1e3);
 
     server.create_namespace().await?;
+    let empty = server.resident();
     let mut numbers = 0..;
     let mut batch = |count| bodies(numbers.by_ref().take(count));
 
@@ -92,6 +95,15 @@ pub(crate) async fn measure(program: &Path, arguments: &[&str], load: Load) -> R
 
     let rate = server.tell(batch(load.events)).await?;
     measured.set("events_per_second", rate);
+
+    let created = load.creates * 2 + load.events;
+    let more = batch(load.objects.saturating_sub(created));
+    server.create(more, AT_ONCE).await?;
+    if let (Some(empty), Some(full)) = (empty, server.resident()) {
+        let objects = created.max(load.objects) as u64;
+        let bytes = float(full.saturating_sub(empty)) / float(objects);
+        measured.set("resident_bytes", bytes);
+    }
     server.stop().await?;
     Ok(measured)
 }
@@ -114,6 +126,10 @@ impl Server {
         let server = Self { client, child };
         server.send(Method::GET, "/readyz", Bytes::new()).await?;
         Ok(server)
+    }
+
+    fn resident(&self) -> Option<u64> {
+        resident(self.child.id()?)
     }
 
     /// Stops the server, so that it takes no CPU time from the next one.

@@ -1,4 +1,4 @@
-//! Protobuf bodies: what is decoded is encoded to what decodes to the same.
+//! Protobuf bodies: what is decoded is encoded to what decodes to the same, but for `null`s.
 
 use bolero::TypeGenerator;
 use serde_json::Value;
@@ -49,6 +49,22 @@ fn round_trip(bytes: &[u8], must_decode: bool) {
     if let Ok(encoded) = windlass_protobuf::encode(&decoded) {
         let again = windlass_protobuf::decode(&encoded);
         let again = again.expect("what is encoded can be decoded");
-        assert_eq!(again, decoded);
+        assert_eq!(without_nulls(again), without_nulls(decoded));
+    }
+}
+
+/// `value` without members that are `null`.
+///
+/// Go writes an empty time behind a pointer as `null`, and reads `null` as no pointer, so these
+/// do not survive its round trip either.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().filter(|(_, value)| !value.is_null());
+            let members = members.map(|(name, value)| (name, without_nulls(value)));
+            Value::Object(members.collect())
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        value => value,
     }
 }

@@ -27,6 +27,7 @@ mod tools;
 mod duration;
 mod go;
 mod go_clients;
+mod patch;
 mod progress;
 
 // Rules of the repository, as tests.

@@ -15,9 +15,9 @@ mod architecture;
 mod directions;
 mod links;
 mod observability;
+mod patches;
 mod publish;
 mod reliability;
-mod reverts;
 mod rows;
 
 /// Fails if there are `findings`, and prints all of them.

@@ -1,7 +1,10 @@
 //! The embedded API server, filled with objects.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
 
 use crate::{
     Result,
@@ -33,7 +36,13 @@ async fn create<K: Object>(client: &Client, kind: Kind, count: usize) -> Result<
         object.meta_mut().resource_version = None;
         object.meta_mut().uid = None;
         object.meta_mut().generate_name = None;
+        // The server garbage-collects objects whose owners do not exist.
+        object.meta_mut().owner_references = None;
         api.create(&PostParams::default(), &object).await?;
+    }
+    let stored = api.list_metadata(&ListParams::default()).await?.items.len();
+    if stored != count {
+        return Err(format!("the server stored only {stored} of {count} objects").into());
     }
     Ok(())
 }

@@ -424,6 +424,7 @@ impl Size {
         let load = Load {
             creates: self.pick(3_000, 300),
             events: self.pick(1_000, 100),
+            objects: self.pick(100_000, 2_000),
         };
         Scenario {
             name: "P10-server".to_owned(),
@@ -434,6 +435,7 @@ impl Size {
                 Number::CREATES,
                 Number::CREATES_AT_ONCE,
                 Number::EVENTS,
+                Number::RESIDENT,
             ],
             ..self.base("P10", Kind::Configmap, 0, Task::Serve(load))
         }

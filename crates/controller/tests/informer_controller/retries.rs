@@ -13,9 +13,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_controller::{
-    Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController,
+    Action, Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController,
     InformerControllerBuilder, NeverDequeue, Outcome, Request, RetryObject, State,
 };
+use windlass_informer::{Informer, Scripted};
 
 use crate::support::{KIND, Refused, Rig, ask, config, generation, pass, reborn, secs, show};
 
@@ -247,6 +248,46 @@ async fn a_retry_has_the_newest_object_or_the_one_that_was_received() {
         assert_eq!(running.said().await, retried, "{object:?}");
         running.stop().await.expect("it stops");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_retry_of_a_resync_has_the_newest_object() {
+    let rig = Rig::new(quiet());
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).resync(secs(60)).build();
+    let controller = quiet().build().expect("settings that agree");
+    controller.add_informer(KIND, &informer).expect("added");
+    let log = rig.log.clone();
+    let reconciler = move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        let fails = request.action() == Action::Resynced;
+        async move {
+            if fails {
+                return Err(Refused("not yet"));
+            }
+            Ok(Outcome::done())
+        }
+    };
+    controller.add_reconciler(KIND, reconciler).expect("added");
+    let task = tokio::spawn({
+        let (controller, stop) = (controller.clone(), rig.stop.clone());
+        async move { controller.run(stop).await }
+    });
+    script.list([config("web", 1)]).await.expect("it runs");
+    assert_eq!(rig.log.take().await, "created web=1");
+    loop {
+        match &*rig.log.take().await {
+            "" => pass(1).await,
+            said => break assert_eq!(said, "resynced web=1"),
+        }
+    }
+    // Of the same generation, so that it waits for the retry.
+    script.apply(config("web", 2)).await.expect("it runs");
+    assert_eq!(rig.log.take().await, "");
+    pass(5).await;
+    assert_eq!(rig.log.take().await, "updated web=2", "the newest");
+    rig.stop.cancel();
+    task.await.expect("no panic").expect("it stops");
 }
 
 /// The store may know of a successor before it is dispatched.

@@ -78,6 +78,30 @@ async fn a_list_that_contradicts_itself_is_not_believed() {
     assert_eq!(wire.told(1).await, ["synced"]);
 }
 
+/// The second page is of another version and has no end: in one piece or two, the list begins anew.
+#[tokio::test(start_paused = true)]
+async fn a_page_with_two_errors_has_the_same_one_in_whatever_chunks_it_arrives() {
+    let first = list("7", &[("a", 1)]).replace(r#""continue":"""#, r#""continue":"more""#);
+    let (metadata, rest) = (
+        r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"8"},"#,
+        r#""items":[7]}"#,
+    );
+    let whole = Answer::json(200, &format!("{metadata}{rest}"));
+    let in_chunks = Answer::json(200, metadata).then(rest);
+    for second in [whole, in_chunks] {
+        let mut wire = Wire::pages([
+            Answer::json(200, &first),
+            second,
+            Answer::json(200, &list("9", &[("a", 1)])),
+            Answer::lines([]).then_hang(),
+        ]);
+        assert_eq!(wire.told(2).await, ["added a", "synced"]);
+        let requests = wire.server.requests();
+        let third = &requests.get(2).expect("a third request").1;
+        assert!(!third.contains("continue="), "the list goes on: {third}");
+    }
+}
+
 /// A list from another, older API server would bring back what is gone.
 #[tokio::test(start_paused = true)]
 async fn a_list_from_the_past_does_not_replace_what_is_known() {

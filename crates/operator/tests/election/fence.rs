@@ -203,6 +203,36 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
     may_end.store(true, Ordering::SeqCst);
 }
 
+/// The same for a custom controller, whose calls the fence does not count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lease_is_not_released_while_a_controller_still_runs() {
+    let server = ApiServer::new();
+    let (begun, may_end) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let _ends = SetOnDrop(Arc::clone(&may_end));
+    let controller = Blocks {
+        begun: Arc::clone(&begun),
+        may_end: Arc::clone(&may_end),
+    };
+    let election = election(&server, "us");
+    let builder = Operator::builder().leader_election(election.clone());
+    let operator = builder.drain_timeout(Duration::from_millis(100)).build();
+    operator
+        .add_controller(controller)
+        .expect("the operator is not running");
+    let replica = Replica::run(election, operator);
+    until("the controller runs", || begun.load(Ordering::SeqCst)).await;
+    let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
+    assert!(
+        matches!(ended, Err(OperatorError::Undrained { .. })),
+        "{ended:?}"
+    );
+    let spec = lease(&server).await.spec.expect("a spec");
+    assert_eq!(spec.holder_identity.as_deref(), Some("us"), "it expires");
+}
+
 /// Handlers that block all threads of the runtime do not delay a renewal.
 #[test]
 fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
@@ -265,6 +295,28 @@ impl Drop for SetOnDrop {
 }
 
 /// A controller whose call blocks its thread until `may_end`.
+/// A controller that blocks its thread.
+struct Blocks {
+    begun: Arc<AtomicBool>,
+    may_end: Arc<AtomicBool>,
+}
+
+impl windlass_controller::Controller for Blocks {
+    type Error = std::convert::Infallible;
+
+    fn name(&self) -> &'static str {
+        "blocks"
+    }
+
+    async fn run(&self, _: tokio_util::sync::CancellationToken) -> Result<(), Self::Error> {
+        self.begun.store(true, Ordering::SeqCst);
+        while !self.may_end.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
 fn blocking(
     server: &ApiServer,
     begun: &Arc<AtomicBool>,

@@ -34,15 +34,18 @@ where
             .await?
         {
             page.push(chunk);
-            while let Some(item) = page
-                .next()
-                .map_err(|error| self.requests.unreadable(error))?
-            {
+            loop {
+                let next = page.next();
+                // The metadata first, so that a page with several errors has the same one in
+                // whatever chunks it arrives.
                 if !begun && let Some(metadata) = page.metadata() {
                     self.begin_page(metadata).await?;
                     begun = true;
                 }
-                self.item(item).await?;
+                match next.map_err(|error| self.requests.unreadable(error))? {
+                    Some(item) => self.item(item).await?,
+                    None => break,
+                }
             }
         }
         let metadata = page

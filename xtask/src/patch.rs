@@ -1,0 +1,145 @@
+//! Patches of this repository's code, and a copy of the checkout to which they are applied.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{Result, repository::Repository};
+
+/// A patch file: a title line, fields such as `tests: …`, and the diff.
+pub(crate) struct Patch {
+    /// The name of the file without its extension.
+    pub(crate) name: String,
+
+    /// The first line, which says what the patch changes.
+    pub(crate) title: String,
+
+    file: PathBuf,
+    text: String,
+}
+
+/// A copy of the checkout with a separate target directory.
+///
+/// Cargo identifies crates by their path in the workspace. In a shared target directory it would
+/// confuse the crates of the copy with those of the checkout.
+pub(crate) struct Tree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+// === impl Patch ===
+
+impl Patch {
+    /// The patches in `folder`, ordered by name.
+    pub(crate) fn all(repository: &Repository, folder: &str) -> io::Result<Vec<Self>> {
+        let mut patches = Vec::new();
+        for entry in fs::read_dir(repository.join(folder))? {
+            let file = entry?.path();
+            if file.extension() != Some(OsStr::new("patch")) {
+                continue;
+            }
+            let text = fs::read_to_string(&file)?;
+            let name = file.file_stem().unwrap_or_default();
+            patches.push(Self {
+                name: name.to_string_lossy().into_owned(),
+                title: text.lines().next().unwrap_or_default().to_owned(),
+                file,
+                text,
+            });
+        }
+        patches.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(patches)
+    }
+
+    /// The text of the line `name: …`.
+    ///
+    /// # Errors
+    ///
+    /// The patch has no such line.
+    pub(crate) fn field(&self, name: &str) -> Result<&str> {
+        let mut lines = self.text.lines();
+        let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let missing = || format!("{}: the line `{name}: …` is missing", self.file.display());
+        Ok(found.ok_or_else(missing)?.trim())
+    }
+
+    /// Whether this patch applies to the files below `root`.
+    ///
+    /// # Errors
+    ///
+    /// The hunk that does not apply.
+    #[cfg(test)]
+    pub(crate) fn check(&self, root: &Path) -> Result<()> {
+        self.git_apply(root, &["--check"])
+    }
+
+    fn git_apply(&self, root: &Path, options: &[&str]) -> Result<()> {
+        let output = Command::new("git")
+            .arg("apply")
+            .args(options)
+            .arg(&self.file)
+            .current_dir(root)
+            // The copy is inside the repository, so git would resolve paths from the wrong root.
+            .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(root))
+            .output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let file = self.file.display();
+        Err(format!("{file} does not apply, write it again for the current code: {said}").into())
+    }
+}
+
+// === impl Tree ===
+
+impl Tree {
+    /// The copy called `name`. It is kept, so that the next run compiles less.
+    pub(crate) fn new(repository: &Repository, name: &str) -> Result<Self> {
+        let folder = repository.target()?.join(name);
+        let (root, target) = (folder.join("tree"), folder.join("target"));
+        fs::create_dir_all(&root)?;
+        Ok(Self { root, target })
+    }
+
+    /// Updates the copy with all files that git tracks, and applies `patch`.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be copied or the patch does not apply.
+    pub(crate) fn patched(&self, repository: &Repository, patch: &Patch) -> Result<()> {
+        self.refresh(repository)?;
+        patch.git_apply(&self.root, &[])
+    }
+
+    /// Updates the copy. Unchanged files keep their times, so that cargo compiles only changed
+    /// packages.
+    fn refresh(&self, repository: &Repository) -> Result<()> {
+        let output = Command::new("git")
+            .args(["ls-files", "-z"])
+            .current_dir(repository.root())
+            .output()?;
+        let names = String::from_utf8(output.stdout)?;
+        for name in names.split('\0').filter(|name| !name.is_empty()) {
+            let (from, to) = (repository.join(name), self.root.join(name));
+            // Deleted, but the deletion is not committed yet.
+            let Ok(bytes) = fs::read(from) else { continue };
+            if fs::read(&to).is_ok_and(|there| there == bytes) {
+                continue;
+            }
+            fs::create_dir_all(to.parent().unwrap_or(&self.root))?;
+            fs::write(to, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `command` run in the copy with its target directory.
+    pub(crate) fn enter(&self, command: &mut Command) {
+        command
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target);
+    }
+}

@@ -49,15 +49,13 @@ impl Verification {
                     .status
                     .as_ref()
                     .map_or(&[][..], |status| &status.conditions);
-                let conditions_of = Conditions {
+                let object = VerifiedObject {
                     of: format!("the Gateway {key}"),
                     conditions,
                     generation: gateway.metadata.generation,
                 };
-                verification.faults.extend(conditions_of.missing(ACCEPTED));
-                verification
-                    .faults
-                    .extend(conditions_of.missing(PROGRAMMED));
+                verification.faults.extend(object.missing(ACCEPTED));
+                verification.faults.extend(object.missing(PROGRAMMED));
             }
         }
         verification
@@ -79,7 +77,7 @@ impl Verification {
             attached = true;
             let status = route.status.as_ref();
             let entry = status.and_then(|status| status.entry(parent, controller));
-            let conditions_of = Conditions {
+            let object = VerifiedObject {
                 of: format!(
                     "the HTTPRoute {}/{} at {}",
                     route.metadata.namespace.as_deref().unwrap_or_default(),
@@ -89,9 +87,9 @@ impl Verification {
                 conditions: entry.map_or(&[][..], |entry| &entry.conditions),
                 generation: route.metadata.generation,
             };
-            self.faults.extend(conditions_of.not_accepted());
-            self.faults.extend(conditions_of.missing(ACCEPTED));
-            self.faults.extend(conditions_of.missing(RESOLVED_REFS));
+            self.faults.extend(object.not_accepted());
+            self.faults.extend(object.missing(ACCEPTED));
+            self.faults.extend(object.missing(RESOLVED_REFS));
         }
         self.attached += usize::from(attached);
         self.alone += usize::from(parents.is_empty());
@@ -126,15 +124,15 @@ impl fmt::Display for Verification {
 }
 
 /// The conditions of an object.
-struct Conditions<'s> {
+struct VerifiedObject<'s> {
     of: String,
     conditions: &'s [Condition],
     generation: Option<i64>,
 }
 
-// === impl Conditions ===
+// === impl VerifiedObject ===
 
-impl Conditions<'_> {
+impl VerifiedObject<'_> {
     fn not_accepted(&self) -> Option<String> {
         let accepted = find(self.conditions, ACCEPTED).is_some_and(|it| it.status == "True");
         (!accepted).then(|| format!("{} is not accepted", self.of))

@@ -1,8 +1,9 @@
-//! Replicas of one operator, of which one works: `cargo run --example leader`.
+//! Leader election between three replicas of one operator: `cargo run --example leader`.
 //!
-//! Three replicas run in this process, with an API server that holds their lease. The first one is
-//! stopped and hands over. The second one crashes, and its lease has to expire before the third
-//! one leads. In between the program sends the request of a kubelet's probe, and then it ends.
+//! The replicas and the API server run in this process. The first replica leads, is stopped, and
+//! releases the lease, so that the second one leads at once. The second one crashes, so the third
+//! one leads only after the lease has expired. The program also reads `/ready` of the standbys,
+//! as a kubelet's probe does.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -32,8 +33,8 @@ use windlass_apiserver::ApiServer;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The longest that any step may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of each step.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A replica of the operator: on a cluster, a pod.
 struct Replica {
@@ -43,10 +44,10 @@ struct Replica {
     run: JoinHandle<Result<(), OperatorError>>,
 }
 
-/// The lines that replicas write, and when.
-struct Diary {
+/// Prints the lines of the replicas, with the time since the start.
+struct Output {
     began: Instant,
-    said: mpsc::Receiver<String>,
+    lines: mpsc::Receiver<String>,
 }
 
 #[tokio::main]
@@ -62,9 +63,9 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Error> {
     let client = ApiServer::new().client();
-    let (say, said) = mpsc::channel(64);
+    let (send, lines) = mpsc::channel(64);
     let began = Instant::now();
-    let mut diary = Diary { began, said };
+    let mut output = Output { began, lines };
     let sites: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let set = async |price: &str| {
         let site = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "price": price } });
@@ -80,34 +81,38 @@ async fn run() -> Result<(), Error> {
         Ok::<_, Error>(())
     };
 
-    println!("The first replica takes the lease, the second one is a standby");
+    println!("The first replica acquires the lease, the second one is a standby");
     set("1").await?;
-    let first = Replica::start("first", &client, &say)?;
-    diary.until("first sells at 1").await?;
-    let second = Replica::start("second", &client, &say)?;
-    second.shows("standing by; first holds the lease").await?;
+    let first = Replica::start("first", &client, &send)?;
+    output.until("first handles price 1").await?;
+    let second = Replica::start("second", &client, &send)?;
+    second
+        .wait_until_ready_shows("standing by; first holds the lease")
+        .await?;
     set("2").await?;
-    diary.until("first sells at 2").await?;
+    output.until("first handles price 2").await?;
 
-    println!("\nThe first one is stopped: its calls end, and then it releases the lease");
+    println!("\nThe first replica is stopped: it waits for its calls, then releases the lease");
     first.stop.cancel();
     first.run.await??;
-    diary.print("first has ended");
+    output.print("first has ended");
     set("3").await?;
-    diary.until("second sells at 3").await?;
+    output.until("second handles price 3").await?;
 
-    println!("\nThe second one crashes: no replica leads before its lease has expired");
-    let third = Replica::start("third", &client, &say)?;
-    third.shows("standing by; second holds the lease").await?;
+    println!("\nThe second replica crashes: no replica leads until its lease has expired");
+    let third = Replica::start("third", &client, &send)?;
+    third
+        .wait_until_ready_shows("standing by; second holds the lease")
+        .await?;
     second.run.abort();
     _ = second.run.await;
-    diary.print("second has crashed");
+    output.print("second has crashed");
     set("4").await?;
-    diary.until("third sells at 4").await?;
+    output.until("third handles price 4").await?;
     third.stop.cancel();
     third.run.await??;
-    diary.print("third has ended");
-    println!("\nall is well: each price was set by one replica");
+    output.print("third has ended");
+    println!("\nsuccess: one replica handled each price");
     Ok(())
 }
 
@@ -117,37 +122,38 @@ impl Replica {
     fn start(
         name: &'static str,
         client: &Client,
-        say: &mpsc::Sender<String>,
+        lines: &mpsc::Sender<String>,
     ) -> Result<Self, Error> {
-        // These lines are what an operator needs. The times are short so that this ends soon;
-        // `LeaderElection::new` has those that suit a cluster. There, give it a `kube::Config`
-        // instead of a client: it then renews on a thread of its own.
+        // An operator needs these lines. The times are short to keep the example short; on a
+        // cluster use `LeaderElection::new`, which has suitable defaults, and pass a `kube::Config`
+        // instead of a client: then the lease is renewed on a separate thread.
         let election = LeaderElection::builder(client.clone(), "default", "shop-operator")
             .identity(name)
             .lease_duration(Duration::from_secs(3))
             .renew_deadline(Duration::from_secs(2))
             .retry_period(Duration::from_millis(200))
             .build()?;
-        // It sends no write unless this replica leads. On a cluster: `connect(config)`.
+        // This client sends no write unless this replica leads. On a cluster: `connect(config)`.
         let client = election.fence().client(client.clone());
 
         let controller = InformerController::builder().name("shop").build()?;
         let sites: Api<ConfigMap> = Api::default_namespaced(client);
         let informer = Informer::new(ListWatch::new(sites).fields("metadata.name=shop")?);
         controller.add_informer("sites", &informer)?;
-        let say = say.clone();
+        let lines = lines.clone();
         controller.add_reconciler("sites", move |request: Request<ConfigMap>| {
-            let say = say.clone();
+            let lines = lines.clone();
             async move {
                 let data = request.object().data.clone().unwrap_or_default();
-                say.send(format!("{name} sells at {}", data["price"]))
+                lines
+                    .send(format!("{name} handles price {}", data["price"]))
                     .await?;
                 Ok::<_, Failure>(Outcome::done())
             }
         })?;
 
-        // Loopback, for this process only. In a pod it is `AdminServer::new(([0, 0, 0, 0], 8080))`:
-        // the kubelet's probes come from outside of the pod.
+        // Loopback is enough inside this process. In a pod use
+        // `AdminServer::new(([0, 0, 0, 0], 8080))`: the kubelet's probes come from outside the pod.
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let admin = listener.local_addr()?;
         let operator = Operator::builder()
@@ -159,7 +165,7 @@ impl Replica {
         let stop = CancellationToken::new();
         let run = tokio::spawn({
             let stop = stop.clone();
-            // `run` instead ends with SIGTERM.
+            // On a cluster: `run`, which returns after SIGTERM.
             async move { operator.run_until(stop).await }
         });
         Ok(Self {
@@ -170,8 +176,8 @@ impl Replica {
         })
     }
 
-    /// Waits until `/ready` contains `text`, and prints it.
-    async fn shows(&self, text: &str) -> Result<(), Error> {
+    /// Waits until the response of `/ready` contains `text`, and prints it.
+    async fn wait_until_ready_shows(&self, text: &str) -> Result<(), Error> {
         let began = Instant::now();
         loop {
             let page = get(self.admin, "/ready").await?;
@@ -181,22 +187,22 @@ impl Replica {
                 body.lines().for_each(|line| println!("    {line}"));
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIMEOUT {
                 return Err(format!("timed out waiting for {text:?} in {page}").into());
             }
-            // A page has no event for its change.
+            // An HTTP page sends no notification, so poll it.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-// === impl Diary ===
+// === impl Output ===
 
-impl Diary {
-    /// Waits until a replica writes `text`.
+impl Output {
+    /// Waits until a replica sends `text`.
     async fn until(&mut self, text: &str) -> Result<(), Error> {
         loop {
-            let line = timeout(PATIENCE, self.said.recv()).await;
+            let line = timeout(TIMEOUT, self.lines.recv()).await;
             let line = line.map_err(|_| format!("timed out waiting for {text:?}"))?;
             let line = line.ok_or("all replicas have ended")?;
             self.print(&line);
@@ -211,12 +217,12 @@ impl Diary {
     }
 }
 
-/// Sends the request of a kubelet or Prometheus.
+/// Sends a GET request, as a kubelet or Prometheus does.
 async fn get(address: SocketAddr, path: &str) -> Result<String, Error> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(response)
 }

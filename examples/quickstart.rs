@@ -1,7 +1,8 @@
-//! A whole operator in one file, to copy: each `Website` owns a `Deployment` that serves it.
+//! A complete operator in one file, to copy: each `Website` owns a `Deployment` that serves it.
 //!
-//! `cargo run --example quickstart` runs it on an API server in this process, and acts as its
-//! user. On a cluster the client is `Client::try_default().await?`.
+//! `cargo run --example quickstart` starts an API server in this process, runs the operator on
+//! it, and then creates, changes and deletes a website as a user would. To run the operator on a
+//! cluster, take the client from `Client::try_default().await?`.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use windlass::{
     Operator, OpinionatedReconciler, Outcome, Owners, Reconciler as _, Request,
 };
 
-/// The kind: its CRD and the Rust type `Website` are derived from this.
+/// The spec of the kind. The CRD and the Rust type `Website` are derived from it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
 #[kube(group = "windlass.dev", version = "v1", kind = "Website", namespaced)]
 #[kube(status = "WebsiteStatus")]
@@ -28,7 +29,7 @@ struct WebsiteSpec {
     replicas: i32,
 }
 
-/// What the operator reports about a website.
+/// The status, which the operator writes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WebsiteStatus {
@@ -37,21 +38,23 @@ struct WebsiteStatus {
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
+/// Builds the operator: two informers, a mapper and a reconciler.
 fn operator(client: Client) -> Result<Operator, Error> {
     let controller = InformerController::builder().name("websites").build()?;
     let websites = Informer::new(Api::<Website>::all(client.clone()));
     let servers = Informer::new(Api::<Deployment>::all(client.clone()));
     controller.add_informer("websites", &websites)?;
     controller.add_informer("servers", &servers)?;
-    // A change of a deployment reconciles the website that owns it: drift is corrected.
+    // When a deployment changes, the website that owns it is reconciled. So drift is corrected.
     controller.add_mapper::<Deployment>("servers", "websites", Owners::of::<Website>(&()))?;
 
-    // A finalizer holds each website until `reconcile` has succeeded with `Action::Deleted`.
+    // The finalizer keeps a deleted website until `reconcile` has returned `Ok` for
+    // `Action::Deleted`.
     let finalizer = FinalizerName::new("windlass.dev/website")?;
     let finalizers = Finalizers::new(client.clone(), finalizer)?;
     let reconcile = move |request| reconcile(client.clone(), request);
     let reconciler = OpinionatedReconciler::new(finalizers, reconcile);
-    // Without calls for our own writes of the status, which leave the generation as it is.
+    // Our own status writes do not change the generation, so they cause no further call.
     controller.add_reconciler("websites", reconciler.filter(GenerationChanged))?;
 
     let operator = Operator::new();
@@ -59,11 +62,11 @@ fn operator(client: Client) -> Result<Operator, Error> {
     Ok(operator)
 }
 
-/// Brings the cluster to the state that a website asks for. Errors are retried with backoff.
+/// Makes the cluster match the spec of a website. A returned error is retried with backoff.
 async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome, Failure> {
     if request.action() == Action::Deleted {
         println!("operator: clean up after {}", request.key());
-        // Clean up what is outside of the cluster here; owned objects are garbage-collected.
+        // Clean up external resources here. Kubernetes deletes the owned deployment itself.
         return Ok(Outcome::done());
     }
     let site = request.object();
@@ -99,7 +102,7 @@ async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome,
     Ok(Outcome::done())
 }
 
-// --- The operator ends here. The rest runs it, and acts as its user. ---
+// --- The operator ends here. The rest runs it, and plays the part of a user. ---
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -114,7 +117,7 @@ async fn main() -> Result<(), Error> {
     for collector in operator.prometheus_collectors() {
         registry.register(collector)?;
     }
-    // On a cluster: `operator.run().await?`, which ends on SIGTERM and SIGINT.
+    // On a cluster: `operator.run().await?`, which returns after SIGTERM or SIGINT.
     let stop = CancellationToken::new();
     let user = async {
         let done = tokio::time::timeout(Duration::from_secs(30), user(client)).await;
@@ -131,11 +134,12 @@ async fn main() -> Result<(), Error> {
     calls
         .filter(|line| !line.ends_with(" 0"))
         .for_each(|line| println!("metrics:  {line}"));
-    println!("all is well");
+    println!("success");
     Ok(())
 }
 
-/// Creates, damages, changes and deletes a website, and waits for the operator each time.
+/// Creates a website, changes its deployment by hand, changes the website and deletes it. After
+/// each step it waits until the operator has reacted.
 async fn user(client: Client) -> Result<(), Error> {
     let sites = Api::<Website>::default_namespaced(client.clone());
     let servers = Api::<Deployment>::default_namespaced(client);
@@ -174,6 +178,6 @@ async fn user(client: Client) -> Result<(), Error> {
         server.is_none()
     })
     .await?;
-    println!("user:     the website is gone, and so is its deployment");
+    println!("user:     the website and its deployment are deleted");
     Ok(())
 }

@@ -1,12 +1,11 @@
-//! The life of an object as a trace: `cargo run --example tracing`.
+//! OpenTelemetry traces of the events of one object: `cargo run --example tracing`.
 //!
-//! It starts an API server in this process, runs a controller that fails once, and shows what
-//! happened as OpenTelemetry has it: from the event that the watch brought, over the calls of
-//! the handlers, to the retry.
+//! It starts an API server in this process and runs a controller whose reconciler fails once.
+//! Then it prints the traces: the event of the watch, the calls of the handlers, and the retry.
 //!
 //! ```text
 //! cargo run --example tracing                                    # prints the traces
-//! cargo run --example tracing -- --otlp http://127.0.0.1:4317    # sends them, too
+//! cargo run --example tracing -- --otlp http://127.0.0.1:4317    # also sends them to a collector
 //! ```
 
 use std::{
@@ -49,14 +48,14 @@ use windlass_apiserver::ApiServer;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The longest that any step may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of each step.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The life of an object as a trace.
+/// OpenTelemetry traces of the events of one object.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Send the traces to this collector, over OTLP with gRPC; `OTEL_EXPORTER_OTLP_ENDPOINT`
-    /// says the same.
+    /// Send the traces to this collector over OTLP with gRPC. Defaults to the variable
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`; without both, nothing is sent.
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
 }
@@ -78,8 +77,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Error> {
-    let named = || std::env::var("OTEL_EXPORTER_OTLP_ENDPOINT").ok();
-    let otlp = arguments.otlp.or_else(named);
+    let variable = || std::env::var("OTEL_EXPORTER_OTLP_ENDPOINT").ok();
+    let otlp = arguments.otlp.or_else(variable);
     let spans = InMemorySpanExporter::default();
     let mut provider = SdkTracerProvider::builder()
         .with_resource(Resource::builder().with_service_name("tracing").build())
@@ -88,13 +87,13 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
         let exporter = SpanExporter::builder()
             .with_tonic()
             .with_endpoint(address)
-            .with_timeout(PATIENCE)
+            .with_timeout(TIMEOUT)
             .build()?;
         provider = provider.with_batch_exporter(exporter);
     }
     let provider = provider.build();
 
-    // These three lines are what an operator needs.
+    // An operator needs these three statements.
     set_tracer(provider.tracer("shop-operator"));
     let ours = Targets::new()
         .with_target("windlass", LevelFilter::INFO)
@@ -103,13 +102,15 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
         .with(opentelemetry_layer().with_filter(ours))
         .init();
 
-    tokio::time::timeout(PATIENCE, live())
+    tokio::time::timeout(TIMEOUT, run_scenario())
         .await
-        .map_err(|_| format!("not over after {PATIENCE:?}"))??;
+        .map_err(|_| {
+            format!("timed out after {TIMEOUT:?} waiting for the calls of the handlers")
+        })??;
 
     print(spans.get_finished_spans()?);
     if let Some(address) = otlp {
-        // Both wait for the exporter, which needs this runtime.
+        // Both calls block, and the exporter needs this runtime meanwhile.
         tokio::task::spawn_blocking(move || provider.force_flush().and(provider.shutdown()))
             .await?
             .map_err(|error| format!("cannot send to {address}: {error}"))?;
@@ -118,8 +119,8 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// An object is created, a reconciler fails and is called again, and the object is deleted.
-async fn live() -> Result<(), Error> {
+/// Creates an object, whose reconciler fails once and is retried, and then deletes it.
+async fn run_scenario() -> Result<(), Error> {
     let server = ApiServer::new();
     let shops: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let informer = Informer::new(shops.clone());
@@ -128,10 +129,11 @@ async fn live() -> Result<(), Error> {
         .on_error(|_| {})
         .build()?;
     controller.add_informer("shops", &informer)?;
-    let looks = SimpleWatcher::new().on_add(|_: Arc<ConfigMap>| async { Ok::<_, Infallible>(()) });
-    controller.add_watcher("shops", looks)?;
+    let watcher =
+        SimpleWatcher::new().on_add(|_: Arc<ConfigMap>| async { Ok::<_, Infallible>(()) });
+    controller.add_watcher("shops", watcher)?;
 
-    let (done, mut over) = mpsc::channel(1);
+    let (done, mut succeeded) = mpsc::channel(1);
     let failed = Arc::new(AtomicBool::new(false));
     controller.add_reconciler("shops", move |request: Request<ConfigMap>| {
         let (done, failed) = (done.clone(), Arc::clone(&failed));
@@ -144,7 +146,7 @@ async fn live() -> Result<(), Error> {
                         Err(io::Error::other("the supplier does not answer"))
                     }
                 };
-                // Whatever user code opens is a part of the trace.
+                // Spans of user code become part of the trace.
                 order.instrument(tracing::info_span!("order-goods")).await?;
             }
             _ = done.send(()).await;
@@ -153,7 +155,7 @@ async fn live() -> Result<(), Error> {
     })?;
 
     let stop = CancellationToken::new();
-    let story = async {
+    let scenario = async {
         informer.synced().await?;
         let web = ConfigMap {
             metadata: ObjectMeta {
@@ -163,15 +165,15 @@ async fn live() -> Result<(), Error> {
             ..ConfigMap::default()
         };
         shops.create(&PostParams::default(), &web).await?;
-        over.recv().await;
+        succeeded.recv().await;
         shops.delete("web", &DeleteParams::default()).await?;
-        over.recv().await;
+        succeeded.recv().await;
         stop.cancel();
         Ok(())
     };
-    let (ended, told) = tokio::join!(controller.run(stop.clone()), story);
+    let (ended, done) = tokio::join!(controller.run(stop.clone()), scenario);
     ended?;
-    told
+    done
 }
 
 /// Prints each trace as a tree, the oldest first.
@@ -180,12 +182,13 @@ fn print(mut spans: Vec<SpanData>) {
     for root in &spans {
         if root.parent_span_id == SpanId::INVALID {
             println!("trace {}", root.span_context.trace_id());
-            branch(&spans, root, root, 1);
+            print_span(&spans, root, root, 1);
         }
     }
 }
 
-fn branch(spans: &[SpanData], root: &SpanData, span: &SpanData, depth: usize) {
+/// Prints `span` and its children, indented by `depth`.
+fn print_span(spans: &[SpanData], root: &SpanData, span: &SpanData, depth: usize) {
     let after = span.start_time.duration_since(root.start_time);
     let shown = ["kind", "object", "attempt", "outcome"];
     let fields = (span.attributes.iter())
@@ -206,7 +209,7 @@ fn branch(spans: &[SpanData], root: &SpanData, span: &SpanData, depth: usize) {
     for child in spans {
         let (ours, theirs) = (&span.span_context, &child.span_context);
         if child.parent_span_id == ours.span_id() && theirs.trace_id() == ours.trace_id() {
-            branch(spans, root, child, depth + 1);
+            print_span(spans, root, child, depth + 1);
         }
     }
 }

@@ -7,7 +7,7 @@ pub use crate::prelude::*;
 pub mod prelude {
     //! The names that most operators use: `use windlass::prelude::*`.
     //!
-    //! The same names are at the root of the crate. All others are in the module of their subject.
+    //! The same names are at the root of the crate. All other names are in the modules.
 
     pub use crate::{
         admin::AdminServer,
@@ -25,10 +25,10 @@ pub mod prelude {
     };
 }
 
-// In the order in which an event passes them.
+// The modules in the order in which an event passes them.
 
 pub mod source {
-    //! Where changes come from: a list and watch of an API server, or a script in a test.
+    //! Sources of changes: a list and watch of an API server, or a script in a test.
 
     #[cfg(feature = "kube-runtime")]
     pub use windlass_informer::WatcherStream;
@@ -39,7 +39,7 @@ pub mod source {
 }
 
 pub mod store {
-    //! The objects of a kind as they were last seen, and indexes over them.
+    //! Stores: the last known state of each object of a kind, and indexes.
 
     pub use windlass_informer::{
         AnyObject, Index, Kept, Named, Packed, Store, Stored, UndeclaredIndex,
@@ -47,7 +47,7 @@ pub mod store {
 }
 
 pub mod informer {
-    //! Informers: one source, one store, and the events of every change.
+    //! Informers: each has a source and a store, and publishes an event for each change.
 
     pub use windlass_informer::{
         ErrorChain, Event, Health, HealthState, Informer, InformerBuilder, InformerError,
@@ -57,7 +57,7 @@ pub mod informer {
 }
 
 pub mod controller {
-    //! Controllers: they run watchers and reconcilers over the events of informers.
+    //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
         AddError, BuildError, Coalescing, Controller, ErrorReport, ExhaustedCall, GivenUp,
@@ -76,13 +76,13 @@ pub mod predicate {
 }
 
 pub mod mapper {
-    //! Mappers: which objects of another kind a change concerns.
+    //! Mappers: they map a change to the keys of affected objects of another kind.
 
     pub use windlass_controller::{Mapper, Owners, SameName};
 }
 
 pub mod handler {
-    //! Watchers and reconcilers, and what they receive and return.
+    //! Watchers and reconcilers, their requests and results.
 
     pub use windlass_controller::{
         Action, CannotCastError, Failure, Outcome, Reconciler, Request, ResourceAction,
@@ -91,7 +91,8 @@ pub mod handler {
 }
 
 pub mod retry {
-    //! Whether and when a failed call is repeated, and what a new event does to a pending call.
+    //! Retry policies: whether and when a failed call is repeated. Dequeue policies: whether a new
+    //! event drops a pending call.
 
     pub use windlass_controller::{
         AlwaysDequeue, Arrival, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry,
@@ -100,7 +101,7 @@ pub mod retry {
 }
 
 pub mod finalizer {
-    //! Finalizers, and wrappers that hold each object until its clean-up has succeeded.
+    //! Finalizers, and handlers that keep each object until its clean-up has succeeded.
 
     pub use windlass_controller::{
         DefaultFinalizerSupplier, DeleteOrder, FinalizerError, FinalizerName, FinalizerPatch,
@@ -110,8 +111,8 @@ pub mod finalizer {
 }
 
 pub mod operator {
-    //! The process: it runs controllers, and stops them gracefully. Its time and randomness come
-    //! from the operating system, or from a [`SimulatedHost`].
+    //! The operator process: runs controllers and stops them gracefully. Time and randomness come
+    //! from the operating system, or in tests from a [`SimulatedHost`].
 
     pub use windlass_informer::{SimulatedHost, random_seed, wall_clock};
     pub use windlass_operator::{
@@ -120,7 +121,7 @@ pub mod operator {
 }
 
 pub mod leader {
-    //! Leader election by a lease, and fences that hold back calls and writes after its deadline.
+    //! Leader election by a lease, and fences that prevent calls and writes after its deadline.
 
     pub use windlass_controller::{Fence, FenceClosed, FenceLayer, FencePermit, Fenced};
     pub use windlass_operator::{

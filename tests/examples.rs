@@ -1,4 +1,4 @@
-//! The examples, run as a reader runs them.
+//! Runs each example and checks what it prints.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -13,30 +13,30 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-/// What the README says that a reader sees.
+/// The README shows these lines.
 #[test]
 fn quickstart_reconciles_drift_changes_and_the_deletion() {
     let output = run("quickstart", &[]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{complaints}");
-    let mut rest = told.as_ref();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{errors}");
+    let mut rest = printed.as_ref();
     for expected in [
         "user:     create the website blog, with 1 server",
         "operator: apply default/blog with 1 replicas",
         "user:     scale its deployment to 0 by hand",
-        // The user waits for the correction, which a call may make that began before.
+        // No `apply` line here: a call that began earlier may already have corrected it.
         "user:     ask for 3 servers",
         "operator: apply default/blog with 3 replicas",
         "user:     delete the website",
         "operator: clean up after default/blog",
-        "user:     the website is gone, and so is its deployment",
+        "user:     the website and its deployment are deleted",
         "metrics:  controller_runtime_reconcile_total{controller=\"websites\",kind=\"websites\",result=\"success\"}",
-        "all is well",
+        "success",
     ] {
         let (_, after) = rest
             .split_once(expected)
-            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+            .unwrap_or_else(|| panic!("{expected:?} is missing or in the wrong order:\n{printed}"));
         rest = after;
     }
 }
@@ -44,9 +44,9 @@ fn quickstart_reconciles_drift_changes_and_the_deletion() {
 #[test]
 fn tour_shows_create_change_retry_and_delete() {
     let output = run("tour", &[]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}");
-    let mut rest = told.as_ref();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}");
+    let mut rest = printed.as_ref();
     // In this order: add, update, a failed step and its retry, delete with clean-up.
     for expected in [
         "serves websites.tour.windlass.dev",
@@ -56,57 +56,57 @@ fn tour_shows_create_change_retry_and_delete() {
         "shop  failed 1x: the name service does not answer for shop.example; retry in",
         "shop  is published at http://shop.example",
         "delete the website blog",
-        "blog  gives back the host name blog.example",
-        "blog  is gone",
+        "blog  withdraws the host name blog.example",
+        "blog  is deleted",
         "Metrics after",
         "informer_events_total",
         "reconciler_errors_total",
-        "all is well",
+        "success",
     ] {
         let (_, after) = rest
             .split_once(expected)
-            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+            .unwrap_or_else(|| panic!("{expected:?} is missing or in the wrong order:\n{printed}"));
         rest = after;
     }
 }
 
 #[test]
-fn tour_names_a_kubeconfig_that_is_missing() {
+fn tour_names_a_missing_kubeconfig_in_its_error() {
     let output = run("tour", &["--kubeconfig", "no/such/file"]);
     assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("no/such/file"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("no/such/file"), "{printed}");
 }
 
 #[test]
 fn gateway_accepts_every_route_whose_parent_exists() {
     let output = run("gateway", &[]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{complaints}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{errors}");
 }
 
 #[test]
 fn leader_hands_over_when_it_is_stopped_and_is_replaced_when_it_crashes() {
     let output = run("leader", &[]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{complaints}");
-    let mut rest = told.as_ref();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{errors}");
+    let mut rest = printed.as_ref();
     for expected in [
-        "first sells at 1",
+        "first handles price 1",
         "[+] leader election: standing by; first holds the lease default/shop-operator",
-        "first sells at 2",
+        "first handles price 2",
         "first has ended",
-        "second sells at 3",
+        "second handles price 3",
         "second has crashed",
-        "third sells at 4",
+        "third handles price 4",
         "third has ended",
-        "all is well",
+        "success",
     ] {
         let (_, after) = rest
             .split_once(expected)
-            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+            .unwrap_or_else(|| panic!("{expected:?} is missing or in the wrong order:\n{printed}"));
         rest = after;
     }
 }
@@ -114,14 +114,14 @@ fn leader_hands_over_when_it_is_stopped_and_is_replaced_when_it_crashes() {
 #[test]
 fn tracing_shows_one_trace_from_the_event_to_the_retry() {
     let output = run("tracing", &[]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}");
-    let traces: Vec<_> = told.split("trace ").collect();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}");
+    let traces: Vec<_> = printed.split("trace ").collect();
     let trace = traces
         .iter()
         .find(|trace| trace.contains("informer-event-add"));
-    let mut rest = *trace.unwrap_or_else(|| panic!("no event in\n{told}"));
-    // Each deeper than the one before, but for the retry, which is beside the first calls.
+    let mut rest = *trace.unwrap_or_else(|| panic!("no event in\n{printed}"));
+    // The indent shows the parent: the retry is a sibling of the first calls.
     for (indent, expected) in [
         (2, "informer-event-add kind=configmaps object=default/web"),
         (4, "controller-event-add kind=shops object=default/web"),
@@ -138,27 +138,27 @@ fn tracing_shows_one_trace_from_the_event_to_the_retry() {
         let line = format!("s  {:indent$}{expected}\n", "");
         let (_, after) = rest
             .split_once(&line)
-            .unwrap_or_else(|| panic!("{line:?} does not come, or not in its place:\n{told}"));
+            .unwrap_or_else(|| panic!("{line:?} is missing or in the wrong order:\n{printed}"));
         rest = after;
     }
 }
 
 /// Rows: GA-12
 #[test]
-fn tracing_sends_its_traces_to_the_collector_that_is_named() {
+fn tracing_sends_its_traces_to_the_given_collector() {
     let collector = Collector::start();
     let output = run("tracing", &["--otlp", &collector.address]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{complaints}");
-    assert!(told.contains(&collector.address), "{told}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{errors}");
+    assert!(printed.contains(&collector.address), "{printed}");
     let mut sent = collector.got.try_iter();
     let (path, body) = sent.next().expect("something was sent");
     assert_eq!(
         path,
         "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
     );
-    // Names are in the message as they are.
+    // Protobuf contains strings in plain text.
     let body = String::from_utf8_lossy(&body);
     for name in [
         "shop-operator",
@@ -172,21 +172,21 @@ fn tracing_sends_its_traces_to_the_collector_that_is_named() {
 }
 
 #[test]
-fn tracing_says_when_its_collector_cannot_be_reached() {
+fn tracing_reports_an_unreachable_collector() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address")
     };
     let output = run("tracing", &["--otlp", &format!("http://{closed}")]);
     assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     assert!(
-        told.contains(&format!("cannot send to http://{closed}")),
-        "{told}"
+        printed.contains(&format!("cannot send to http://{closed}")),
+        "{printed}"
     );
 }
 
-/// What a reader does in a second terminal.
+/// The commands that `tour --serve` prints.
 #[test]
 fn kubectl_connects_to_a_tour_that_serves() {
     if Command::new("kubectl")
@@ -195,28 +195,28 @@ fn kubectl_connects_to_a_tour_that_serves() {
         .output()
         .is_err()
     {
-        println!("not run: there is no kubectl here");
+        println!("skipped: kubectl is not installed");
         return;
     }
     let mut served = Command::new(built("tour"))
         .arg("--serve")
         .stdout(Stdio::piped())
         .spawn()
-        .map(Ended)
+        .map(KillOnDrop)
         .expect("tour runs");
-    // Read until the end of the test: it goes on telling.
-    let mut told = BufReader::new(served.0.stdout.take().expect("piped"));
+    // Keep the pipe open until the end of the test: the example keeps printing.
+    let mut printed = BufReader::new(served.0.stdout.take().expect("piped"));
     let mut kubeconfig = None;
-    for line in told.by_ref().lines() {
+    for line in printed.by_ref().lines() {
         let line = line.expect("text");
         if let Some((_, path)) = line.split_once("export KUBECONFIG=") {
             kubeconfig = Some(path.to_owned());
         }
-        if line.contains("Ctrl-C ends it") {
+        if line.contains("Press Ctrl-C to stop") {
             break;
         }
     }
-    let kubeconfig = kubeconfig.expect("it says how to get in");
+    let kubeconfig = kubeconfig.expect("it prints the path of a kubeconfig");
     let kubectl = |arguments: &str| {
         let mut kubectl = Command::new("kubectl");
         kubectl
@@ -225,29 +225,29 @@ fn kubectl_connects_to_a_tour_that_serves() {
             .args(arguments.split(' '));
         kubectl
     };
-    let says = |arguments: &str| {
+    let output_of = |arguments: &str| {
         let output = kubectl(arguments).output().expect("kubectl runs");
-        let complaints = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {arguments}: {complaints}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {arguments}: {errors}");
         String::from_utf8(output.stdout).expect("text")
     };
 
-    let websites = says("get websites");
+    let websites = output_of("get websites");
     assert!(
         websites.contains("shop.example") && websites.contains("Published"),
         "{websites}"
     );
-    let described = says("describe website shop");
+    let described = output_of("describe website shop");
     assert!(
         described.contains("Host:") && described.contains("http://shop.example"),
         "{described}"
     );
-    assert!(says("get configmap shop -o yaml").contains("<h1>Buy</h1>"));
+    assert!(output_of("get configmap shop -o yaml").contains("<h1>Buy</h1>"));
 
     let mut watch = kubectl("get websites -w --output-watch-events")
         .stdout(Stdio::piped())
         .spawn()
-        .map(Ended)
+        .map(KillOnDrop)
         .expect("kubectl runs");
     let mut seen = BufReader::new(watch.0.stdout.take().expect("piped")).lines();
     let mut until = |what: &str| {
@@ -255,16 +255,16 @@ fn kubectl_connects_to_a_tour_that_serves() {
         assert!(found.is_some(), "kubectl get -w ended before {what}");
     };
     until("ADDED");
-    assert!(says("delete website shop").contains("deleted"));
+    assert!(output_of("delete website shop").contains("deleted"));
     until("DELETED");
     assert!(
-        says("get all,configmaps -o name").is_empty(),
+        output_of("get all,configmaps -o name").is_empty(),
         "the operator cleaned up"
     );
     _ = std::fs::remove_file(&kubeconfig);
 }
 
-/// A collector of traces that takes whatever comes, over gRPC.
+/// A collector of traces over gRPC that accepts every request.
 struct Collector {
     address: String,
     /// The path and the body of each request.
@@ -295,28 +295,28 @@ async fn serve(listener: std::net::TcpListener, got: mpsc::SyncSender<(String, B
             let path = request.uri().path().to_owned();
             let body = request.into_body().collect().await?.to_bytes();
             _ = got.send((path, body));
-            // An empty message, and that all is well.
-            let well = HeaderMap::from_iter([(
+            // An empty message, and the status 0 (success).
+            let ok = HeaderMap::from_iter([(
                 HeaderName::from_static("grpc-status"),
                 HeaderValue::from_static("0"),
             )]);
             let message = Full::new(Bytes::from_static(&[0; 5]));
             let answer = Response::builder()
                 .header("content-type", "application/grpc")
-                .body(message.with_trailers(async move { Some(Ok(well)) }));
-            Ok::<_, hyper::Error>(answer.expect("an answer"))
+                .body(message.with_trailers(async move { Some(Ok(ok)) }));
+            Ok::<_, hyper::Error>(answer.expect("a response"))
         }
     });
-    // It ends when the example does.
+    // Returns when the example closes the connection.
     _ = http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-/// A process that ends with the test, however the test ends.
-struct Ended(Child);
+/// A process that is killed when this is dropped.
+struct KillOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         _ = self.0.kill();
         _ = self.0.wait();
@@ -324,42 +324,42 @@ impl Drop for Ended {
 }
 
 #[test]
-fn watchers_and_reconcilers_shows_order_policies_and_what_is_scraped() {
+fn watchers_and_reconcilers_shows_order_policies_and_metrics() {
     let output = run("watchers_and_reconcilers", &[]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}\n{complaints}");
-    let mut rest = told.as_ref();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{errors}");
+    let mut rest = printed.as_ref();
     for expected in [
         // Watchers in add order, then reconcilers in add order.
-        "clerk    books book, for Elm Street",
-        "camera   takes a picture of book",
+        "clerk    records book for Elm Street",
+        "camera   photographs book",
         "packer   wraps book",
-        "courier  brings book to Elm Street, at try 1",
-        // A user's retry policy, with the state of the try before.
-        "courier  piano: try 1: the van is too small",
-        "office   again in 150ms",
-        "courier  piano: try 2: the van is too small",
-        // A user's dequeue policy.
+        "courier  delivers book to Elm Street, attempt 1",
+        // The example's retry policy, and the state of the previous attempt.
+        "courier  piano: attempt 1: the van is too small",
+        "office   retry in 150ms",
+        "courier  piano: attempt 2: the van is too small",
+        // The example's dequeue policy.
         "office   keep the retry for piano: its address is the same",
-        "courier  brings piano to Hill Road, at try",
-        "office   drop the retry for harp: its address is another",
-        "courier  brings harp to Garden Row, at try 2",
-        // A call that was given up is reported, and made again on request.
-        "office   given up: aquarium: reconciler 1 of parcels default/aquarium on CREATE",
-        "you      find default/aquarium among what was given up",
-        "courier  brings aquarium to Dry Dock, at try 2",
+        "courier  delivers piano to Hill Road, attempt",
+        "office   drop the retry for harp: its address has changed",
+        "courier  delivers harp to Garden Row, attempt 2",
+        // A call that is not retried any more is reported, and repeated by `redrive`.
+        "office   no more retries: aquarium: reconciler 1 of parcels default/aquarium on CREATE",
+        "you      find the dead letter default/aquarium",
+        "courier  delivers aquarium to Dry Dock, attempt 2",
         "courier  fetches book back",
-        // What was scraped.
-        "What Prometheus reads at http://127.0.0.1:",
+        // The scraped metrics.
+        "The metrics at http://127.0.0.1:",
         "informer_events_total{controller=\"post\",event_type=\"CREATE\",kind=\"parcels\"} 4",
         "retries_exhausted_total{controller=\"post\",kind=\"parcels\"} 1",
         "pending_retries{controller=\"post\"} 0",
-        "all is well",
+        "success",
     ] {
         let (_, after) = rest
             .split_once(expected)
-            .unwrap_or_else(|| panic!("{expected:?} does not come, or not in its place:\n{told}"));
+            .unwrap_or_else(|| panic!("{expected:?} is missing or in the wrong order:\n{printed}"));
         rest = after;
     }
 }
@@ -369,7 +369,7 @@ fn run(example: &str, arguments: &[&str]) -> Output {
     output.expect("the example runs")
 }
 
-/// The path of an example, built as it is now.
+/// Builds an example and returns its path.
 fn built(example: &str) -> PathBuf {
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--example", example])
@@ -378,7 +378,7 @@ fn built(example: &str) -> PathBuf {
         built.expect("cargo runs").success(),
         "{example} does not build"
     );
-    // This test is in `deps`, beside `examples`.
+    // This test binary is in `deps`, next to `examples`.
     let here = std::env::current_exe().expect("a path");
     let folder = here.ancestors().nth(2).expect("the folder of the profile");
     folder.join("examples").join(example)

@@ -1,7 +1,7 @@
-//! The metrics of an operator, as Prometheus' own `promtool` judges them.
+//! Checks the metrics of an operator with Prometheus' `promtool`.
 //!
-//! `promtool` comes with Prometheus (Debian: the package `prometheus`). Where it is not there,
-//! the test says so and passes; `cargo xtask test` says it too.
+//! `promtool` is part of Prometheus (Debian: the package `prometheus`). Without it, the test prints
+//! that it is skipped, and passes; `cargo xtask test` prints it too.
 
 use std::{
     io::{ErrorKind, Write as _},
@@ -24,9 +24,9 @@ use windlass::{
 struct Refused;
 
 #[tokio::test(start_paused = true)]
-async fn promtool_finds_nothing_to_say_about_the_metrics_of_an_operator() {
+async fn promtool_accepts_the_metrics_of_an_operator() {
     let text = metrics_of_an_operator().await;
-    // It would find nothing in an empty text either.
+    // promtool would also accept an empty text.
     for series in [
         "informer_events_total{",
         "informer_watch_restarts_total{",
@@ -40,7 +40,7 @@ async fn promtool_finds_nothing_to_say_about_the_metrics_of_an_operator() {
         assert!(text.contains(series), "no {series} in\n{text}");
     }
     let Some(said) = promtool(&text) else {
-        println!("not run: promtool is not on the PATH (Debian: apt-get install prometheus)");
+        println!("skipped: promtool is not on the PATH (Debian: apt-get install prometheus)");
         return;
     };
     let complaints = [said.stdout, said.stderr].concat();
@@ -51,7 +51,7 @@ async fn promtool_finds_nothing_to_say_about_the_metrics_of_an_operator() {
     );
 }
 
-/// The metrics of one controller at work, in the text format: something of everything.
+/// The metrics of a working controller in the text format, with all kinds of series.
 async fn metrics_of_an_operator() -> String {
     let (script, source) = Scripted::<ConfigMap>::new();
     let controller = InformerController::builder()
@@ -60,7 +60,7 @@ async fn metrics_of_an_operator() -> String {
         .retry_policy(NeverRetry)
         .on_error(|_| {})
         .build()
-        .expect("good settings");
+        .expect("valid settings");
     controller
         .add_informer("configs", &Informer::new(source))
         .expect("added");
@@ -78,7 +78,7 @@ async fn metrics_of_an_operator() -> String {
     let operator = Operator::new();
     operator
         .add_controller(controller)
-        .expect("it does not run yet");
+        .expect("the operator is not running");
     let registry = Registry::new();
     for collector in operator.prometheus_collectors() {
         registry.register(collector).expect("no name twice");
@@ -102,11 +102,11 @@ async fn metrics_of_an_operator() -> String {
         .interrupt(silence, Duration::from_secs(1))
         .await
         .expect("it runs");
-    // Paused time moves when all is quiet.
+    // Paused time advances when all tasks are idle.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let text = TextEncoder::new().encode_to_string(&registry.gather());
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     text.expect("text")
 }
 
@@ -116,7 +116,7 @@ fn config(name: &str) -> ConfigMap {
     object
 }
 
-/// What `promtool check metrics` says; none where there is no promtool.
+/// The output of `promtool check metrics`. None without promtool.
 fn promtool(text: &str) -> Option<Output> {
     let started = Command::new("promtool")
         .args(["check", "metrics"])

@@ -1,4 +1,4 @@
-//! The spans of an object's life, as OpenTelemetry has them.
+//! The OpenTelemetry spans of the events of an object.
 
 use std::{
     io,
@@ -35,14 +35,14 @@ use windlass::{
 };
 use windlass_apiserver::ApiServer;
 
-/// How long a failed call waits.
+/// The delay of a retry.
 const DELAY: Duration = Duration::from_secs(90);
 
-/// The one tracer of this process, before and after it was set.
+/// The tracers of this process, before and after `set_tracer`.
 struct Tracers {
-    /// What the global provider exports.
+    /// The exported spans of the global provider.
     global: InMemorySpanExporter,
-    /// What the tracer that was set exports.
+    /// The exported spans of the tracer that was set.
     set: InMemorySpanExporter,
 }
 
@@ -64,7 +64,7 @@ fn exporter() -> (InMemorySpanExporter, SdkTracerProvider) {
 
 /// Rows: GA-13
 #[test]
-fn while_no_tracer_is_set_it_is_the_global_provider_s_named_k8s() {
+fn without_set_tracer_spans_use_the_global_tracer_named_k8s() {
     let spans = TRACERS.global.get_finished_spans().expect("in memory");
     assert_eq!(spans.len(), 1, "{spans:#?}");
     assert_eq!(spans[0].name, "before");
@@ -73,18 +73,18 @@ fn while_no_tracer_is_set_it_is_the_global_provider_s_named_k8s() {
 
 /// Rows: GA-12, GA-13
 #[tokio::test(start_paused = true)]
-async fn all_spans_are_made_with_the_tracer_that_was_set() {
+async fn all_spans_use_the_tracer_that_was_set() {
     let (seen, _) = live("tracer", |_| Ok(Outcome::done())).await;
     let spans = TRACERS.set.get_finished_spans().expect("in memory");
     assert!(spans.iter().any(|span| span.name == "after"), "{spans:#?}");
     let ours = seen.0.iter().chain(spans.iter().filter(|span| {
-        // What else this package opens.
+        // Other spans of this package.
         span.name.starts_with("informer") || span.name.starts_with("controller")
     }));
     for span in ours {
         assert_eq!(span.instrumentation_scope.name(), "shop-operator");
     }
-    // None went by the tracer that was set.
+    // No span bypassed the tracer that was set.
     let spans = TRACERS.global.get_finished_spans().expect("in memory");
     assert_eq!(spans.len(), 1, "{spans:#?}");
 }
@@ -106,7 +106,7 @@ async fn one_trace_leads_from_the_watch_event_to_the_retry() {
     check(told, "kind", "configmaps");
     check(told, "object", "default/fails-once");
     check(told, "uid", &uid);
-    let version = field(told, "resource_version").expect("there is one");
+    let version = field(told, "resource_version").expect("the field exists");
 
     let event = seen.one("controller-event-add");
     child(event, told);
@@ -134,7 +134,7 @@ async fn one_trace_leads_from_the_watch_event_to_the_retry() {
     check(second, "outcome", "done");
     assert_eq!(second.status, Status::Unset);
 
-    // Each event is a trace of its own, and all of its spans are over before the next is delivered.
+    // Each event is a separate trace. Its spans end before the next event is delivered.
     for what in ["update", "delete"] {
         let told = seen.one(&format!("informer-event-{what}"));
         child(seen.one(&format!("controller-event-{what}")), told);
@@ -157,7 +157,7 @@ async fn each_list_and_each_watch_has_a_span() {
     let watch = watch.expect("a watch");
     check(watch, "kind", "configmaps");
     check(watch, "verb", "watch");
-    // A process lives longer than a trace should.
+    // The span of the informer is not part of these traces, because it lives too long.
     for span in [list, watch] {
         assert_eq!(span.parent_span_id, SpanId::INVALID, "{span:#?}");
     }
@@ -165,7 +165,7 @@ async fn each_list_and_each_watch_has_a_span() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_asked_for_begins_a_trace_linked_to_where_it_comes_from() {
+async fn a_requested_call_begins_a_trace_linked_to_its_origin() {
     let calls = AtomicU32::new(0);
     let (seen, _) = live("requeues", move |request| {
         let first =
@@ -190,7 +190,7 @@ async fn a_call_that_was_asked_for_begins_a_trace_linked_to_where_it_comes_from(
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn all_retries_of_a_call_stand_beside_each_other() {
+async fn all_retries_of_a_call_are_sibling_spans() {
     let (seen, _) = live("fails", |request| match request.action() {
         Action::Created => Err("not yet"),
         _ => Ok(Outcome::done()),
@@ -201,7 +201,7 @@ async fn all_retries_of_a_call_stand_beside_each_other() {
     let attempts: Vec<_> = retries
         .map(|retry| {
             child(retry, event);
-            field(retry, "attempt").expect("there is one")
+            field(retry, "attempt").expect("the field exists")
         })
         .collect();
     assert_eq!(attempts, ["1", "2"]);
@@ -209,17 +209,17 @@ async fn all_retries_of_a_call_stand_beside_each_other() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn an_event_that_another_one_stands_for_says_so() {
+async fn a_folded_event_has_the_outcome_folded() {
     let _listening = listen();
     let (script, source) = Scripted::new();
     let controller = InformerController::builder()
         .coalescing(Coalescing::Always)
         .build()
-        .expect("good settings");
+        .expect("valid settings");
     controller
         .add_informer("configs", &Informer::new(source))
         .expect("the first informer");
-    // Each call waits for leave.
+    // Each call waits for a permit.
     let leave = Arc::new(Semaphore::new(0));
     let reconciler = {
         let leave = Arc::clone(&leave);
@@ -245,13 +245,13 @@ async fn an_event_that_another_one_stands_for_says_so() {
         let mut object = config("busy");
         object.metadata.resource_version = Some(version.to_owned());
         script.apply(object).await.expect("it runs");
-        // On paused time this lasts until all others wait.
+        // On paused time this waits until all other tasks are idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     leave.add_permits(2);
     tokio::time::sleep(Duration::from_secs(1)).await;
     stop.cancel();
-    running.await.expect("no panic").expect("it ends well");
+    running.await.expect("no panic").expect("no error");
 
     let seen = Seen::of("busy");
     let updates = (seen.0.iter()).filter(|span| span.name == "informer-event-update");
@@ -271,7 +271,7 @@ async fn an_event_that_another_one_stands_for_says_so() {
 
 /// Rows: GA-114
 #[tokio::test(start_paused = true)]
-async fn no_span_shows_what_an_object_holds() {
+async fn no_span_contains_values_of_an_object() {
     let (seen, _) = live("secretive", |_| Err("a word from inside")).await;
     let shown = format!("{:#?}", seen.0);
     assert!(shown.contains("controller-retry"), "{shown}");
@@ -280,7 +280,7 @@ async fn no_span_shows_what_an_object_holds() {
     }
 }
 
-/// The spans in the traces of one object.
+/// The spans of all traces of one object.
 struct Seen(Vec<SpanData>);
 
 impl Seen {
@@ -314,8 +314,8 @@ impl Seen {
     }
 }
 
-/// Lets `reconcile` see all events of an object: it is created, called for again after its delay,
-/// changed and deleted. Returns the spans of it, and the object's uid.
+/// Creates, changes and deletes an object; its first call is retried or requeued. Returns its spans,
+/// and its uid.
 async fn live<R>(name: &'static str, reconcile: R) -> (Seen, String)
 where
     R: Fn(&Request<ConfigMap>) -> Result<Outcome, &'static str> + Send + Sync + 'static,
@@ -329,7 +329,7 @@ where
         .retry_policy(|failed: &ErrorReport<'_>| (failed.attempt < 2).then_some(DELAY))
         .on_error(|_| {})
         .build()
-        .expect("good settings");
+        .expect("valid settings");
     controller
         .add_informer("configs", &informer)
         .expect("the first informer");
@@ -361,15 +361,15 @@ where
     let change = Patch::Merge(json!({ "data": { "password": "hunter3" } }));
     api.patch(name, &PatchParams::default(), &change)
         .await
-        .expect("it is there");
+        .expect("the object exists");
     calls.recv().await.expect("it is reconciled");
     api.delete(name, &DeleteParams::default())
         .await
-        .expect("it is there");
+        .expect("the object exists");
     calls.recv().await.expect("it is reconciled");
 
     stop.cancel();
-    running.await.expect("no panic").expect("it ends well");
+    running.await.expect("no panic").expect("no error");
     (Seen::of(name), created.uid().expect("it has one"))
 }
 
@@ -397,7 +397,7 @@ fn child(span: &SpanData, of: &SpanData) {
     assert_eq!(
         (span.span_context.trace_id(), span.parent_span_id),
         (of.span_context.trace_id(), of.span_context.span_id()),
-        "{} is to be a child of {}",
+        "{} is not a child of {}",
         span.name,
         of.name
     );

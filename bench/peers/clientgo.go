@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// clientGo is a shared informer, and its handler, once it is whole.
+// clientGo starts a shared informer with a handler, and waits until its store is filled.
 func clientGo(ctx context.Context, job child.Job, seen *child.Seen) (child.Following, error) {
 	informer, err := informer(job)
 	if err != nil {
@@ -36,7 +36,7 @@ func clientGo(ctx context.Context, job child.Job, seen *child.Seen) (child.Follo
 		}
 	}
 	go informer.RunWithContext(ctx)
-	// What cache.WaitForCacheSync does, but ten times as often.
+	// Like cache.WaitForCacheSync, but polls ten times as often.
 	for !informer.HasSynced() {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -47,8 +47,8 @@ func clientGo(ctx context.Context, job child.Job, seen *child.Seen) (child.Follo
 	return child.Following{
 		Kept: informer,
 		Relisted: func() {
-			// The listener receives every object again; should that ever change, the
-			// new version is there all the same.
+			// The listener receives every object again. If client-go changes that, this still
+			// checks the new version.
 			for informer.LastSyncResourceVersion() == version {
 				time.Sleep(time.Millisecond)
 			}

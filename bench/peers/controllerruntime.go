@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// controllerRuntime is a manager with one controller, once its reconciler was called for
-// every object. The reconciler takes its object from the cache, as nearly all of them do
-// first, and does nothing with it.
+// controllerRuntime starts a manager with one controller, and waits until its reconciler was called
+// for every object. The reconciler gets its object from the cache, as most reconcilers do, and does
+// nothing else.
 func controllerRuntime(ctx context.Context, job child.Job, seen *child.Seen) (child.Following, error) {
 	manager, err := ctrl.NewManager(config(job), ctrl.Options{
 		Metrics:        server.Options{BindAddress: "0"},
@@ -79,7 +79,7 @@ func typeName(job child.Job) string {
 	return "ConfigMap"
 }
 
-// mapper knows the kinds that are read, so that the load server is not asked for them.
+// mapper knows the kinds, so that the load server needs no discovery.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
 	for _, kind := range []string{"Pod", "ConfigMap"} {

@@ -1,4 +1,4 @@
-// Command peers is client-go and controller-runtime, each as a child of the benchmark.
+// Command peers runs client-go and controller-runtime as child processes of the benchmark.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 }
 
 func config(job child.Job) *rest.Config {
-	// As many requests a second as can be: a list of 200 pages is not what a limit is for.
+	// No rate limit, because a list has up to 200 pages.
 	config := &rest.Config{Host: job.URL, QPS: -1}
 	config.ContentType = "application/json"
 	config.AcceptContentTypes = "application/json"

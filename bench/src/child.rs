@@ -1,4 +1,4 @@
-//! One contender with one thing to do, in a process of its own.
+//! A child process: runs one task with one contender, and prints the measurements.
 
 mod embedded;
 
@@ -27,11 +27,11 @@ use crate::{
     servers::Load,
 };
 
-/// What a child does.
+/// The job of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(
     clippy::unsafe_derive_deserialize,
-    reason = "it is `tokio::join!` that is unsafe inside, and it has no part in what a job is"
+    reason = "the unsafe code is inside of `tokio::join!`, which does not affect deserialization"
 )]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
@@ -41,59 +41,58 @@ pub(crate) struct Job {
     pub(crate) count: usize,
     pub(crate) lists: Lists,
 
-    /// Where the server is; none for an embedded one in the child itself.
+    /// The URL of the server. None for an embedded server in the child.
     pub(crate) url: Option<String>,
 }
 
-/// What is measured.
+/// The measured task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// A store, from nothing to whole.
+    /// A store, until it is filled.
     Sync,
-    /// A controller, from nothing until its handler was called for every object.
+    /// A controller, until its handler was called for every object.
     Start,
-    /// A store, each of whose objects is read once, and again, and again.
+    /// A store, each of whose objects is read three times.
     Read,
-    /// A store whose history is gone: a list that shows nothing new.
+    /// A relist without changes, after the history has expired.
     Relist,
-    /// Updates, to a listener of the store; `rate` a second, or as many as can be.
+    /// Updates to a subscriber of the store: `rate` per second, or as fast as possible.
     Stream { events: usize, rate: u64 },
-    /// Updates, to the handler of a controller.
+    /// Updates to the handler of a controller.
     Handle { events: usize, rate: u64 },
-    /// Updates to the handler of a controller, one of whose two watches is broken.
+    /// Updates to the handler of a controller with two watches, one of which is broken.
     Isolation { events: usize, rate: u64 },
-    /// Updates to the handler of a controller, first quietly and then beside one object that
-    /// is trouble.
+    /// Updates to the handler of a controller, first alone and then with a disturbing object.
     Disturbed {
         events: usize,
         rate: u64,
         by: Trouble,
     },
-    /// A server, and what is asked of it.
+    /// Requests to a server.
     Serve(Load),
-    /// Reconciles that do nothing, of objects that are in the store; on so many threads.
+    /// Empty reconciles of objects that are in the store, on this number of threads.
     Reconciles { threads: usize },
-    /// Calls that are to be made again: set, cancelled and made.
+    /// Retries: scheduled, cancelled and fired.
     Retries,
 }
 
-/// What one object does to the others.
+/// How one object disturbs the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Trouble {
-    /// It is updated all the time.
+    /// The object is updated all the time.
     Hot,
-    /// Its handler never returns.
+    /// The handler of the object never returns.
     Hanging,
 }
 
-/// Long enough that a connection is there.
+/// Enough time to open a connection.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// How often the object that is hot is updated, a second.
+/// The number of updates of the hot object per second.
 const HOT: u64 = 1000;
 
-/// One round of updates: after how many, how many, and how many a second of others and of the
-/// one that is trouble.
+/// One round of updates: the number of earlier updates, the number of updates, and the updates per
+/// second of the other objects and of the disturbing object.
 #[derive(Clone, Copy)]
 struct Round {
     first: usize,
@@ -102,13 +101,13 @@ struct Round {
     hot: u64,
 }
 
-/// Long enough that what was begun is done.
+/// Enough time for pending work to finish.
 const QUIET: Duration = Duration::from_millis(200);
 
 // === impl Job ===
 
 impl Job {
-    /// Does it, on one thread, and returns what it measured.
+    /// Runs the job on one thread, and returns the measurements.
     pub(crate) fn run(self, meter: Option<Meter>) -> Result<Measured> {
         let Self {
             contender, count, ..
@@ -142,7 +141,7 @@ impl Job {
             fill(&client, self.kind, self.count).await?;
             client
         };
-        // Whatever is made once by the first request is not the contender's.
+        // One-time allocations of the first request do not count for the contender.
         _ = client
             .send(Request::get("/version").body(Body::empty())?)
             .await;
@@ -171,7 +170,7 @@ impl Job {
         let Self { task, count, .. } = *self;
         let mut measured = Measured::default();
         let timed = !matches!(task, Task::Sync | Task::Read | Task::Start | Task::Relist);
-        // The last object is trouble, where one is.
+        // The last object is the disturbing one, if the task has one.
         let apart = matches!(task, Task::Disturbed { .. }).then(|| count - 1);
         let seen = Arc::new(Seen::new(count, timed, apart));
         let nothing = Moment::now(meter);
@@ -180,7 +179,7 @@ impl Job {
         sleep(QUIET).await;
         nothing.growth(count, &mut measured);
         match task {
-            // Neither a server nor what has none is measured here.
+            // `Sync` is measured above; tasks of a server, or without one, are not measured here.
             Task::Sync | Task::Start | Task::Serve(_) | Task::Reconciles { .. } | Task::Retries => {
                 if task == Task::Start {
                     measured.set("calls", calls(&seen));
@@ -220,15 +219,15 @@ impl Job {
                 seen.want(update_version(count, events - objects), objects);
                 let begun = Moment::now(meter);
                 post(&client, &format!("/bench/go?events={events}&rate={rate}")).await?;
-                let patience = match (task, rate) {
+                let limit = match (task, rate) {
                     (Task::Isolation { .. }, rate) => {
                         Duration::from_secs(2 + events as u64 / rate.max(1))
                     }
                     _ => Duration::from_secs(600),
                 };
-                let all = timeout(patience, seen.all()).await.is_ok();
+                let all = timeout(limit, seen.all()).await.is_ok();
                 if !all && !matches!(task, Task::Isolation { .. }) {
-                    return Err("not every event came".into());
+                    return Err("some events did not arrive".into());
                 }
                 begun.cost(events, &mut measured);
                 nothing.residence(count, &mut measured);
@@ -247,7 +246,7 @@ impl Job {
         Ok(measured)
     }
 
-    /// Measures the others beside one object that is trouble.
+    /// Measures the other objects while one object disturbs them.
     async fn disturbed(
         &self,
         (events, rate, by): (usize, u64, Trouble),
@@ -262,7 +261,7 @@ impl Job {
             hot: 0,
         };
         if !self.disturb(client, seen, round).await? {
-            return Err("not every event of the quiet run came".into());
+            return Err("some events of the undisturbed run did not arrive".into());
         }
         let names = ["quiet_p50_us", "quiet_p99_us"];
         seen.lateness(names, measured).await;
@@ -281,7 +280,7 @@ impl Job {
         self.disturb(client, seen, round).await?;
         let delivered = seen.done(events) as u64;
         measured.set("delivered", crate::measure::float(delivered));
-        // Where one of a hundred never came, there is no such number.
+        // If more than one in a hundred never arrived, there is no p99.
         if seen.done(events) * 100 >= events * 99 {
             seen.lateness(["p50_us", "p99_us"], measured).await;
         }
@@ -292,7 +291,7 @@ impl Job {
         Ok(())
     }
 
-    /// Has each of the first objects updated once, and says whether all updates came in time.
+    /// Updates each of the first objects once, and returns whether all updates arrived in time.
     async fn disturb(&self, client: &Client, seen: &Seen, round: Round) -> Result<bool> {
         let Round {
             first,
@@ -306,8 +305,8 @@ impl Job {
             &format!("/bench/go?events={events}&rate={rate}&hot={hot}"),
         )
         .await?;
-        let patience = Duration::from_secs(2 + events as u64 / rate.max(1));
-        Ok(timeout(patience, seen.all()).await.is_ok())
+        let limit = Duration::from_secs(2 + events as u64 / rate.max(1));
+        Ok(timeout(limit, seen.all()).await.is_ok())
     }
 
     async fn follow<K: Object>(&self, client: Client, seen: &Arc<Seen>) -> Result<Following> {

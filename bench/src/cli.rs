@@ -15,23 +15,23 @@ use crate::{
     servers,
 };
 
-/// Windlass side by side with its peers.
+/// Compares Windlass with other frameworks.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
     part: Option<Part>,
 
-    /// Small, in under two minutes; writes nothing.
+    /// Runs with small sizes, in less than two minutes; writes nothing.
     #[arg(long)]
     quick: bool,
 
-    /// Runs each scenario once, as small as can be and several at a time, and fails if a number
-    /// of Windlass or kube-runtime is missing. For tests: the numbers mean nothing, and are not
+    /// Runs each scenario once at its smallest size, several at a time, and fails if a number of
+    /// Windlass or kube-runtime is missing. For tests: the numbers are not meaningful and not
     /// printed.
     #[arg(long, conflicts_with = "quick")]
     once: bool,
 
-    /// Only the scenarios whose names contain this; writes nothing.
+    /// Runs only the scenarios whose names contain this text; writes nothing.
     #[arg(long)]
     only: Option<String>,
 
@@ -39,34 +39,34 @@ struct Cli {
     programs: Programs,
 }
 
-/// What a run has other processes do.
+/// The subcommands for other processes of a run.
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Does one job, and prints what it measured.
+    /// Runs one job, and prints the measurements.
     #[command(hide = true)]
     Child {
-        /// What to do, as JSON.
+        /// The job as JSON.
         job: String,
     },
 
-    /// Serves the embedded API server until its stdin closes.
+    /// Runs the embedded API server until stdin is closed.
     #[command(hide = true)]
     Serve,
 
-    /// Delivers watch events without a socket, to count instructions of.
+    /// Delivers watch events without a socket, to count instructions.
     #[command(hide = true)]
     Events(Events),
 
-    /// Has objects reconciled by a handler that does nothing, to count instructions of.
+    /// Runs empty reconciles, to count instructions.
     #[command(hide = true)]
     Reconciles(Reconciles),
 
-    /// Prints which programs the scenarios need that are not built by cargo.
+    /// Prints the programs that the scenarios need and cargo does not build.
     #[command(hide = true)]
     Needs,
 }
 
-/// Runs what the command line says.
+/// Runs the command line.
 #[must_use]
 pub fn main(meter: Option<Meter>) -> ExitCode {
     let cli = Cli::parse();
@@ -139,9 +139,9 @@ fn compare(cli: &Cli) -> Result<()> {
     Ok(())
 }
 
-/// Runs each scenario once, several at a time: most of what they do is to wait.
+/// Runs each scenario once, several at a time, because they mostly wait.
 fn once(cli: &Cli) -> Result<()> {
-    /// Few enough that a scenario which measures what comes within two seconds has the time.
+    /// Few enough for the scenario that measures which events arrive within two seconds.
     const AT_ONCE: usize = 6;
 
     let scenarios = wanted(cli);
@@ -154,7 +154,7 @@ fn once(cli: &Cli) -> Result<()> {
             let outcome = runner.run(scenario, &[], &mut Progress::silent());
             let outcome = outcome.map_err(|error| format!("{name}: {error}"))?;
             if let Some(missing) = outcome.missing() {
-                return Err(format!("{name}: nothing was measured of {missing}").into());
+                return Err(format!("{name}: the number {missing} is missing").into());
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The contenders, each behind the same few functions.
+//! The contenders, and their common interface.
 
 pub(crate) mod floor;
 pub(crate) mod own;
@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::NamespaceResourceScope;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// The program that is measured.
+/// The measured program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Contender {
     /// Windlass.
@@ -27,35 +27,35 @@ pub(crate) enum Contender {
     GrafanaAppSdk,
     /// The real kube-apiserver with etcd, the peer of the embedded server.
     KubeApiserver,
-    /// The same bytes read, and decoded once into what is kept, and nothing else.
+    /// The lower bound: reads the same bytes, and decodes each object once.
     Floor,
 }
 
-/// How the first picture is asked for.
+/// How the first list is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Lists {
-    /// Page by page: kube-runtime's default.
+    /// In pages: the default of kube-runtime.
     Paged,
-    /// As a watch that begins with everything: Windlass' default.
+    /// As a watch that begins with all objects: the default of Windlass.
     Streamed,
 }
 
-/// What a store keeps of an object.
+/// The form in which a store keeps objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Keeps {
-    /// The object, as it is kept by default.
+    /// The default form.
     Typed,
-    /// The decoded object, of a type in which only that is declared which is looked at.
+    /// Decoded objects of a type that declares only the used fields.
     Own,
-    /// The JSON of the object, which is not read.
+    /// JSON that is not decoded.
     Packed,
-    /// The JSON of the object, which the handler decodes.
+    /// JSON that the handler decodes.
     Decoded,
-    /// Its metadata, which is all that is asked for; as JSON, by who can.
+    /// Only metadata, which is all that is requested; as JSON if the contender supports it.
     Metadata,
 }
 
-/// A kind that can be followed.
+/// A kind that contenders can list and watch.
 pub(crate) trait Object:
     kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + DeserializeOwned
@@ -80,13 +80,13 @@ impl<K> Object for K where
 {
 }
 
-/// A contender that follows a kind, in the background.
+/// A contender that lists and watches a kind in the background.
 pub(crate) struct Following {
-    /// Ready when the next whole picture has been taken.
+    /// Completes when the next relist is complete.
     pub(crate) relisted: BoxFuture<'static, ()>,
-    /// Reads each object by its name.
+    /// Reads each object by name.
     pub(crate) read: Box<dyn Fn()>,
-    /// What it keeps.
+    /// The kept state.
     pub(crate) _kept: Box<dyn Any>,
 }
 
@@ -115,7 +115,7 @@ impl Contender {
         }
     }
 
-    /// Whether it is written in Go, and so measured by `bench/peers`.
+    /// Whether it is written in Go, and so part of `bench/peers`.
     pub(crate) fn in_go(self) -> bool {
         matches!(
             self,
@@ -123,7 +123,7 @@ impl Contender {
         )
     }
 
-    /// Whether Windlass is compared with it, rather than both with it.
+    /// Whether it is a peer of Windlass, and not the floor.
     pub(crate) fn is_peer(self) -> bool {
         !matches!(self, Self::Windlass | Self::Floor)
     }

@@ -1,8 +1,8 @@
-//! Watch events through an informer with no socket between, for counting instructions.
+//! Delivers watch events to an informer without a socket, to count instructions.
 //!
-//! Time depends on what else the machine does, and on its caches; how many instructions an event
-//! takes does not. Count them with `valgrind --tool=callgrind` for two numbers of events: the
-//! difference is that of the events alone, because all of them are made whatever is delivered.
+//! Times depend on other work of the machine and on caches; the number of instructions does not.
+//! Count them with `valgrind --tool=callgrind` for two numbers of delivered events. The difference is
+//! the cost of the events, because both runs create the same number of events.
 
 use std::{
     collections::VecDeque,
@@ -27,34 +27,34 @@ use crate::{
     objects::{FIRST_VERSION, Kind, Template},
 };
 
-/// What is delivered.
+/// The settings of a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Events {
-    /// Of which kind.
+    /// The kind of the objects.
     #[arg(long)]
     kind: Kind,
 
-    /// Whether they are kept as JSON.
+    /// Keeps objects as JSON.
     #[arg(long)]
     packed: bool,
 
-    /// Whether only metadata are asked for.
+    /// Requests only metadata.
     #[arg(long)]
     metadata: bool,
 
-    /// How many objects there are; the events are updates of them.
+    /// The number of objects. The events are updates of them.
     #[arg(long, default_value_t = 500)]
     objects: usize,
 
-    /// How often the list is read again that shows nothing new.
+    /// The number of relists without changes.
     #[arg(long, default_value_t = 0)]
     relists: usize,
 
-    /// How many are made.
+    /// The number of created events.
     #[arg(long, default_value_t = 3000)]
     made: usize,
 
-    /// How many of them are delivered.
+    /// The number of delivered events.
     #[arg(long)]
     delivered: usize,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Events {
 // === impl Events ===
 
 impl Events {
-    /// Delivers them to a subscriber that looks at none.
+    /// Delivers the events to a subscriber that ignores them.
     pub(crate) fn run(&self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -94,14 +94,14 @@ impl Events {
             let informer = informer.clone();
             async move { informer.run(CancellationToken::new()).await }
         });
-        // The list, and that it is whole.
+        // The events of the list, and `Synced`.
         for _ in 0..self.objects + 1 + self.delivered {
             events.next().await.ok_or("the informer ended")?;
         }
         Ok(())
     }
 
-    /// A client of a server that knows a list and a watch.
+    /// A client of a fake server with one list and one watch.
     fn client(&self) -> Client {
         let kind = self.kind.type_name();
         let (item, whole) = if self.metadata {
@@ -145,7 +145,7 @@ impl Events {
             let next = answers.lock().ok().and_then(|mut it| it.pop_front());
             let chunks = stream::iter(next.unwrap_or_default())
                 .map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
-            // A list ends; a watch goes on.
+            // A list ends; a watch continues.
             let body = if query.contains("watch=") {
                 chunks.chain(stream::pending()).boxed()
             } else {

@@ -1,31 +1,31 @@
-//! Windlass side by side with its peers: the same bytes, in one run, as ratios.
+//! The benchmark: compares Windlass with other frameworks on the same bytes, in one run.
 //!
-//! A run starts one child process after another, one for each contender and repetition, so
-//! that CPU time and memory belong to one contender alone. The server that they all read from
-//! is in the parent. The modules stand in the order in which a number comes about.
+//! A run starts one child process for each contender and repetition, one after the other, so that
+//! CPU time and memory belong to one contender. The server from which all of them read is in the
+//! parent process.
 
-// What is read.
+// The load server and its objects.
 mod objects;
 mod server;
 
-// Who reads it, in a child process.
+// The contenders, in child processes.
 mod child;
 mod contender;
 mod measure;
 mod queue;
 mod seen;
 
-// The same without a server, to count instructions of.
+// Runs without a server, to count instructions.
 mod events;
 
-// Who serves it, where servers are compared.
+// The compared API servers.
 mod servers;
 
-// What is compared, and how often.
+// The scenarios.
 mod progress;
 mod scenario;
 
-// What is printed and kept.
+// The output.
 mod plot;
 mod report;
 
@@ -33,5 +33,5 @@ mod cli;
 
 pub use crate::{cli::main, measure::Meter};
 
-/// What everything here may end with: no caller of a benchmark looks into its errors.
+/// A result with a type-erased error: no caller of the benchmark inspects its errors.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

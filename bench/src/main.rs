@@ -1,4 +1,4 @@
-//! The benchmark, and the children whose time is measured.
+//! The benchmark, and its child processes whose time is measured.
 
 use std::process::ExitCode;
 

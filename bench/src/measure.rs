@@ -1,4 +1,4 @@
-//! Measurements that a child takes of itself: time, CPU time and memory.
+//! A child's measurements of itself: time, CPU time and memory.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 /// Reads the counting allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
-    /// Bytes that are allocated now.
+    /// The currently allocated bytes.
     pub live: fn() -> usize,
-    /// The most bytes that ever were.
+    /// The highest number of allocated bytes so far.
     pub peak: fn() -> usize,
-    /// Allocations and reallocations so far.
+    /// The number of allocations and reallocations so far.
     pub allocations: fn() -> usize,
 }
 
-/// The numbers of one child, by what they measure.
+/// The measurements of one child, by name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) numbers: BTreeMap<String, f64>,
 }
 
-/// A moment, by all that is measured.
+/// The state of all meters at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     wall: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Moment {
 // === impl Measured ===
 
 impl Measured {
-    /// What a child printed.
+    /// Parses the output of a child.
     pub(crate) fn read(printed: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(printed)
     }
@@ -64,7 +64,7 @@ impl Moment {
         }
     }
 
-    /// Notes what the time since then has cost, for each of `count` things.
+    /// Records the cost since then, divided by `count`.
     pub(crate) fn cost(&self, count: usize, measured: &mut Measured) {
         let (wall, cpu) = (monotonic(), nanoseconds(ClockId::ProcessCPUTime));
         let count = float(count as u64);
@@ -76,14 +76,13 @@ impl Moment {
         }
     }
 
-    /// Notes as `what` how long this process has computed since then, for each of `count`
-    /// things.
+    /// Records the CPU time since then as `what`, divided by `count`.
     pub(crate) fn time(&self, what: &str, count: usize, measured: &mut Measured) {
         let cpu = nanoseconds(ClockId::ProcessCPUTime) - self.cpu;
         measured.set(what, float(cpu) / 1e3 / float(count as u64));
     }
 
-    /// Notes how many bytes more there are than then, and were at most.
+    /// Records the growth of allocated bytes since then, and its peak.
     pub(crate) fn growth(&self, count: usize, measured: &mut Measured) {
         self.residence(count, measured);
         let count = float(count as u64);
@@ -94,7 +93,7 @@ impl Moment {
         }
     }
 
-    /// Notes how many bytes of memory more were resident at most than then.
+    /// Records the growth of the peak of resident memory since then.
     pub(crate) fn residence(&self, count: usize, measured: &mut Measured) {
         if let (Some(then), Some(most)) = (self.resident, status("self", "VmHWM:")) {
             let count = float(count as u64);
@@ -103,22 +102,22 @@ impl Moment {
     }
 }
 
-/// Nanoseconds of the clock that all processes share.
+/// The time of the monotonic clock, which all processes share, in nanoseconds.
 pub(crate) fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// How long this process has computed, on all its threads.
+/// The CPU time of this process, on all threads.
 pub(crate) fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds(ClockId::ProcessCPUTime))
 }
 
-/// Bytes of the process `pid` that are resident. `None` where the system is not Linux.
+/// The resident memory of the process `pid` in bytes. `None` on other systems than Linux.
 pub(crate) fn resident(pid: u32) -> Option<u64> {
     status(&pid.to_string(), "VmRSS:")
 }
 
-/// A number of bytes in `/proc/PROCESS/status`. `None` where there is no such file.
+/// A line of `/proc/PROCESS/status` in bytes. `None` if the file does not exist.
 fn status(process: &str, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -126,8 +125,8 @@ fn status(process: &str, name: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The loss is beyond the fifteenth digit.
-#[expect(clippy::cast_precision_loss, reason = "numbers to be looked at")]
+/// Converts to `f64`, which is exact to fifteen digits.
+#[expect(clippy::cast_precision_loss, reason = "numbers for people")]
 pub(crate) fn float(number: u64) -> f64 {
     number as f64
 }
@@ -140,7 +139,7 @@ fn nanoseconds(clock: ClockId) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// Looks at the live bytes all the time, for a peak that is not the first.
+/// Samples the allocated bytes, to find the peak of a later phase.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     base: usize,
@@ -161,8 +160,8 @@ impl Sampler {
                 let mut peak = 0;
                 while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
                     peak = peak.max((meter.live)());
-                    // Often enough to see a page of a list, which lives for milliseconds, and
-                    // seldom enough not to be what is measured.
+                    // Often enough for a list page, which exists for milliseconds, but without a
+                    // relevant cost.
                     std::thread::sleep(Duration::from_micros(100));
                 }
                 peak
@@ -170,7 +169,7 @@ impl Sampler {
         }
     }
 
-    /// How many bytes more there were at most than at the start.
+    /// The peak minus the value at the start, in bytes.
     pub(crate) fn stop(self) -> f64 {
         self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let peak = self.peak.join().unwrap_or_default();

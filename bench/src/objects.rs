@@ -1,4 +1,4 @@
-//! The objects of the load server: bytes, with places for what differs between them.
+//! The objects of the load server: byte templates with placeholders.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The version of the first object; ten digits, so that every later one has ten too.
+/// The version of the first object. It has ten digits, so that all later ones have ten too.
 pub(crate) const FIRST_VERSION: u64 = 1_000_000_000;
 
-/// The annotation that says when an event was sent, in nanoseconds of the monotonic clock.
+/// The annotation with the time at which an event was sent, in nanoseconds of the monotonic clock.
 pub(crate) const SENT: &str = "bench/sent";
 
-/// Which kind of object.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// 1 KB, of which 30 % are managed fields.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Pod,
 }
 
-/// The JSON of one kind of object, all of one length.
+/// The JSON template of one kind. All objects have the same length.
 #[derive(Debug)]
 pub(crate) struct Template {
     json: Vec<u8>,
@@ -71,19 +71,19 @@ impl Template {
     const VERSION: &'static [u8] = b"VVVVVVVVVV";
     const STAMP: &'static [u8] = b"TTTTTTTTTTTTTTTTTTTT";
 
-    /// An object as it stands in a watch event.
+    /// An object in a watch event.
     pub(crate) fn whole(kind: Kind) -> Self {
         Self::of(compact(kind.pretty()))
     }
 
-    /// An object as it stands in a list: the API server leaves its kind out there.
+    /// An object in a list, where the API server omits the kind.
     pub(crate) fn item(kind: Kind) -> Self {
         let whole = compact(kind.pretty());
-        let metadata = whole.find("\"metadata\"").expect("it has metadata");
+        let metadata = whole.find("\"metadata\"").expect("the object has metadata");
         Self::of(format!("{{{}", &whole[metadata..]))
     }
 
-    /// The metadata of an object, as it stands in a list and in a watch event alike.
+    /// The metadata of an object, the same in a list and in a watch event.
     pub(crate) fn metadata(kind: Kind) -> Self {
         #[derive(Deserialize)]
         struct Object<'a> {
@@ -91,7 +91,7 @@ impl Template {
             metadata: &'a RawValue,
         }
         let whole = compact(kind.pretty());
-        let object: Object<'_> = serde_json::from_str(&whole).expect("it has metadata");
+        let object: Object<'_> = serde_json::from_str(&whole).expect("the object has metadata");
         Self::of(format!(
             r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}}"#,
             object.metadata
@@ -103,7 +103,7 @@ impl Template {
         let find = |place: &[u8]| {
             json.windows(place.len())
                 .position(|window| window == place)
-                .expect("the template has this place")
+                .expect("the template has this placeholder")
         };
         Self {
             name: find(Self::NAME),
@@ -118,7 +118,7 @@ impl Template {
         self.json.len()
     }
 
-    /// Appends object number `index` in the state of `version`.
+    /// Appends the object with this index and version.
     pub(crate) fn render(&self, index: usize, version: u64, sent: u64, to: &mut Vec<u8>) {
         let start = to.len();
         to.extend_from_slice(&self.json);
@@ -130,12 +130,12 @@ impl Template {
     }
 }
 
-/// The number of an object, from its name.
+/// The index of an object, from its name.
 pub(crate) fn index_of(name: &str) -> Option<usize> {
     name.rsplit('-').next()?.parse().ok()
 }
 
-/// `thousands` as people write them: `10k`.
+/// A number in thousands, such as `10k`.
 pub(crate) fn short(count: usize) -> String {
     let mut text = String::new();
     let written = if count >= 1000 && count.is_multiple_of(1000) {
@@ -154,7 +154,7 @@ fn digits(mut number: u64, to: &mut [u8]) {
     }
 }
 
-/// JSON without the white space between its tokens, its fields in their order.
+/// Removes white space from JSON, and keeps the order of fields.
 fn compact(pretty: &str) -> String {
     let mut compact = String::with_capacity(pretty.len());
     let (mut quoted, mut escaped) = (false, false);
@@ -180,7 +180,7 @@ mod tests {
     use super::{Kind, Template, index_of};
 
     #[test]
-    fn every_rendered_object_is_one_of_its_kind() {
+    fn every_rendered_object_decodes_as_its_kind() {
         check::<ConfigMap>(Kind::Configmap);
         check::<Pod>(Kind::Pod);
     }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// Bars in groups, each group to its own scale: what counts is how they compare.
+/// Bars in groups. Each group has its own scale, because only ratios within a group matter.
 #[derive(Debug)]
 pub(crate) struct Bars {
     pub(crate) title: String,
     pub(crate) groups: Vec<Group>,
 }
 
-/// The bars of one scenario: who, how much, and how that is written.
+/// The bars of one scenario: contender, value and label.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: String,
@@ -98,12 +98,12 @@ mod tests {
     #[test]
     fn each_contender_has_its_own_colour() {
         let colours: BTreeSet<_> = Contender::ALL.map(|it| colour(it.name())).into();
-        // A server and a reader are in no group together.
+        // Servers and readers are never in the same group.
         assert_eq!(colours.len(), Contender::ALL.len() - 1);
     }
 
     #[test]
-    fn the_longest_bar_of_a_group_is_as_long_as_any_other_groups() {
+    fn the_longest_bars_of_all_groups_have_the_same_length() {
         let group = |most: f64| Group {
             name: "P1".to_owned(),
             bars: vec![

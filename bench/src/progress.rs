@@ -1,10 +1,10 @@
-//! A line that says how far the run is.
+//! The progress line.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
 use crate::measure::monotonic;
 
-/// How far the run is.
+/// Prints the progress of the run.
 #[derive(Debug)]
 pub(crate) struct Progress {
     began: u64,
@@ -29,7 +29,7 @@ impl Progress {
         }
     }
 
-    /// One that prints nothing.
+    /// A progress that prints nothing.
     pub(crate) fn silent() -> Self {
         Self {
             silent: true,
@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// Clears the line, for a line of output.
+    /// Clears the progress line before a line of output.
     pub(crate) fn clear(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");

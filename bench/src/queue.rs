@@ -1,7 +1,7 @@
-//! The queue alone: objects that are in the store already, and handlers that do nothing.
+//! Measures the queue alone: the objects are in the store already, and the handlers are empty.
 //!
-//! No server and no watch takes part: each key is queued by a request for all of
-//! them. So what is measured is what stands between a store and a handler.
+//! There is no server and no watch: each round queues all keys. So the numbers are the cost between
+//! a store and a handler.
 
 mod handler;
 mod runtime;
@@ -21,16 +21,17 @@ use crate::{
     measure::{Measured, Meter, Moment, float, processor_time},
 };
 
-/// A contender whose store has all objects, and whose queue is empty.
+/// A contender with a filled store and an empty queue.
 trait Queue: Send + Sync {
     /// Queues every key.
     fn offer_all(&self) -> Result<()>;
 }
 
-/// Reconciles that do nothing, by the round: one costs what so many rounds cost more than one.
+/// Runs rounds of empty reconciles. The cost of a round is the difference to a run with one round
+/// less.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Reconciles {
-    /// How many objects are reconciled in each.
+    /// The number of objects in each round.
     #[arg(long, default_value_t = 1_000)]
     keys: usize,
 
@@ -41,35 +42,35 @@ pub(crate) struct Reconciles {
     way: Way,
 }
 
-/// What becomes of a key between the store and the handler.
+/// How keys pass from the store to the handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Way {
-    /// It waits until all are queued, as in P5.
+    /// Handlers wait until all keys are queued, as in P5.
     Waiting,
-    /// It is taken as soon as can be.
+    /// Workers take keys immediately.
     Passing,
-    /// The same, as in P6: every other round leaves a retry of each, which the next makes
-    /// needless. To set and to cancel one costs what two such rounds cost more than two of those
-    /// that only pass.
+    /// Workers take keys immediately, and every second round schedules a retry of each key, which
+    /// the next round cancels, as in P6. The cost of both is the difference between two such rounds
+    /// and two rounds of the variant above.
     Pending,
 }
 
-/// How many calls are made at once, at most.
+/// The most concurrent calls.
 const AT_ONCE: u16 = 64;
 
-/// How many namespaces the objects are in.
+/// The number of namespaces of the objects.
 const NAMESPACES: usize = 100;
 
-/// To be called again, and nothing of it comes due here.
+/// The delay of retries that are never due during a run.
 const FAR: Does = Does::Again {
     after: Duration::from_secs(100_000),
     within: Duration::from_secs(1_000),
 };
 
-/// Enough reconciles for a clock that other work disturbs.
+/// Enough reconciles for a stable time on a busy machine.
 const ENOUGH: usize = 200_000;
 
-/// Runs `job` on so many threads.
+/// Runs `job` on this number of threads.
 pub(crate) fn on(
     threads: usize,
     job: impl Future<Output = Result<Measured>> + Send + 'static,
@@ -80,11 +81,11 @@ pub(crate) fn on(
         tokio::runtime::Builder::new_multi_thread()
     };
     let runtime = runtime.worker_threads(threads).enable_all().build()?;
-    // What works is not the thread that waits for it.
+    // The workers are other threads than the one that waits here.
     runtime.block_on(async { tokio::spawn(job).await? })
 }
 
-/// Reconciles that do nothing: what each costs, and what a key costs that waits for one.
+/// Empty reconciles: the cost of each, and the memory of a waiting key.
 pub(crate) async fn reconciles(
     contender: Contender,
     count: usize,
@@ -95,7 +96,7 @@ pub(crate) async fn reconciles(
     let queue = start(contender, count, &handler).await?;
     idle().await;
     if meter.is_none() {
-        // The first round is slower. What it needs more memory for, though, is the keys'.
+        // The first round is slower. But its additional memory belongs to the keys.
         handler.expect(count, Does::Nothing);
         queue.offer_all()?;
         handler.all().await;
@@ -135,8 +136,8 @@ pub(crate) async fn reconciles(
     Ok(measured)
 }
 
-/// Calls that are to be made again later: what it costs to have one pending, to make it
-/// needless, and how late it is made.
+/// Retries: the cost of scheduling and cancelling one, the memory of a pending one, and the delay
+/// after the due time.
 pub(crate) async fn retries(
     contender: Contender,
     count: usize,
@@ -147,7 +148,7 @@ pub(crate) async fn retries(
     let queue = start(contender, count, &handler).await?;
     let mut costs = Vec::new();
     if meter.is_some() {
-        // For memory the first round counts: what was made for it is there for the next.
+        // Memory is measured in the first round, because later rounds reuse it.
         handler.expect(count, FAR);
         let begun = Moment::now(meter);
         queue.offer_all()?;
@@ -156,8 +157,8 @@ pub(crate) async fn retries(
         begun.growth(count, &mut measured);
         return Ok(measured);
     }
-    // The first round is to warm up; then reconciles that leave nothing, that set, and that
-    // cancel what was set.
+    // A warm-up round, a round without retries, a round that schedules them, and a round that
+    // cancels them.
     for does in [Does::Nothing, Does::Nothing, FAR, Does::Nothing] {
         handler.expect(count, does);
         let begun = Moment::now(meter);
@@ -170,7 +171,7 @@ pub(crate) async fn retries(
     measured.set("set_cancel_us", costs[2] + costs[3] - 2.0 * costs[1]);
     let within = Duration::from_micros(20 * count as u64);
     let soon = Does::Again {
-        // Late enough that all have been set, also where other work takes most of the time.
+        // Late enough that all are scheduled before, even on a busy machine.
         after: Duration::from_secs_f64(costs[2] * float(count as u64) / 1e6 * 5.0 + 0.5),
         within,
     };
@@ -190,7 +191,7 @@ impl Reconciles {
             let handler = Arc::new(Handler::new(keys));
             let queue = start(Contender::Windlass, keys, &handler).await?;
             for round in 0..rounds {
-                // The last one leaves nothing.
+                // The last round schedules nothing.
                 let leaves = way == Way::Pending && (rounds - round) % 2 == 0;
                 handler.expect(keys, if leaves { FAR } else { Does::Nothing });
                 if way == Way::Waiting {
@@ -221,7 +222,7 @@ async fn start(
     }
 }
 
-/// Object `index`, as small as can be: it is not what is measured.
+/// The object with this index, as small as possible.
 fn object(index: usize) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
@@ -241,13 +242,13 @@ fn index_of(object: &ConfigMap) -> Option<usize> {
     name.strip_prefix("config-")?.parse().ok()
 }
 
-/// Waits until there is nothing to do.
+/// Waits until the process is idle.
 async fn idle() {
-    /// Long enough to see that nothing happens, and a share of it that is nothing.
+    /// The time between two checks, and the CPU time below which the process is idle.
     const WHILE: Duration = Duration::from_millis(20);
     const NOTHING: Duration = Duration::from_micros(500);
     loop {
-        // Not a whole moment: what it reads of the process would be in what is measured.
+        // Only the CPU time, because reading the other meters would cost CPU time.
         let begun = processor_time();
         sleep(WHILE).await;
         if processor_time().saturating_sub(begun) < NOTHING {

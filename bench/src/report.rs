@@ -14,8 +14,8 @@ use crate::{
 /// The lines of one scenario:
 /// `NAME windlass=X peer=Y ratio=Z floor=F`, and the other peers by their names.
 ///
-/// The ratio is how many times better Windlass is than the first peer. A peer that is better
-/// than Windlass is named at the end.
+/// The ratio is the factor by which Windlass is better than the first peer. The best peer that is
+/// better than Windlass is named at the end.
 pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     let numbers = outcome.scenario.numbers.iter();
     numbers.map(|number| line(outcome, *number)).collect()
@@ -92,7 +92,7 @@ pub(crate) struct Report<'o> {
 // === impl Report ===
 
 impl<'o> Report<'o> {
-    /// The page, and the line after which the tables stand.
+    /// The page, and the line after which the tables begin.
     const PAGE: &'static str = "performance.md";
     const MARK: &'static str = "<!-- Written by `cargo xtask bench`; what is above is not. -->";
 
@@ -108,7 +108,7 @@ impl<'o> Report<'o> {
         let text = fs::read_to_string(&page)?;
         let (prose, _) = text
             .split_once(Self::MARK)
-            .ok_or("docs/performance.md lost the mark after which its tables stand")?;
+            .ok_or("docs/performance.md does not contain the line after which the tables begin")?;
         let text = format!("{prose}{}\n\n{}", Self::MARK, self.tables(&root));
         fs::write(page, text)?;
         let plots = docs.join("performance");
@@ -125,7 +125,7 @@ impl<'o> Report<'o> {
     fn tables(&self, root: &Path) -> String {
         let mut text = machine(root, self.seconds);
         text.push_str("\n![CPU](performance/cpu.svg)\n\n![Memory](performance/memory.svg)\n\n");
-        // Servers are compared with another peer than those who read from one.
+        // Servers have another peer than readers.
         let (servers, readers): (Vec<_>, Vec<_>) = self
             .outcomes
             .iter()
@@ -165,7 +165,7 @@ impl<'o> Report<'o> {
     }
 }
 
-/// On what the numbers were taken.
+/// A description of the machine and the versions.
 fn machine(root: &Path, seconds: u64) -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu
@@ -187,8 +187,8 @@ fn machine(root: &Path, seconds: u64) -> String {
         )
     };
     format!(
-        "Taken on {} in {seconds} s, on {cores} cores of {cpu} under {}, load {load} at the end \
-         (other work ran on them: compare within a row, not with another day), at commit {} with {}; \
+        "Measured on {} in {seconds} s, on {cores} cores of {cpu} under {}, load {load} at the end \
+         (other processes ran too: compare only numbers in the same row), at commit {} with {}; \
          kube {}, k8s-openapi {}.\n",
         output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         output("uname", &["-s"]),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_the_peer_that_is_better() {
+    fn a_line_names_a_peer_that_is_better() {
         assert_eq!(
             lines(&outcome()),
             [

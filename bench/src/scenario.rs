@@ -1,4 +1,4 @@
-//! Scenarios: what is compared, and how often.
+//! Scenarios: the compared tasks, contenders and numbers.
 
 mod catalogue;
 mod programs;
@@ -15,10 +15,10 @@ use crate::{
     objects::Kind,
 };
 
-/// One comparison.
+/// One scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    /// `P1-pod-100k`.
+    /// The name, such as `P1-pod-100k`.
     pub(crate) name: String,
     pub(crate) served: Served,
     pub(crate) task: Task,
@@ -30,18 +30,18 @@ pub(crate) struct Scenario {
     pub(crate) numbers: Vec<Number>,
     pub(crate) repeats: usize,
 
-    /// The scenario whose samples are taken for those who do the same there, if it was run.
+    /// An earlier scenario whose samples are reused for contenders with the same task.
     pub(crate) like: Option<Like>,
 }
 
-/// A scenario in which some contenders do the same.
+/// A scenario in which some contenders have the same task.
 #[derive(Clone, Debug)]
 pub(crate) struct Like {
     pub(crate) name: String,
     pub(crate) contenders: Vec<Contender>,
 }
 
-/// Who answers.
+/// The server of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
     /// The load server, in the parent.
@@ -50,26 +50,26 @@ pub(crate) enum Served {
     Embedded,
     /// The embedded API server, in the child, without a socket.
     InProcess,
-    /// The contender, which is a server.
+    /// The contender is the server.
     Contender,
-    /// No server: the objects are made in the child.
+    /// No server: the child creates the objects.
     Nobody,
 }
 
-/// One number that is compared.
+/// One compared number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
-    /// What the child calls it.
+    /// The name in the output of the child.
     pub(crate) measure: &'static str,
-    /// What follows the scenario's name.
+    /// The suffix after the name of the scenario.
     pub(crate) suffix: &'static str,
     pub(crate) unit: Unit,
-    /// Whether it is taken by the binary that counts allocations.
+    /// Whether the binary that counts allocations measures it.
     pub(crate) counted: bool,
     pub(crate) better: Better,
 }
 
-/// What a number is of.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Microseconds,
@@ -127,7 +127,7 @@ impl Number {
         ..Self::counted("delivered", "delivered", Unit::Count)
     };
 
-    /// How many times later the others are than in the quiet run.
+    /// The delay of the other objects, divided by that of the undisturbed run.
     pub(crate) const SLOWDOWN: Self = Self {
         counted: false,
         ..Self::counted("slowdown", "slowdown", Unit::Times)
@@ -167,8 +167,8 @@ impl Number {
 }
 
 impl Number {
-    /// Whether the number of this contender comes from the children that count allocations.
-    /// Those in Go know their memory all the time, and are asked once.
+    /// Whether the counting child measures this number of this contender. Contenders in Go measure
+    /// time and memory in the same process.
     pub(crate) fn pass(&self, contender: Contender) -> bool {
         self.counted && !contender.in_go()
     }

@@ -1,4 +1,4 @@
-//! Counts of a handler: how many events, how late, and whether it was all.
+//! A handler's counts: the number of events, their delay, and whether all arrived.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,20 +11,20 @@ use crate::{
     objects::{SENT, index_of},
 };
 
-/// What the handlers of one child saw.
+/// The counts of the handlers of one child.
 #[derive(Debug)]
 pub(crate) struct Seen {
     calls: AtomicU64,
-    /// An object is done once it is seen in a version from this one on.
+    /// An object is done when it is seen with at least this version.
     wanted: AtomicU64,
     done: Vec<AtomicBool>,
     left: AtomicUsize,
     all: Notify,
     lateness: Option<Mutex<Vec<u64>>>,
 
-    /// The object that is trouble to the others, and not looked at itself.
+    /// The disturbing object, which is not counted.
     apart: Option<usize>,
-    /// Whether its handler never returns.
+    /// Whether the handler of the disturbing object never returns.
     hanging: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// A handler was entered with `object`.
+    /// Records a call of a handler with `object`.
     pub(crate) fn object<K: Resource>(&self, object: &K) {
         let meta = object.meta();
         let sent = || meta.annotations.as_ref()?.get(SENT)?.parse().ok();
@@ -55,8 +55,7 @@ impl Seen {
         );
     }
 
-    /// A handler was entered with an object that it does not look into, and so does not see
-    /// when it was sent.
+    /// Records a call of a handler with an undecoded object, whose time of sending is not known.
     pub(crate) fn named(&self, object: &impl Named) {
         let unsent = None::<fn() -> Option<u64>>;
         self.note(Some(object.name()), object.resource_version(), unsent);
@@ -82,7 +81,7 @@ impl Seen {
             && wanted > 0
         {
             let sent = sent().unwrap_or(u64::MAX);
-            // An object that was there from the start was sent at no time.
+            // An object of the first list has no time of sending.
             if sent > 0
                 && let Ok(mut lateness) = lateness.try_lock()
             {
@@ -99,27 +98,26 @@ impl Seen {
         }
     }
 
-    /// From now on the handler of the object that is trouble never returns.
+    /// Makes the handler of the disturbing object hang from now on.
     pub(crate) fn hang(&self) {
         self.hanging.store(true, Ordering::Relaxed);
     }
 
-    /// Returns, unless this is the handler that never does.
+    /// Hangs if this is the handler of the disturbing object.
     pub(crate) async fn or_hang(&self, object: &impl Named) {
         if self.hanging.load(Ordering::Relaxed) && index_of(object.name()) == self.apart {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until every object was seen in the version that is wanted.
+    /// Waits until every object was seen with the expected version.
     pub(crate) async fn all(&self) {
         while self.left.load(Ordering::Acquire) > 0 {
             self.all.notified().await;
         }
     }
 
-    /// Wants every object again, in a version from `wanted` on; `count` of them. What was
-    /// seen so far is forgotten.
+    /// Expects `count` objects with at least the version `wanted`. Resets all counts.
     pub(crate) fn want(&self, wanted: u64, count: usize) {
         for done in &self.done {
             done.store(false, Ordering::Relaxed);
@@ -134,7 +132,7 @@ impl Seen {
         }
     }
 
-    /// How many of `objects` were seen as wanted.
+    /// The number of `objects` that were seen with the expected version.
     pub(crate) fn done(&self, objects: usize) -> usize {
         objects.saturating_sub(self.left.load(Ordering::Acquire))
     }
@@ -143,7 +141,7 @@ impl Seen {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Notes how late the calls were: half of them, and 99 of 100.
+    /// Records the p50 and p99 of the delays.
     pub(crate) async fn lateness(&self, names: [&str; 2], measured: &mut Measured) {
         let Some(lateness) = &self.lateness else {
             return;

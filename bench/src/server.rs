@@ -1,7 +1,7 @@
-//! The load server: the answers of an API server, at next to no cost.
+//! The load server: sends the responses of an API server at a very low cost.
 //!
-//! Objects are rendered from a template by one copy and a few digits. A page is one body; an
-//! event of a watch is one chunk, as kube-apiserver flushes each of them.
+//! Each object is rendered from a template by one copy and a few digits. A page is one body. An event
+//! of a watch is one chunk, as kube-apiserver sends it.
 
 mod events;
 mod reply;
@@ -17,14 +17,14 @@ use crate::{
     objects::{FIRST_VERSION, Kind, Template},
 };
 
-/// A load server that runs; dropping it ends it.
+/// A running load server. Dropping it stops the server.
 #[derive(Debug)]
 pub(crate) struct LoadServer {
     addr: SocketAddr,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Debug)]
 struct Load {
     kind: Kind,
@@ -34,50 +34,50 @@ struct Load {
     orders: watch::Sender<Orders>,
 }
 
-/// Which form of an object a client asks for.
+/// The form of objects that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Whole,
     Metadata,
 }
 
-/// One of the forms in which a client can have objects.
+/// The templates of one form of objects.
 #[derive(Debug)]
 struct Form {
-    /// The name of an object in an event: its kind, and the version of that.
+    /// The kind and the `apiVersion` of an object in an event.
     kind: &'static str,
     api_version: &'static str,
 
-    /// An object in a list, and in an event.
+    /// The templates of an object in a list and in an event.
     item: Template,
     event: Template,
 }
 
-/// What the watches are to do.
+/// The orders for the watches.
 #[derive(Clone, Copy, Debug, Default)]
 struct Orders {
-    /// Watches that were opened under a lower number learn that their history is gone.
+    /// Watches that were opened with a lower number get the error that their history has expired.
     expired: u64,
-    /// How often there were orders to send updates.
+    /// The number of orders to send updates so far.
     round: u64,
-    /// Which updates to send.
+    /// The updates to send.
     updates: Updates,
 }
 
-/// Updates, of one object after the other.
+/// Updates of the objects, one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Updates {
     events: usize,
-    /// How many a second; as many as can be, if zero.
+    /// Updates per second. Zero means as fast as possible.
     rate: u64,
-    /// How many updates a second of the last object go between them.
+    /// Additional updates of the last object per second.
     hot: u64,
 }
 
 // === impl LoadServer ===
 
 impl LoadServer {
-    /// Serves `count` objects of `kind` on a loopback port, in a thread of its own.
+    /// Serves `count` objects of `kind` on a loopback port, in a separate thread.
     pub(crate) fn start(kind: Kind, count: usize) -> Result<Self> {
         let (ready, addr) = std::sync::mpsc::sync_channel(1);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -140,7 +140,7 @@ async fn accept(listener: TcpListener, load: Arc<Load>) -> std::io::Result<()> {
 // === impl Shape ===
 
 impl Shape {
-    /// What an `Accept` asks for.
+    /// Parses an `Accept` header.
     fn of(accept: &[u8]) -> Self {
         let partial = b"as=PartialObjectMetadata";
         if accept.windows(partial.len()).any(|it| it == partial) {
@@ -186,7 +186,7 @@ mod tests {
     use crate::objects::Kind;
 
     #[test]
-    fn the_form_is_what_is_accepted() {
+    fn the_response_has_the_accepted_form() {
         check("application/json", Shape::Whole);
         check("", Shape::Whole);
         check(
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_asks_for_metadata_is_told_of_nothing_else() -> crate::Result<()> {
+    async fn a_request_for_metadata_receives_only_metadata() -> crate::Result<()> {
         let server = LoadServer::start(Kind::Pod, 3)?;
         let client = Client::try_from(Config::new(server.url().parse()?))?;
         let pods = Api::<PartialObjectMeta<Pod>>::all(client);

@@ -1,4 +1,4 @@
-//! API servers that are compared, each in a process of its own.
+//! The compared API servers, each in a separate process.
 
 use std::{io::Read as _, path::Path, process::Stdio};
 
@@ -24,41 +24,41 @@ use crate::{
     objects::{FIRST_VERSION, Kind, Template},
 };
 
-/// What a server is asked to do.
+/// The load of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// How many objects are created, one after the other and then many at once.
+    /// The number of objects that are created one after the other, and then concurrently.
     pub(crate) creates: usize,
-    /// How many objects are created while all watchers listen.
+    /// The number of objects that are created while all watches are open.
     pub(crate) events: usize,
-    /// How many objects the server has when its memory is measured.
+    /// The number of objects in the server when its memory is measured.
     pub(crate) objects: usize,
 }
 
-/// A server that runs; it ends when its stdin does, and so with this.
+/// A running server. It ends when its stdin is closed, so also when this is dropped.
 struct Server {
     client: Client,
     child: Child,
 }
 
-/// The line that a server prints when it is ready: those of its fields that are of use here.
+/// The line that a server prints when it is ready, with the fields that are used here.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Ready {
     server: String,
-    /// Where it takes more than an address to be let in.
+    /// The kubeconfig, if the server requires credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     kubeconfig: Option<String>,
 }
 
-/// How many watch at once.
+/// The number of concurrent watches.
 const WATCHERS: usize = 100;
 
-/// How many creates are under way at once.
+/// The number of concurrent creates.
 const AT_ONCE: usize = 32;
 
 const NAMESPACE: &str = "shop";
 
-/// Serves the embedded API server, as the real one is served by `tests/kube-apiserver`.
+/// Runs the embedded API server with the interface of `tests/kube-apiserver`.
 pub(crate) fn serve() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -73,7 +73,7 @@ pub(crate) fn serve() -> Result<()> {
     Ok(())
 }
 
-/// Starts the server that `program` is, loads it, and says what came of it.
+/// Starts the server `program`, sends the load, and returns the measurements.
 pub(crate) async fn measure(program: &Path, arguments: &[&str], load: Load) -> Result<Measured> {
     let mut measured = Measured::default();
     let begun = monotonic();
@@ -111,7 +111,7 @@ pub(crate) async fn measure(program: &Path, arguments: &[&str], load: Load) -> R
 // === impl Server ===
 
 impl Server {
-    /// Starts it, and returns when it has answered a request.
+    /// Starts the server, and returns after its first response.
     async fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
@@ -132,7 +132,7 @@ impl Server {
         resident(self.child.id()?)
     }
 
-    /// Ends it, so that it takes no CPU time from the next one.
+    /// Stops the server, so that it takes no CPU time from the next one.
     async fn stop(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         self.child.wait().await?;
@@ -145,7 +145,7 @@ impl Server {
         self.send(Method::POST, path, Bytes::from(namespace)).await
     }
 
-    /// Creates all of these, so many at once; returns how many a second.
+    /// Creates all objects with this concurrency. Returns the creates per second.
     async fn create(&self, bodies: Vec<Bytes>, at_once: usize) -> Result<f64> {
         let (count, path) = (bodies.len(), path());
         let begun = monotonic();
@@ -155,7 +155,7 @@ impl Server {
         Ok(per_second(count, begun))
     }
 
-    /// Creates all of these while many watch; returns how many events they had in a second.
+    /// Creates all objects while many watches are open. Returns the events per second.
     async fn tell(&self, bodies: Vec<Bytes>) -> Result<f64> {
         let version = self.version().await?;
         let watches = (0..WATCHERS).map(|_| self.watch(&version));
@@ -197,7 +197,7 @@ impl Server {
             .body(Body::from(body.to_vec()))?;
         let answer = self.client.send(request).await?;
         let status = answer.status();
-        // A connection is free for the next request once its answer is read.
+        // Read the complete response, so that the connection can be reused.
         let text = answer.into_body().collect().await?.to_bytes();
         if status.is_success() {
             Ok(())
@@ -226,7 +226,7 @@ impl Ready {
     }
 }
 
-/// Reads a watch until it has told of so many events.
+/// Reads a watch until it has delivered this number of events.
 async fn told(mut watch: Body, events: usize) -> Result<()> {
     let mut told = 0;
     while told < events {
@@ -238,7 +238,7 @@ async fn told(mut watch: Body, events: usize) -> Result<()> {
     Ok(())
 }
 
-/// `ConfigMap`s as a client sends them: without what only the server says.
+/// `ConfigMap`s without the fields that only a server sets.
 fn bodies(numbers: impl Iterator<Item = usize>) -> Vec<Bytes> {
     let template = Template::whole(Kind::Configmap);
     let body = |number| {
@@ -266,7 +266,7 @@ mod tests {
     use super::{Ready, bodies};
 
     #[test]
-    fn what_is_sent_says_nothing_that_only_a_server_says() {
+    fn a_created_object_has_no_fields_that_only_a_server_sets() {
         let bodies = bodies(7..9);
         let body: serde_json::Value = serde_json::from_slice(&bodies[1]).expect("JSON");
         assert_eq!(body["metadata"]["name"], "settings-00000008");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_where_it_is_and_how_to_be_let_in() {
+    fn a_server_prints_its_address_and_credentials() {
         let real = r#"{"server":"https://127.0.0.1:1","ca":"..","kubeconfig":"/k","version":"v1"}"#;
         let real = Ready::read(real).expect("ready");
         assert_eq!(real.kubeconfig.as_deref(), Some("/k"));

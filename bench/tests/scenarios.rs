@@ -1,5 +1,5 @@
-//! Runs the whole benchmark at its smallest, so that a change that breaks it is seen. What it
-//! measures is not looked at.
+//! Runs the complete benchmark at its smallest size, so that a change that breaks it fails a test. The
+//! measured numbers are ignored.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use std::process::Command;
 fn every_scenario_runs_and_measures_each_of_its_numbers() {
     let output = Command::new(env!("CARGO_BIN_EXE_windlass-bench"))
         .arg("--once")
-        // Both binaries are built: cargo need not be asked again.
+        // Both binaries are built already.
         .env_remove("CARGO")
         .output()
         .expect("the benchmark starts");
@@ -17,6 +17,6 @@ fn every_scenario_runs_and_measures_each_of_its_numbers() {
     let ran = text.trim().strip_suffix(" scenarios ran");
     let ran: usize = ran
         .and_then(|it| it.parse().ok())
-        .expect("it says how many");
+        .expect("the output has a count");
     assert!(ran > 30, "{ran} scenarios");
 }

@@ -1,7 +1,7 @@
 //! Objects that the upstream examples assume: namespaces, classes, services, certificates. *(pure)*
 //!
-//! Upstream's manifests name them and do not bring them along, since a cluster has its own.
-//! Ours is empty, so they are made up from the names.
+//! The upstream manifests refer to these objects but do not contain them. The API server of this
+//! example is empty, so this module generates them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::{
     guides::{Manifest, Origin},
 };
 
-/// The objects that `manifests` name and do not hold, if `controller` is to run all classes.
+/// Generates the objects that `manifests` refer to and do not contain. All classes belong to
+/// `controller`.
 pub(crate) fn assumed(manifests: &[Manifest], controller: &str) -> Vec<Manifest> {
     let mut wanted = Wanted::default();
     for manifest in manifests {
@@ -24,7 +25,7 @@ pub(crate) fn assumed(manifests: &[Manifest], controller: &str) -> Vec<Manifest>
     wanted.objects(controller)
 }
 
-/// What is named, and was not found yet.
+/// The referenced objects that were not found yet.
 #[derive(Default)]
 struct Wanted {
     namespaces: BTreeSet<String>,
@@ -92,7 +93,7 @@ impl Wanted {
 
     fn objects(self, controller: &str) -> Vec<Manifest> {
         let namespaces = self.namespaces.into_iter().map(|name| {
-            // The label finds all of them again, on a cluster that has others too.
+            // The label identifies these namespaces on a cluster with others.
             json!({
                 "apiVersion": "v1",
                 "kind": "Namespace",
@@ -139,8 +140,8 @@ fn manifest(object: Value) -> Option<Manifest> {
     })
 }
 
-/// The object as a `K`, if its kind ends with `kind`. What is not as its kind should be wants
-/// nothing here: the API server will refuse it.
+/// The object as a `K`, if its kind ends with `kind`. An invalid object is ignored: the API server
+/// will reject it.
 fn parse<K: serde::de::DeserializeOwned>(manifest: &Manifest, kind: &str) -> Option<K> {
     let object = manifest
         .kind()
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_and_not_there_is_made_up() {
+    fn referenced_and_missing_objects_are_generated() {
         let manifests = "
 {kind: Gateway, apiVersion: g/v1, metadata: {name: web, namespace: a}, spec: {gatewayClassName: c, listeners: [
   {name: s, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: mine}, {name: yours, namespace: b}]}}]}}

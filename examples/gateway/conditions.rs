@@ -1,8 +1,8 @@
-//! Conditions: what is said of an object, and since when. *(pure)*
+//! Conditions of objects. *(pure)*
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// The types of conditions that this controller writes; it leaves others alone.
+/// The condition types that this controller writes. It preserves all others.
 const OURS: [&str; 5] = [
     ACCEPTED,
     PROGRAMMED,
@@ -17,15 +17,15 @@ pub(crate) const RESOLVED_REFS: &str = "ResolvedRefs";
 pub(crate) const CONFLICTED: &str = "Conflicted";
 pub(crate) const OVERLAPPING_TLS: &str = "OverlappingTLSConfig";
 
-/// Whether something holds, and why: a condition before it has a time.
+/// A condition without a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What holds or does not: the type of the condition.
+    /// The type of the condition.
     pub(crate) about: &'static str,
     pub(crate) holds: bool,
-    /// One of the words that the Gateway API gives for this.
+    /// A reason that the Gateway API defines.
     pub(crate) reason: &'static str,
-    /// The same for people.
+    /// A message for people.
     pub(crate) message: String,
 }
 
@@ -57,10 +57,9 @@ impl Verdict {
     }
 }
 
-/// The conditions of an object of `generation` that says `verdicts`, where it said `old`.
+/// The new conditions of an object of `generation`, from `verdicts` and the `old` conditions.
 ///
-/// What did not flip keeps its time, so that the same verdicts give the same conditions and
-/// nothing needs to be written.
+/// A condition with an unchanged status keeps its time, so that equal verdicts need no write.
 pub(crate) fn conditions(
     old: &[Condition],
     verdicts: &[Verdict],
@@ -97,14 +96,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_that_stays_keeps_its_time() {
+    fn an_unchanged_condition_keeps_its_time() {
         let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
         let second = conditions(&first, &[accepted(true)], Some(1), &at(20));
         assert_eq!(first, second);
     }
 
     #[test]
-    fn a_verdict_that_flips_gets_a_new_time() {
+    fn a_changed_condition_gets_a_new_time() {
         let first = conditions(&[], &[accepted(true)], Some(1), &at(10));
         let second = conditions(&first, &[accepted(false)], Some(1), &at(20));
         assert_eq!(second[0].last_transition_time, at(20));
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_stay_and_ours_that_are_said_no_more_go() {
+    fn conditions_of_others_are_kept_and_our_obsolete_ones_are_removed() {
         let said = |about: &str| Condition {
             type_: about.to_owned(),
             ..conditions(&[], &[accepted(true)], None, &at(10)).remove(0)

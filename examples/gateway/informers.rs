@@ -1,4 +1,4 @@
-//! The informers: a live copy of every kind that decides a status.
+//! The informers of all kinds that affect a status.
 
 use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::{
@@ -20,7 +20,7 @@ pub(crate) struct Informers {
     routes: Vec<(RouteKind, Informer<Route>)>,
     grants: Informer<ReferenceGrant>,
     services: Informer<Service>,
-    /// Their metadata alone: what a secret holds never gets here.
+    /// Only the metadata: the content of secrets is not requested.
     secrets: Informer<PartialObjectMeta<Secret>>,
     namespaces: Informer<PartialObjectMeta<Namespace>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Informers {
 // === impl Informers ===
 
 impl Informers {
-    /// Informers of all namespaces; they begin with the controller that gets them.
+    /// Creates informers of all namespaces. The controller to which they are added runs them.
     pub(crate) fn new(client: &Client) -> Self {
         let routes = RouteKind::ALL.map(|kind| {
             let resource: ApiResource = kind.resource();
@@ -46,8 +46,8 @@ impl Informers {
         }
     }
 
-    /// Has `reconciler` called for every kind: what is said of a route may change with any of
-    /// them.
+    /// Adds all informers, and `reconciler` for every kind: each kind can affect the status of a
+    /// route.
     pub(crate) fn add_to<R>(
         &self,
         controller: &InformerController,
@@ -74,7 +74,7 @@ impl Informers {
         add(controller, "Namespace", &self.namespaces, reconciler)
     }
 
-    /// Whether all kinds are known: before that, what seems to be missing may only be late.
+    /// Whether all informers have synced. Before that, missing objects may still be listed.
     pub(crate) fn has_synced(&self) -> bool {
         self.classes.has_synced()
             && self.gateways.has_synced()
@@ -88,7 +88,7 @@ impl Informers {
             && self.namespaces.has_synced()
     }
 
-    /// Everything that is there, as it was last seen. It copies no object.
+    /// A snapshot of all objects as last seen. It copies no object.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let routes = self.routes.iter().flat_map(|(kind, informer)| {
             let routes = informer.store().list().into_iter();

@@ -1,14 +1,13 @@
-//! The conditions of everything that exists. *(pure)*
+//! Computes the conditions of all objects by the rules of the Gateway API. *(pure)*
 //!
-//! The whole of the controller's knowledge of the Gateway API is here, as a function from a
-//! [`Snapshot`] to a [`Judgement`]. It knows neither what was said before nor what time it
-//! is; [`plan`](crate::plan) does.
+//! All rules are in this module, as a function from a [`Snapshot`] to a [`Judgement`]. It uses
+//! neither the existing conditions nor the time; [`plan`](crate::plan) does.
 //!
-//! # Not judged
+//! # Not supported
 //!
 //! - `ListenerSet`s, `BackendTLSPolicy`s, and the certificates of a gateway's own `tls`.
-//! - Whether a certificate is one: that the secret is there is enough.
-//! - Which of an `HTTPRoute` and a `GRPCRoute` has a hostname that both ask for.
+//! - The content of certificates: the secret only has to exist.
+//! - Conflicts between an `HTTPRoute` and a `GRPCRoute` with the same hostname.
 //!
 //! Source: the field descriptions of the Gateway API's CRDs, for all conditions and reasons.
 
@@ -29,7 +28,7 @@ use crate::{
     snapshot::{RouteId, Snapshot},
 };
 
-/// The conditions of everything that is one controller's.
+/// The conditions of all objects of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) classes: BTreeMap<String, Vec<Verdict>>,
@@ -41,7 +40,7 @@ pub(crate) struct Judgement {
 pub(crate) struct GatewayJudgement {
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) addresses: Vec<Address>,
-    /// In the order of the gateway's.
+    /// In the order of the listeners of the gateway.
     pub(crate) listeners: Vec<ListenerJudgement>,
 }
 
@@ -57,13 +56,13 @@ pub(crate) struct ListenerJudgement {
 #[derive(Debug)]
 pub(crate) struct ParentJudgement {
     pub(crate) parent: ParentRef,
-    /// Where it is attached; nowhere, if it is not accepted.
+    /// The listeners to which it is attached. Empty if it is not accepted.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-/// Judges what is there, in the name of `controller`: the gateways whose class names it, and
-/// the routes that name such a gateway.
+/// Computes the conditions for `controller`: of the gateways whose class names it, and of the routes
+/// with such a gateway as parent.
 pub(crate) fn judge(snapshot: &Snapshot, controller: &str) -> Judgement {
     let is_ours = |class: &GatewayClass| class.spec.controller_name == controller;
     let classes = snapshot.classes.iter().filter(|(_, class)| is_ours(class));
@@ -98,7 +97,7 @@ pub(crate) fn judge(snapshot: &Snapshot, controller: &str) -> Judgement {
     }
 }
 
-/// The gateway that `parent` names, if it names one.
+/// The key of the gateway that `parent` refers to, if it refers to a gateway.
 pub(crate) fn gateway_key(parent: &ParentRef, route: &Route) -> Option<ObjectKey> {
     let namespace = parent
         .namespace
@@ -109,9 +108,9 @@ pub(crate) fn gateway_key(parent: &ParentRef, route: &Route) -> Option<ObjectKey
         .then(|| ObjectKey::new(&*parent.name).within(namespace))
 }
 
-/// Classes are accepted whatever `parametersRef` says: this controller has nothing to set.
+/// Classes are accepted with any `parametersRef`, because this controller has no parameters.
 fn class_accepted() -> Verdict {
-    let message = "gateways of this class are run by this controller, which reads no parameters";
+    let message = "this controller handles the gateways of this class, and ignores parameters";
     Verdict::yes(ACCEPTED, ACCEPTED, message)
 }
 
@@ -122,7 +121,10 @@ fn judge_parent(
     snapshot: &Snapshot,
 ) -> ParentJudgement {
     let (bindings, accepted) = match attach((kind, route), parent, gateway, snapshot) {
-        Ok(bindings) => (bindings, Verdict::yes(ACCEPTED, ACCEPTED, "it is attached")),
+        Ok(bindings) => (
+            bindings,
+            Verdict::yes(ACCEPTED, ACCEPTED, "the route is attached"),
+        ),
         Err(refusal) => (Vec::new(), refusal),
     };
     let referrer = Referrer {
@@ -131,7 +133,7 @@ fn judge_parent(
     };
     let mut backends = route.spec.backends();
     let unresolved = backends.find_map(|backend| referrer.backend(backend, snapshot));
-    let resolved = || Verdict::yes(RESOLVED_REFS, RESOLVED_REFS, "all it names is there");
+    let resolved = || Verdict::yes(RESOLVED_REFS, RESOLVED_REFS, "all references exist");
     ParentJudgement {
         parent: parent.clone(),
         bindings,
@@ -139,7 +141,7 @@ fn judge_parent(
     }
 }
 
-/// How many routes are attached to `listener` of `gateway`: each once, however often it asks.
+/// The number of routes attached to `listener` of `gateway`. Each route counts once.
 fn attached(
     routes: &BTreeMap<RouteId, Vec<ParentJudgement>>,
     snapshot: &Snapshot,
@@ -172,7 +174,7 @@ fn judge_gateway(
         verdicts: listener::verdicts(index, gateway, snapshot),
     });
     let listeners: Vec<_> = listeners.collect();
-    // Without a data plane no address is ever found: a gateway gets those that it asks for.
+    // There is no data plane that assigns addresses: a gateway gets the requested ones.
     let addresses = gateway.spec.addresses.iter();
     let addresses = addresses
         .filter(|address| !address.value.is_empty())
@@ -196,7 +198,7 @@ fn gateway_accepted(gateway: &Gateway, listeners: &[ListenerJudgement]) -> Verdi
         .find(|address| !known(address))
     {
         let message = format!(
-            "addresses of the type {} are not for this controller",
+            "this controller does not support addresses of the type {}",
             unknown.kind
         );
         return Verdict::no(ACCEPTED, "UnsupportedAddress", message);
@@ -223,15 +225,15 @@ fn gateway_programmed(listeners: &[ListenerJudgement]) -> Verdict {
         .iter()
         .filter(|listener| says(&listener.verdicts, PROGRAMMED));
     match good.count() {
-        0 => Verdict::no(PROGRAMMED, "Invalid", "no listener works"),
+        0 => Verdict::no(PROGRAMMED, "Invalid", "no listener is valid"),
         good => {
-            let message = format!("{good} of {} listeners work", listeners.len());
+            let message = format!("{good} of {} listeners are programmed", listeners.len());
             Verdict::yes(PROGRAMMED, PROGRAMMED, message)
         }
     }
 }
 
-/// Whether one of `verdicts` says that `about` holds.
+/// Whether the condition `about` is true in `verdicts`.
 fn says(verdicts: &[Verdict], about: &str) -> bool {
     verdicts
         .iter()

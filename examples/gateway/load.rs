@@ -1,4 +1,4 @@
-//! Loading: manifests become objects of an API server.
+//! Loads manifests into an API server.
 
 use std::{
     collections::BTreeMap,
@@ -16,26 +16,26 @@ use kube::{
 
 use crate::guides::{Manifest, NotManifests, Origin};
 
-/// Puts manifests into an API server.
+/// Loads manifests into an API server.
 pub(crate) struct Loader {
     client: Client,
     discovery: Discovery,
 }
 
-/// What became of some manifests.
+/// The results of loading manifests.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    /// How many objects of each kind are from upstream's files.
+    /// The number of objects from upstream files, by kind.
     pub(crate) upstream: BTreeMap<String, usize>,
-    /// How many of each kind are made up.
+    /// The number of generated objects, by kind.
     pub(crate) assumed: BTreeMap<String, usize>,
-    /// The manifests that took the place of another one of the same name.
+    /// The manifests that replaced another one with the same name.
     pub(crate) replaced: Vec<String>,
-    /// The manifests that the API server did not take, and why.
+    /// The manifests that the API server rejected, with the errors.
     pub(crate) refused: Vec<(String, LoadError)>,
 }
 
-/// Why something could not be loaded.
+/// Why a manifest could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("cannot read {}", path.display())]
@@ -44,11 +44,11 @@ pub(crate) enum LoadError {
     NotManifests(#[from] NotManifests),
     #[error("the API server has no kind {0}")]
     UnknownKind(String),
-    #[error("the API server did not accept {object}: {why}")]
+    #[error("the API server rejected {object}: {why}")]
     Refused { object: String, why: String },
-    #[error("the CRD {0} was not established in time")]
+    #[error("timed out waiting for the CRD {0} to be established")]
     NotEstablished(String),
-    #[error("the API server does not say what it has")]
+    #[error("cannot discover the kinds of the API server")]
     Discovery { source: Box<kube::Error> },
 }
 
@@ -90,8 +90,8 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 // === impl Loader ===
 
 impl Loader {
-    /// Installs the CRDs among `manifests`, unless they are there, and waits until they are
-    /// served. Returns the loader, and the manifests that are no CRDs.
+    /// Installs the CRDs among `manifests` that do not exist, and waits until they are served.
+    /// Returns the loader, and the other manifests.
     pub(crate) async fn install(
         client: Client,
         manifests: Vec<Manifest>,
@@ -112,12 +112,11 @@ impl Loader {
         Ok((Self { client, discovery }, others))
     }
 
-    /// Loads `manifests`. One that the API server does not take is noted, and the others are
-    /// loaded.
+    /// Loads `manifests`. If the API server rejects one, the others are still loaded.
     pub(crate) async fn load(&self, manifests: &[Manifest]) -> Inventory {
         let mut inventory = Inventory::default();
         let mut seen = BTreeMap::new();
-        // Namespaces first, since others are in them.
+        // Namespaces first, because other objects are in them.
         let is_namespace = |manifest: &&Manifest| manifest.kind() == "Namespace";
         let (namespaces, others): (Vec<_>, Vec<_>) = manifests.iter().partition(is_namespace);
         for manifest in namespaces.into_iter().chain(others) {
@@ -140,7 +139,7 @@ impl Loader {
         inventory
     }
 
-    /// Creates the object of `manifest`, or puts it in the place of the one that is there.
+    /// Creates or replaces the object of `manifest`.
     pub(crate) async fn apply(&self, manifest: &Manifest) -> Result<(), LoadError> {
         let api = self.api(manifest)?;
         let there = api
@@ -183,7 +182,7 @@ impl Loader {
     }
 }
 
-/// Creates the CRD of `manifest`, unless there is one: that may be newer, and others need it.
+/// Creates the CRD of `manifest` if it does not exist. An existing one may be newer and in use.
 async fn create_or_skip(
     api: &Api<CustomResourceDefinition>,
     manifest: &Manifest,
@@ -228,7 +227,7 @@ fn refused(manifest: &Manifest) -> impl FnOnce(kube::Error) -> LoadError {
     let object = manifest.to_string();
     move |error| LoadError::Refused {
         object,
-        // What the API server says is enough; kube shows all of its answer.
+        // The message is enough; kube would print the complete response.
         why: match error {
             kube::Error::Api(status) => status.message,
             error => chain(&error),
@@ -236,7 +235,7 @@ fn refused(manifest: &Manifest) -> impl FnOnce(kube::Error) -> LoadError {
     }
 }
 
-/// What an error says, with its reasons.
+/// The message of an error and of its sources.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let reasons = std::iter::successors(error.source(), |reason| reason.source());
     reasons.fold(error.to_string(), |said, reason| {

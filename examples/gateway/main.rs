@@ -1,24 +1,24 @@
-//! A gateway controller at work on the Gateway API's own examples.
+//! A Gateway API controller that runs on the upstream example manifests.
 //!
-//! It loads the CRDs and the example manifests of the Gateway API, unchanged, into the
-//! embedded API server, and runs a controller that says of classes, gateways and routes
-//! whether they are as they should be: the conditions `Accepted`, `Programmed` and
-//! `ResolvedRefs`, and how many routes are attached to each listener. It moves no traffic.
+//! It loads the CRDs and the example manifests of the Gateway API, unchanged, into the embedded API
+//! server. Then it runs a controller that writes the status of classes, gateways and routes: the
+//! conditions `Accepted`, `Programmed` and `ResolvedRefs`, and the number of routes attached to each
+//! listener. It has no data plane.
 //!
 //! ```text
-//! cargo run --example gateway                       shows it, and ends by itself
-//! cargo run --example gateway -- --serve            leaves it running, for kubectl
-//! cargo run --example gateway -- --kubeconfig FILE  does it on a cluster
+//! cargo run --example gateway                       prints the statuses, and exits
+//! cargo run --example gateway -- --serve            keeps running, for kubectl
+//! cargo run --example gateway -- --kubeconfig FILE  runs on your cluster
 //! ```
 //!
-//! On a cluster, what it loaded stays; most of it goes with the namespaces that have the
-//! label `windlass.rs/example=gateway`.
+//! On a cluster, the loaded objects are not removed at the end. Delete the namespaces with the label
+//! `windlass.rs/example=gateway` to remove most of them.
 //!
-//! To read it, begin with `judge.rs`, which knows what the Gateway API asks for and nothing
-//! else; `plan.rs` turns that into writes, and `settle.rs` makes them, called by the
-//! informers of `informers.rs`.
+//! To read the source, begin with `judge.rs`: it computes the conditions by the rules of the Gateway
+//! API. `plan.rs` computes the required writes, `status_writer.rs` sends them, and `informers.rs`
+//! connects the reconciler with the informers.
 
-// What exists, and its conditions: the pure core.
+// The pure core: objects, and the computation of their conditions.
 mod api;
 mod conditions;
 mod judge;
@@ -27,15 +27,15 @@ mod snapshot;
 
 // The controller around it.
 mod informers;
-mod settle;
+mod status_writer;
 
-// The world that it runs in.
+// The test environment: manifests and their loading.
 mod assumed;
 mod guides;
 mod load;
 
-// What one sees.
-mod life;
+// The printed output and its verification.
+mod changes;
 mod report;
 mod verify;
 
@@ -53,38 +53,38 @@ use windlass_apiserver::{ApiServer, Listening};
 use crate::{
     api::RouteKind,
     assumed::assumed,
+    changes::Changes,
     guides::{Manifest, place},
     informers::Informers,
-    life::Life,
     load::{Inventory, Loader, chain, read},
-    settle::Settle,
+    status_writer::StatusWriter,
     verify::Verification,
 };
 
-/// The name that upstream's examples give to their controller: their classes are ours.
+/// The controller name in the upstream examples, so that this controller handles their classes.
 const CONTROLLER: &str = "acme.io/gateway-controller";
 
-/// A gateway controller at work on the Gateway API's own examples.
+/// A Gateway API controller that runs on the upstream example manifests.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Leave it running, with a port for kubectl.
+    /// Keep running, with a port for kubectl.
     #[arg(long, conflicts_with = "kubeconfig")]
     serve: bool,
 
-    /// Do it on the cluster of this kubeconfig, instead of the embedded API server.
+    /// Run on the cluster of this kubeconfig, instead of the embedded API server.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
 
-/// Where it all happens.
-struct Stage {
+/// The parts that the output needs.
+struct Setup {
     loader: Loader,
-    settle: Settle,
+    writer: StatusWriter,
     manifests: Vec<Manifest>,
     inventory: Inventory,
 }
 
-type Anything = Box<dyn Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -101,7 +101,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> Result<(), Anything> {
+async fn run(args: Args) -> Result<(), BoxError> {
     let server = ApiServer::new();
     let client = match &args.kubeconfig {
         None => server.client(),
@@ -115,24 +115,24 @@ async fn run(args: Args) -> Result<(), Anything> {
 
     let (loader, manifests, inventory) = load(client.clone()).await?;
     let informers = Informers::new(&client);
-    let settle = Settle::new(client, informers.clone(), CONTROLLER);
+    let writer = StatusWriter::new(client, informers.clone(), CONTROLLER);
     let controller = InformerController::builder().name("gateway").build()?;
-    informers.add_to(&controller, &settle)?;
+    informers.add_to(&controller, &writer)?;
     let operator = Operator::new();
     operator.add_controller(controller)?;
 
-    let stage = Stage {
+    let setup = Setup {
         loader,
-        settle,
+        writer,
         manifests,
         inventory,
     };
     let stop = CancellationToken::new();
     let mut running = Box::pin(operator.run_until(stop.clone()));
     tokio::select! {
-        // Without a stop it ends only if it cannot go on.
+        // The operator was not stopped, so it ends only after an error.
         ended = &mut running => ended?,
-        shown = show(&stage) => shown?,
+        shown = show(&setup) => shown?,
     }
     if args.serve {
         let listening = serve(&server).await?;
@@ -147,8 +147,8 @@ async fn run(args: Args) -> Result<(), Anything> {
     Ok(())
 }
 
-/// Loads the CRDs, what the examples take for granted, and the examples.
-async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), Anything> {
+/// Loads the CRDs, the objects that the examples assume, and the examples.
+async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), BoxError> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/data/gateway-api");
     let (loader, others) = Loader::install(client, read(&folder.join("crds"))?).await?;
     let examples = place(read(&folder.join("examples"))?);
@@ -159,19 +159,19 @@ async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), Anyt
     Ok((loader, manifests, inventory))
 }
 
-/// Shows what the controller says, what follows a change, and whether all is well.
-async fn show(stage: &Stage) -> Result<(), Anything> {
-    let Stage {
+/// Prints the written statuses, changes some objects, and verifies the result.
+async fn show(setup: &Setup) -> Result<(), BoxError> {
+    let Setup {
         loader,
-        settle,
+        writer,
         manifests,
         inventory,
-    } = stage;
+    } = setup;
     println!("{}", report::inventory(inventory));
 
-    settle.settled().await?;
-    let snapshot = settle.snapshot();
-    println!("HTTPRoutes at gateways that are there:");
+    writer.wait_until_written().await?;
+    let snapshot = writer.snapshot();
+    println!("HTTPRoutes with an existing gateway:");
     println!(
         "{}",
         report::routes(&snapshot, CONTROLLER, |kind| kind == RouteKind::Http)
@@ -184,44 +184,44 @@ async fn show(stage: &Stage) -> Result<(), Anything> {
     println!("Gateways:");
     println!("{}", report::gateways(&snapshot));
 
-    verify(settle)?;
+    verify(writer)?;
 
-    println!("What follows a change of another kind:");
-    let life = Life {
+    println!("Status changes after a change of another kind:");
+    let changes = Changes {
         loader,
-        settle,
+        writer,
         manifests,
     };
-    life.show().await?;
-    finish(settle).await
+    changes.show().await?;
+    finish(writer).await
 }
 
-/// Says how much was written, and whether all is well in the end.
-async fn finish(settle: &Settle) -> Result<(), Anything> {
-    settle.settled().await?;
-    let statuses = settle.written().statuses;
-    settle.settle().await?;
-    let more = settle.written().statuses - statuses;
-    println!("\n{statuses} statuses were written; one more look writes {more}.");
-    println!("{}", verify(settle)?);
+/// Prints the number of writes and the result of the verification.
+async fn finish(writer: &StatusWriter) -> Result<(), BoxError> {
+    writer.wait_until_written().await?;
+    let statuses = writer.written().statuses;
+    writer.write_all().await?;
+    let more = writer.written().statuses - statuses;
+    println!("\n{statuses} statuses were written; one more reconcile writes {more}.");
+    println!("{}", verify(writer)?);
     Ok(())
 }
 
-/// Whether everything is as the Gateway API asks.
-fn verify(settle: &Settle) -> Result<Verification, Anything> {
-    let verification = Verification::of(&settle.snapshot(), CONTROLLER);
+/// Checks the statuses against the rules of the Gateway API.
+fn verify(writer: &StatusWriter) -> Result<Verification, BoxError> {
+    let verification = Verification::of(&writer.snapshot(), CONTROLLER);
     if verification.faults.is_empty() {
         return Ok(verification);
     }
-    Err(format!("not all is as the Gateway API asks\n{verification}").into())
+    Err(format!("some statuses do not follow the Gateway API\n{verification}").into())
 }
 
-/// Opens a port for kubectl, and says how to use it.
-async fn serve(server: &ApiServer) -> Result<Listening, Anything> {
+/// Opens a port for kubectl, and prints how to use it.
+async fn serve(server: &ApiServer) -> Result<Listening, BoxError> {
     let listening = server.listen(([127, 0, 0, 1], 0)).await?;
     let path = std::env::temp_dir().join("windlass-gateway.kubeconfig");
     std::fs::write(&path, listening.kubeconfig())?;
-    println!("\nListening at {}; Ctrl-C ends it.", listening.url());
+    println!("\nListening at {}. Press Ctrl-C to stop.", listening.url());
     println!("  export KUBECONFIG={}", path.display());
     println!("  kubectl get gateways,httproutes --all-namespaces");
     Ok(listening)

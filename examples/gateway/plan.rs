@@ -16,12 +16,12 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// A status that is not as it should be.
+/// A required status write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StatusWrite {
     pub(crate) kind: Kind,
     pub(crate) key: ObjectKey,
-    /// A merge patch for the status, of that version of the object and no other.
+    /// A merge patch of the status for exactly this version of the object.
     pub(crate) patch: Value,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     Route(RouteKind),
 }
 
-/// What `controller` has to write: nothing, once all of it is written.
+/// The writes that `controller` must send. Empty after all of them were applied.
 pub(crate) fn plan(snapshot: &Snapshot, controller: &str, now: &Time) -> Vec<StatusWrite> {
     let judgement = judge(snapshot, controller);
 
@@ -94,8 +94,8 @@ fn supported(kind: RouteKind) -> RouteGroupKind {
     }
 }
 
-/// The entries of other controllers as they are, and then ours; ours of parents that the
-/// route does not name any more are gone.
+/// The unchanged entries of other controllers, followed by ours. Our entries of former parents are
+/// removed.
 fn route_status(
     old: &RouteStatus,
     judged: &[ParentJudgement],
@@ -121,10 +121,10 @@ fn route_status(
     }
 }
 
-/// The write that makes `new` of `old`, if they differ.
+/// The write that changes `old` to `new`, if they differ.
 ///
-/// It names the version that was looked at: if the object has changed since, the API server
-/// refuses it, and the change wakes us to look again.
+/// It contains the `resourceVersion` of the snapshot. If the object has changed since then, the API
+/// server rejects the write, and the event of the change causes another reconcile.
 fn write<K: Resource, S: PartialEq + Serialize>(
     kind: Kind,
     object: &K,
@@ -171,7 +171,7 @@ status:
 ";
 
     #[test]
-    fn what_was_written_needs_no_second_write() {
+    fn no_write_is_planned_after_all_were_applied() {
         let mut world = snapshot(WORLD);
         assert_eq!(plan(&world, CONTROLLER, &at(10)).len(), 3);
         written(&mut world, 10);
@@ -179,7 +179,7 @@ status:
     }
 
     #[test]
-    fn a_write_is_of_the_version_that_was_looked_at() {
+    fn a_write_has_the_resource_version_of_the_snapshot() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
         let versions = plan
             .iter()
@@ -188,7 +188,7 @@ status:
     }
 
     #[test]
-    fn entries_of_others_stay_and_ours_of_former_parents_go() {
+    fn entries_of_others_are_kept_and_ours_of_former_parents_are_removed() {
         let plan = plan(&snapshot(WORLD), CONTROLLER, &at(10));
         let parents = plan[2].patch["status"]["parents"]
             .as_array()
@@ -223,7 +223,7 @@ status:
         assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:10Z");
     }
 
-    /// Writes what is planned, as the API server would.
+    /// Applies the planned writes, as the API server does.
     fn written(world: &mut Snapshot, second: i64) {
         for write in plan(world, CONTROLLER, &at(second)) {
             match write.kind {

@@ -1,4 +1,4 @@
-//! Printed tables of routes and gateways, and of what was loaded. *(pure)*
+//! Printed tables of routes, gateways and loaded objects. *(pure)*
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::{
     snapshot::{RouteId, Snapshot},
 };
 
-/// Rows of words, the first of them a heading.
+/// A table: rows of cells, the first row is the heading.
 struct Table(Vec<Vec<String>>);
 
-/// The routes of the kinds that `of` accepts, at each of their parents that is there.
+/// The routes of the kinds for which `of` returns true, with each of their existing parents.
 pub(crate) fn routes(
     snapshot: &Snapshot,
     controller: &str,
@@ -38,7 +38,7 @@ pub(crate) fn routes(
     table.print()
 }
 
-/// The gateways with their listeners, and how many routes are at each.
+/// The gateways with their listeners, and the number of routes attached to each.
 pub(crate) fn gateways(snapshot: &Snapshot) -> String {
     let heading = [
         "gateway",
@@ -68,7 +68,7 @@ pub(crate) fn gateways(snapshot: &Snapshot) -> String {
     table.print()
 }
 
-/// What was loaded, by kind, and what was not.
+/// The loaded objects by kind, and the rejected ones.
 pub(crate) fn inventory(inventory: &Inventory) -> String {
     let counts = |objects: &BTreeMap<String, usize>| {
         let objects = objects
@@ -84,10 +84,10 @@ pub(crate) fn inventory(inventory: &Inventory) -> String {
         entries => entries.join("\n  "),
     };
     format!(
-        "Loaded as they are, each guide in a namespace of its own:\n  {}\n\
-         Made up, since the examples take them for granted:\n  {}\n\
-         Manifests that took the place of another one of the same name:\n  {}\n\
-         Manifests that were refused:\n  {}\n",
+        "Loaded unchanged, each guide in a separate namespace:\n  {}\n\
+         Generated, because the examples assume them:\n  {}\n\
+         Manifests that replaced another one with the same name:\n  {}\n\
+         Rejected manifests:\n  {}\n",
         counts(&inventory.upstream),
         counts(&inventory.assumed),
         list(&inventory.replaced),
@@ -141,7 +141,7 @@ impl Table {
         ]);
     }
 
-    /// The rows, with each column as wide as its widest word.
+    /// The table as text, with each column as wide as its widest cell.
     fn print(&self) -> String {
         let mut widths = vec![0; self.0[0].len()];
         for row in &self.0 {

@@ -21,7 +21,7 @@ pub(crate) struct Snapshot {
     pub(crate) routes: BTreeMap<RouteId, Arc<Route>>,
     pub(crate) grants: Vec<Arc<ReferenceGrant>>,
     pub(crate) services: BTreeMap<ObjectKey, Arc<Service>>,
-    /// That they are there is all that anybody needs to know here.
+    /// Only whether they exist is relevant.
     pub(crate) secrets: BTreeSet<ObjectKey>,
     /// The labels of the namespaces.
     pub(crate) namespaces: BTreeMap<String, Labels>,
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// Which route: routes of different kinds may have the same name.
+/// The identity of a route: routes of different kinds can have the same name.
 pub(crate) type RouteId = (RouteKind, ObjectKey);
 
 /// Whether an object with `labels` is selected.
@@ -48,7 +48,7 @@ fn holds(term: &LabelSelectorRequirement, labels: &Labels) -> bool {
         "NotIn" => !listed(),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        // An operator that is not known selects nothing.
+        // An unknown operator selects nothing.
         _ => false,
     }
 }
@@ -62,7 +62,7 @@ pub(crate) mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_selects_by_labels_and_by_terms() {
+    fn a_selector_matches_labels_and_expressions() {
         for (selector, expected) in [
             ("{}", true),
             ("{matchLabels: {team: red}}", true),
@@ -92,7 +92,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The objects of some manifests; those without a namespace are in `default`.
+    /// A snapshot of these manifests. Without a namespace they are in `default`.
     pub(crate) fn snapshot(manifests: &str) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for document in Deserializer::from_str(manifests) {

@@ -1,6 +1,6 @@
 //! Verification of the written conditions against the rules of the Gateway API. *(pure)*
 //!
-//! It reads the statuses as anybody would, and knows nothing of how they were judged.
+//! It reads only the statuses, independently of the code that computed them.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -13,28 +13,27 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// What became of the `HTTPRoute`s and the gateways.
+/// The result of the verification of `HTTPRoute`s and gateways.
 #[derive(Debug, Default)]
 pub(crate) struct Verification {
-    /// How many routes name a gateway that is there.
+    /// The number of routes with an existing gateway.
     attached: usize,
-    /// How many routes name no parent at all.
+    /// The number of routes without a parent.
     alone: usize,
-    /// The parents that other routes name, and that are not there.
+    /// The missing parents of other routes.
     absent: BTreeSet<String>,
-    /// What is not as it should be, one sentence each.
+    /// The violations, one sentence each.
     pub(crate) faults: Vec<String>,
 }
 
 // === impl Verification ===
 
 impl Verification {
-    /// Holds what `controller` says against what it is asked for: each `HTTPRoute` is accepted
-    /// by each gateway that it names and that is there, something is said of its references,
-    /// and of each gateway whether it is accepted and programmed; and all of that for the
-    /// objects as they are now.
+    /// Checks the statuses of `controller`: each `HTTPRoute` must be accepted by each of its existing
+    /// gateways and have the condition `ResolvedRefs`; each gateway must have the conditions
+    /// `Accepted` and `Programmed`. All conditions must be of the current generation.
     ///
-    /// Gateways of a class that is known to be another controller's are left alone.
+    /// Gateways of another controller's class are ignored.
     pub(crate) fn of(snapshot: &Snapshot, controller: &str) -> Self {
         let mut verification = Self::default();
         let routes = snapshot
@@ -50,13 +49,13 @@ impl Verification {
                     .status
                     .as_ref()
                     .map_or(&[][..], |status| &status.conditions);
-                let said = Said {
+                let object = VerifiedObject {
                     of: format!("the Gateway {key}"),
                     conditions,
                     generation: gateway.metadata.generation,
                 };
-                verification.faults.extend(said.unsaid(ACCEPTED));
-                verification.faults.extend(said.unsaid(PROGRAMMED));
+                verification.faults.extend(object.missing(ACCEPTED));
+                verification.faults.extend(object.missing(PROGRAMMED));
             }
         }
         verification
@@ -78,7 +77,7 @@ impl Verification {
             attached = true;
             let status = route.status.as_ref();
             let entry = status.and_then(|status| status.entry(parent, controller));
-            let said = Said {
+            let object = VerifiedObject {
                 of: format!(
                     "the HTTPRoute {}/{} at {}",
                     route.metadata.namespace.as_deref().unwrap_or_default(),
@@ -88,9 +87,9 @@ impl Verification {
                 conditions: entry.map_or(&[][..], |entry| &entry.conditions),
                 generation: route.metadata.generation,
             };
-            self.faults.extend(said.not_accepted());
-            self.faults.extend(said.unsaid(ACCEPTED));
-            self.faults.extend(said.unsaid(RESOLVED_REFS));
+            self.faults.extend(object.not_accepted());
+            self.faults.extend(object.missing(ACCEPTED));
+            self.faults.extend(object.missing(RESOLVED_REFS));
         }
         self.attached += usize::from(attached);
         self.alone += usize::from(parents.is_empty());
@@ -108,51 +107,51 @@ impl fmt::Display for Verification {
         if faults.is_empty() {
             writeln!(
                 f,
-                "All {attached} HTTPRoutes whose parent is there are accepted."
+                "All {attached} HTTPRoutes with an existing parent are accepted."
             )?;
         }
         for fault in faults {
-            writeln!(f, "Not well: {fault}.")?;
+            writeln!(f, "Violation: {fault}.")?;
         }
         let absent: Vec<_> = absent.iter().map(String::as_str).collect();
         write!(
             f,
-            "Of the other HTTPRoutes, {alone} name no parent, and the rest one that no manifest \
-             brings:\n  {}",
+            "Of the other HTTPRoutes, {alone} have no parent. The parents of the rest are in no \
+             manifest:\n  {}",
             absent.join(", ")
         )
     }
 }
 
-/// What is said of something.
-struct Said<'s> {
+/// The conditions of an object.
+struct VerifiedObject<'s> {
     of: String,
     conditions: &'s [Condition],
     generation: Option<i64>,
 }
 
-// === impl Said ===
+// === impl VerifiedObject ===
 
-impl Said<'_> {
+impl VerifiedObject<'_> {
     fn not_accepted(&self) -> Option<String> {
         let accepted = find(self.conditions, ACCEPTED).is_some_and(|it| it.status == "True");
         (!accepted).then(|| format!("{} is not accepted", self.of))
     }
 
-    /// That nothing is said `about` it, or only of what it was before.
-    fn unsaid(&self, about: &str) -> Option<String> {
+    /// The violation if the condition `about` is missing, or of an older generation.
+    fn missing(&self, about: &str) -> Option<String> {
         let is_now = |it: &Condition| it.observed_generation == self.generation;
-        let said = find(self.conditions, about).is_some_and(is_now);
-        (!said).then(|| {
+        let is_current = find(self.conditions, about).is_some_and(is_now);
+        (!is_current).then(|| {
             format!(
-                "nothing says of {} as it is now whether it is {about}",
+                "{} has no condition {about} for its current generation",
                 self.of
             )
         })
     }
 }
 
-/// Whether the gateways of `class` are another controller's.
+/// Whether `class` belongs to another controller.
 fn is_elsewhere(class: &str, snapshot: &Snapshot, controller: &str) -> bool {
     let class = snapshot.classes.get(class);
     class.is_some_and(|class| class.spec.controller_name != controller)
@@ -181,12 +180,12 @@ status:
 ";
 
     #[test]
-    fn a_route_that_is_accepted_is_well_whatever_its_references_are() {
+    fn an_accepted_route_is_valid_even_with_unresolved_references() {
         check(ROUTE, &[]);
     }
 
     #[test]
-    fn a_route_is_not_well_if_it_is_refused_or_what_is_said_is_old_or_by_others() {
+    fn a_route_is_a_fault_if_its_conditions_are_false_stale_or_of_another_controller() {
         check(
             &ROUTE.replace("'True'", "'False'"),
             &["the HTTPRoute default/r at web is not accepted"],
@@ -194,8 +193,8 @@ status:
         check(
             &ROUTE.replace("generation: 2}", "generation: 3}"),
             &[
-                "nothing says of the HTTPRoute default/r at web as it is now whether it is Accepted",
-                "nothing says of the HTTPRoute default/r at web as it is now whether it is ResolvedRefs",
+                "the HTTPRoute default/r at web has no condition Accepted for its current generation",
+                "the HTTPRoute default/r at web has no condition ResolvedRefs for its current generation",
             ],
         );
         let others = Verification::of(
@@ -206,20 +205,20 @@ status:
     }
 
     #[test]
-    fn a_gateway_of_whom_nothing_is_said_is_not_well() {
+    fn a_gateway_without_conditions_is_a_fault() {
         let silent = "{kind: Gateway, apiVersion: g/v1, metadata: {name: silent}, spec: {gatewayClassName: ours}}";
         check(
             silent,
             &[
-                "nothing says of the Gateway default/silent as it is now whether it is Accepted",
-                "nothing says of the Gateway default/silent as it is now whether it is Programmed",
+                "the Gateway default/silent has no condition Accepted for its current generation",
+                "the Gateway default/silent has no condition Programmed for its current generation",
             ],
         );
         check(&silent.replace("ours", "theirs"), &[]);
     }
 
     #[test]
-    fn parents_that_are_not_there_are_named() {
+    fn missing_parents_are_listed() {
         let verification = Verification::of(&world(ROUTE), CONTROLLER);
         assert!(verification.absent.iter().eq(["Gateway gone"]));
         assert_eq!((verification.attached, verification.alone), (1, 0));
@@ -231,7 +230,7 @@ status:
         assert_eq!(verification.faults, expected);
     }
 
-    /// `manifests`, and a gateway that is well.
+    /// `manifests`, and a gateway with all conditions.
     fn world(manifests: &str) -> Snapshot {
         let world = "
 {kind: GatewayClass, apiVersion: g/v1, metadata: {name: theirs}, spec: {controllerName: example.io/theirs}}

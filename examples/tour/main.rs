@@ -1,14 +1,14 @@
 //! A tour of an operator, step by step: `cargo run --example tour`.
 //!
-//! It starts an API server in this process, installs a kind (`Website`), runs an operator
-//! for it, and then acts as its users do: creates two websites, changes one, deletes it. One
-//! step fails at first and is retried. It prints each step with its time and the metrics at the
-//! end. The example `quickstart` is the one to copy.
+//! It starts an API server in this process, installs the kind `Website`, and runs an operator
+//! for it. Then it plays the part of a user: it creates two websites, changes one and deletes
+//! it. One step fails three times and is retried. Each step is printed with its time, and the
+//! metrics are printed at the end. To begin your own operator, copy the example `quickstart`.
 //!
 //! ```text
 //! cargo run --example tour                        # in this process
 //! cargo run --example tour -- --serve             # keeps running, for kubectl
-//! cargo run --example tour -- --kubeconfig FILE   # the same on a cluster of yours
+//! cargo run --example tour -- --kubeconfig FILE   # the same on your cluster
 //! ```
 
 mod names;
@@ -61,7 +61,7 @@ struct Arguments {
     #[arg(long, conflicts_with = "kubeconfig")]
     serve: bool,
 
-    /// Run on the cluster that this file names, instead of the server in this process.
+    /// Run on the cluster of this kubeconfig, instead of the server in this process.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
@@ -87,13 +87,13 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Returns whether the result is the expected one.
+/// Runs the tour. Returns whether the end state is the expected one.
 async fn run(arguments: Arguments) -> Result<bool, Error> {
     let printer = Arc::new(Printer::new());
     let server = Server::start(&arguments, &printer).await?;
     install(&server.client, &printer).await?;
 
-    // The operator: an informer of websites, a watcher that prints, a reconciler that acts.
+    // The operator: an informer of websites, a watcher that prints, and a reconciler that writes.
     let names = Arc::new(NameService::default());
     let websites = Informer::new(Api::<Website>::all(server.client.clone()));
     let controller = InformerController::builder()
@@ -109,7 +109,7 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
         names: Arc::clone(&names),
         printer: Arc::clone(&printer),
     };
-    // The finalizer holds a website until its host name is withdrawn.
+    // The finalizer keeps a deleted website until its host name is withdrawn.
     let finalizer = FinalizerName::new("tour.windlass.dev/host-name")?;
     let finalizers = Finalizers::new(server.client.clone(), finalizer)?;
     controller.add_reconciler("websites", OpinionatedReconciler::new(finalizers, publish))?;
@@ -124,8 +124,8 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     let scenario = async {
         let done = run_scenario(&server.client, &websites, &names, &printer, &gone).await;
         if arguments.serve && done.is_ok() {
-            server.invite()?;
-            // The operator ends when a signal comes.
+            server.print_kubeconfig()?;
+            // The operator runs until a signal arrives.
             return std::future::pending().await;
         }
         stop.cancel();
@@ -143,19 +143,15 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     };
     done?;
     summary::print(&registry.gather(), &printer);
-    server.tidy(&printer).await?;
-    let left = names.published();
-    let well = left == ["shop.example"];
+    server.remove_objects(&printer).await?;
+    let published = names.published();
+    let is_expected = published == ["shop.example"];
     println!(
-        "\n{}: host names published at the end: {} (shop.example is the one that should be)",
-        if well {
-            "all is well"
-        } else {
-            "SOMETHING IS WRONG"
-        },
-        left.join(", "),
+        "\n{}: published host names at the end: {} (expected: shop.example)",
+        if is_expected { "success" } else { "FAILURE" },
+        published.join(", "),
     );
-    Ok(well)
+    Ok(is_expected)
 }
 
 /// Creates, changes and deletes websites as users would, and waits for each result.
@@ -177,8 +173,8 @@ async fn run_scenario(
 
     printer.heading("It is changed");
     printer.print(Actor::You, "change the page of blog, and ask for 3 servers");
-    let wish = json!({ "spec": { "page": "<h1>Hello again</h1>", "replicas": 3 } });
-    let patch = Patch::Merge(wish);
+    let change = json!({ "spec": { "page": "<h1>Hello again</h1>", "replicas": 3 } });
+    let patch = Patch::Merge(change);
     let blog = sites.patch("blog", &PatchParams::default(), &patch).await?;
     published(websites, &blog).await?;
 
@@ -186,7 +182,7 @@ async fn run_scenario(
     names.fail("shop.example", 3);
     printer.print(
         Actor::You,
-        "create the website shop, while the name service is away",
+        "create the website shop, while the name service is not available",
     );
     let shop = website("shop", "shop.example", "<h1>Buy</h1>");
     let shop = sites.create(&params, &shop).await?;
@@ -195,13 +191,13 @@ async fn run_scenario(
     printer.heading("A website is deleted");
     printer.print(Actor::You, "delete the website blog");
     sites.delete("blog", &DeleteParams::default()).await?;
-    // Not the store: it is ahead of the handlers.
+    // Wait for the watcher, not for the store: the store is ahead of the handlers.
     let watched = tokio::time::timeout(TIMEOUT, gone.notified()).await;
-    watched.map_err(|_| format!("timed out after {TIMEOUT:?} waiting for blog to be gone"))?;
+    watched.map_err(|_| format!("timed out after {TIMEOUT:?} waiting for blog to be deleted"))?;
     Ok(())
 }
 
-/// Waits until the newest generation of `site` is published.
+/// Waits until the status of `site` reports the newest generation.
 async fn published(websites: &Informer<Website>, site: &Website) -> Result<(), Error> {
     let generation = site.meta().generation;
     wait(websites, &site.name_any(), "to be published", |site| {
@@ -211,7 +207,7 @@ async fn published(websites: &Informer<Website>, site: &Website) -> Result<(), E
     .await
 }
 
-/// Waits until what the informer knows of a website satisfies `is`.
+/// Waits until the website in the store satisfies `is`. `what` completes "waiting for NAME".
 async fn wait(
     websites: &Informer<Website>,
     name: &str,
@@ -224,7 +220,7 @@ async fn wait(
     let satisfied = async {
         while !is(store.get(&key).as_deref()) {
             if events.next().await.is_none() {
-                return Err(format!("the informer ended before {name} came {what}").into());
+                return Err(format!("the informer ended while waiting for {name} {what}").into());
             }
         }
         Ok(())
@@ -236,15 +232,15 @@ async fn wait(
 /// A watcher that prints each event.
 fn watcher(printer: &Arc<Printer>, gone: &Arc<Notify>) -> SimpleWatcher<Website> {
     let gone = Arc::clone(gone);
-    let tell = |what: &'static str| {
+    let print = |what: &'static str| {
         let printer = Arc::clone(printer);
         move |site: &Website| {
             let version = site.resource_version().unwrap_or_default();
-            let news = format!("{:<5} {what} (version {version})", site.name_any());
-            printer.print(Actor::Watcher, news);
+            let line = format!("{:<5} {what} (version {version})", site.name_any());
+            printer.print(Actor::Watcher, line);
         }
     };
-    let (added, updated, deleted) = (tell("is added"), tell("is updated"), tell("is gone"));
+    let (added, updated, deleted) = (print("is added"), print("is updated"), print("is deleted"));
     SimpleWatcher::new()
         .on_add(move |site: Arc<Website>| {
             added(&site);
@@ -268,13 +264,13 @@ fn report(printer: &Arc<Printer>) -> impl Fn(&ErrorReport<'_>) + Send + Sync + u
         let calls = report.attempt + 1;
         let next = match report.retry_in {
             Some(wait) => format!("retry in {wait:.1?}"),
-            None => "given up".to_owned(),
+            None => "no more retries".to_owned(),
         };
         let error = std::error::Error::source(report.error)
             .map_or_else(|| report.error.to_string(), ToString::to_string);
         let name = report.key.name();
-        let news = format!("{name:<5} failed {calls}x: {error}; {next}");
-        printer.print(Actor::Retry, news);
+        let line = format!("{name:<5} failed {calls}x: {error}; {next}");
+        printer.print(Actor::Retry, line);
     }
 }
 
@@ -293,12 +289,14 @@ fn website(name: &str, host: &str, page: &str) -> Website {
 async fn install(client: &Client, printer: &Printer) -> Result<(), Error> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = Website::crd();
-    unless_there(crds.create(&PostParams::default(), &crd).await)?;
+    ignore_existing(crds.create(&PostParams::default(), &crd).await)?;
     let name = crd.name_any();
     let established = await_condition(crds, &name, conditions::is_crd_established());
     tokio::time::timeout(TIMEOUT, established)
         .await
-        .map_err(|_| format!("the kind {name} does not become served"))??;
+        .map_err(|_| {
+            format!("timed out after {TIMEOUT:?} waiting for the CRD {name} to be established")
+        })??;
     printer.print(Actor::Server, format!("serves {name}"));
     let namespace = Namespace {
         metadata: ObjectMeta {
@@ -308,10 +306,11 @@ async fn install(client: &Client, printer: &Printer) -> Result<(), Error> {
         ..Namespace::default()
     };
     let namespaces = Api::<Namespace>::all(client.clone());
-    unless_there(namespaces.create(&PostParams::default(), &namespace).await)
+    ignore_existing(namespaces.create(&PostParams::default(), &namespace).await)
 }
 
-fn unless_there<T>(created: Result<T, kube::Error>) -> Result<(), Error> {
+/// Treats "already exists" as success.
+fn ignore_existing<T>(created: Result<T, kube::Error>) -> Result<(), Error> {
     match created {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         created => created.map(|_| ()).map_err(Into::into),
@@ -326,7 +325,7 @@ struct Server {
 
 struct Embedded {
     listening: Listening,
-    /// Lives as long as it listens.
+    /// Dropping the server would close the port.
     _server: ApiServer,
 }
 
@@ -359,8 +358,8 @@ impl Server {
         })
     }
 
-    /// Prints how kubectl connects.
-    fn invite(&self) -> Result<(), Error> {
+    /// Writes a kubeconfig, and prints commands for kubectl.
+    fn print_kubeconfig(&self) -> Result<(), Error> {
         let Some(embedded) = &self.embedded else {
             return Ok(());
         };
@@ -368,17 +367,19 @@ impl Server {
         let name = format!("windlass-tour-{}.kubeconfig", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, &kubeconfig)?;
-        println!("\n{kubeconfig}\nThis kubeconfig is in a file too. In another terminal:\n");
+        println!(
+            "\n{kubeconfig}\nThe same kubeconfig is in the file below. In another terminal:\n"
+        );
         println!("  export KUBECONFIG={}", path.display());
         println!("  kubectl -n {NAMESPACE} get websites -w");
         println!("  kubectl -n {NAMESPACE} describe website shop");
         println!("  kubectl -n {NAMESPACE} delete website shop");
-        println!("\nCtrl-C ends it.");
+        println!("\nPress Ctrl-C to stop.");
         Ok(())
     }
 
-    /// Leaves a cluster as it was, but for the kind.
-    async fn tidy(&self, printer: &Printer) -> Result<(), Error> {
+    /// Deletes everything that the tour created in a cluster, except the CRD.
+    async fn remove_objects(&self, printer: &Printer) -> Result<(), Error> {
         if self.embedded.is_some() {
             return Ok(());
         }
@@ -389,11 +390,11 @@ impl Server {
         namespaces
             .delete(NAMESPACE, &DeleteParams::default())
             .await?;
-        printer.heading("The cluster is tidied");
+        printer.heading("The tour removes its objects");
         printer.print(
             Actor::You,
             format!(
-                "delete the namespace {NAMESPACE}; the kind {} stays",
+                "delete the namespace {NAMESPACE}; the CRD {} stays",
                 Website::crd_name()
             ),
         );

@@ -1,12 +1,12 @@
-//! A name service outside of the cluster, with outages.
+//! A simulated external name service, which can fail.
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Mutex, PoisonError},
 };
 
-/// A provider of host names outside of Kubernetes: an operator must withdraw a name when it is
-/// not needed any more.
+/// A provider of host names outside of Kubernetes. Kubernetes does not delete its names, so an
+/// operator must withdraw them.
 #[derive(Debug, Default)]
 pub(crate) struct NameService {
     state: Mutex<State>,
@@ -16,11 +16,11 @@ pub(crate) struct NameService {
 struct State {
     published: BTreeSet<String>,
 
-    /// How often the next calls for a name fail.
+    /// How many more calls fail, by host name.
     outages: HashMap<String, u32>,
 }
 
-/// The provider could not be reached.
+/// The error of a call during an outage.
 #[derive(Debug, thiserror::Error)]
 #[error("the name service does not answer for {host}")]
 pub(crate) struct Outage {
@@ -35,7 +35,7 @@ impl NameService {
         self.with(|state| state.outages.insert(host.to_owned(), times));
     }
 
-    /// Makes `host` known. Once more changes nothing.
+    /// Publishes `host`. A second call changes nothing.
     pub(crate) fn publish(&self, host: &str) -> Result<(), Outage> {
         self.with(|state| {
             if let Some(left) = state.outages.get_mut(host)
@@ -51,12 +51,12 @@ impl NameService {
         })
     }
 
-    /// Makes `host` unknown. Returns whether it was known.
+    /// Withdraws `host`. Returns whether it was published.
     pub(crate) fn withdraw(&self, host: &str) -> bool {
         self.with(|state| state.published.remove(host))
     }
 
-    /// The hosts that are known.
+    /// The published hosts.
     pub(crate) fn published(&self) -> Vec<String> {
         self.with(|state| state.published.iter().cloned().collect())
     }

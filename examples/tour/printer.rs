@@ -1,4 +1,4 @@
-//! The printed lines: what happens, when, and which part does it.
+//! Prints one line for each step: its time, its actor and its text.
 
 use std::{
     fmt::Display,
@@ -7,23 +7,23 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Prints what happens, with the time since the start.
+/// Prints lines with the time since the start.
 #[derive(Debug)]
 pub(crate) struct Printer {
     began: Instant,
     colours: bool,
 }
 
-/// The part that acted.
+/// The part of the program that a line is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Actor {
-    /// The user, for which this program acts.
+    /// The user, whose part this program plays.
     You,
     /// The API server.
     Server,
     /// The watcher, which only prints.
     Watcher,
-    /// The reconciler, which acts.
+    /// The reconciler, which writes.
     Reconciler,
     /// The controller, about a call that failed.
     Retry,
@@ -39,13 +39,13 @@ impl Printer {
         }
     }
 
-    pub(crate) fn print(&self, who: Actor, what: impl Display) {
+    pub(crate) fn print(&self, actor: Actor, text: impl Display) {
         let seconds = self.began.elapsed().as_secs_f64();
-        let (name, colour) = who.looks();
+        let (name, colour) = actor.style();
         if self.colours {
-            println!("{seconds:>7.2}s  \x1b[{colour}m{name:<11}\x1b[0m {what}");
+            println!("{seconds:>7.2}s  \x1b[{colour}m{name:<11}\x1b[0m {text}");
         } else {
-            println!("{seconds:>7.2}s  {name:<11} {what}");
+            println!("{seconds:>7.2}s  {name:<11} {text}");
         }
     }
 
@@ -65,8 +65,8 @@ impl Printer {
 // === impl Actor ===
 
 impl Actor {
-    /// A name, and a colour of the terminal.
-    const fn looks(self) -> (&'static str, u8) {
+    /// The printed name, and its ANSI colour code.
+    const fn style(self) -> (&'static str, u8) {
         match self {
             Self::You => ("you", 36),
             Self::Server => ("server", 90),

@@ -1,4 +1,4 @@
-//! The reconciler: brings the cluster and the name service to the state that a website asks for.
+//! The reconciler: makes the cluster and the name service match the spec of a website.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -27,8 +27,8 @@ use crate::{
     website::{Website, WebsiteStatus},
 };
 
-/// A website becomes a page in a `ConfigMap`, servers in a `Deployment`, an address in a
-/// `Service`, and a host name outside of the cluster.
+/// Publishes a website: the page in a `ConfigMap`, the servers in a `Deployment`, the address in
+/// a `Service`, and the host name in an external name service.
 #[derive(Clone)]
 pub(crate) struct Publish {
     pub(crate) client: Client,
@@ -41,7 +41,7 @@ impl Reconciler<Website> for Publish {
 
     async fn reconcile(&self, request: Request<Website>) -> Result<Outcome, Failure> {
         match request.action() {
-            // The finalizer still holds it until this call has succeeded.
+            // The finalizer keeps the website until this call has succeeded.
             Action::Deleted => self.clean_up(request.object()).await?,
             _ => self.publish(request.object()).await?,
         }
@@ -73,16 +73,16 @@ impl Publish {
 
     async fn clean_up(&self, site: &Website) -> Result<(), Failure> {
         if self.names.withdraw(&site.spec.host) {
-            self.print(site, format!("gives back the host name {}", site.spec.host));
+            self.print(site, format!("withdraws the host name {}", site.spec.host));
         }
-        // The garbage collector would delete them too, later: owner references are set.
+        // Not required: the garbage collector would delete these owned objects later.
         self.remove::<Service>(site).await?;
         self.remove::<Deployment>(site).await?;
         self.remove::<ConfigMap>(site).await?;
         Ok(())
     }
 
-    /// Creates `wanted`, or changes what is there where it differs.
+    /// Creates `wanted`, or patches the existing object if it differs.
     async fn ensure<K>(&self, site: &Website, wanted: K) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -93,14 +93,14 @@ impl Publish {
     {
         let api = Api::<K>::namespaced(self.client.clone(), &namespace(site));
         let name = wanted.name_any();
-        let wish = serde_json::to_value(&wanted)?;
+        let fields = serde_json::to_value(&wanted)?;
         match api.get_opt(&name).await? {
             None => {
                 api.create(&PostParams::default(), &wanted).await?;
                 self.print(site, format!("creates its {}", K::kind(&())));
             }
-            Some(there) if !holds(&serde_json::to_value(&there)?, &wish) => {
-                let patch = Patch::Merge(&wish);
+            Some(existing) if !contains(&serde_json::to_value(&existing)?, &fields) => {
+                let patch = Patch::Merge(&fields);
                 api.patch(&name, &PatchParams::default(), &patch).await?;
                 self.print(site, format!("changes its {}", K::kind(&())));
             }
@@ -135,16 +135,19 @@ impl Publish {
     }
 }
 
-/// Whether `there` has everything that `wish` names. What the server adds is left alone.
-fn holds(there: &Value, wish: &Value) -> bool {
-    match (there, wish) {
-        (Value::Object(there), Value::Object(wish)) => wish
-            .iter()
-            .all(|(key, wish)| there.get(key).is_some_and(|there| holds(there, wish))),
-        (Value::Array(there), Value::Array(wish)) => {
-            there.len() == wish.len() && there.iter().zip(wish).all(|(a, b)| holds(a, b))
+/// Whether `existing` has every field of `wanted` with the same value. Other fields, which the
+/// server adds, are ignored.
+fn contains(existing: &Value, wanted: &Value) -> bool {
+    match (existing, wanted) {
+        (Value::Object(existing), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
+            let field = existing.get(key);
+            field.is_some_and(|field| contains(field, wanted))
+        }),
+        (Value::Array(existing), Value::Array(wanted)) => {
+            let mut pairs = existing.iter().zip(wanted);
+            existing.len() == wanted.len() && pairs.all(|(a, b)| contains(a, b))
         }
-        _ => there == wish,
+        _ => existing == wanted,
     }
 }
 

@@ -1,10 +1,10 @@
-//! A table of the collected metrics.
+//! Prints a table of the collected metrics.
 
 use prometheus::proto::{Metric, MetricFamily, MetricType};
 
 use crate::printer::Printer;
 
-/// The metrics that say most about a short run; the registry has all others too.
+/// The metrics that are most useful for a short run. The registry has more.
 const SHOWN: [&str; 8] = [
     "informer_store_objects",
     "informer_events_total",
@@ -32,13 +32,13 @@ pub(crate) fn print(families: &[MetricFamily], printer: &Printer) {
         .iter()
         .map(|family| family.get_metric().len())
         .sum();
-    println!("  and others: {series} series in all");
+    println!("  and others: {series} series in total");
 }
 
 fn labels(metric: &Metric) -> String {
     let pairs = metric.get_label().iter();
     let pairs: Vec<String> = pairs
-        // There is one controller with one kind.
+        // The same on every line: there is one controller with one kind.
         .filter(|pair| !["controller", "kind", "name"].contains(&pair.name()))
         .map(|pair| format!("{}={}", pair.name(), pair.value()))
         .collect();

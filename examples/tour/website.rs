@@ -1,4 +1,4 @@
-//! The kind of this operator: a website.
+//! The custom resource of this operator: `Website`.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -25,22 +25,22 @@ pub(crate) struct WebsiteSpec {
     /// The HTML.
     pub(crate) page: String,
 
-    /// How many servers serve it.
+    /// The number of servers.
     #[serde(default = "one")]
     pub(crate) replicas: i32,
 }
 
-/// The state of a website, as the operator reports it.
+/// The status of a website, which the operator writes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebsiteStatus {
-    /// `Published` once all children and the host name exist.
+    /// `Published` after all owned objects and the host name have been created.
     pub(crate) phase: String,
 
     /// The address of the page.
     pub(crate) url: String,
 
-    /// The generation that this status is about.
+    /// The generation of the spec that this status describes.
     pub(crate) observed_generation: Option<i64>,
 }
 

@@ -1,12 +1,13 @@
-//! Several watchers and reconcilers of one kind, and how their calls come back:
+//! Several watchers and reconcilers of one kind, with custom retry and dequeue policies:
 //! `cargo run --example watchers_and_reconcilers`.
 //!
-//! A post office for parcels, which are `ConfigMap`s on an API server in this process. A clerk
-//! and a camera watch; a packer and a courier act, after them and in this order. Some parcels
-//! are trouble: a retry policy and a dequeue policy of our own say what becomes of them. In the
-//! end the collectors are scraped over HTTP, as Prometheus would, and the program ends.
+//! The operator of a post office: its parcels are `ConfigMap`s on an API server in this process.
+//! Two watchers (clerk, camera) and two reconcilers (packer, courier) are called for each event,
+//! in this order. For some parcels the courier fails: a retry policy decides when the call is
+//! repeated, and a dequeue policy decides whether a new event drops the retry. At the end the
+//! metrics are scraped over HTTP, as Prometheus does it.
 
-mod diary;
+mod output;
 mod parcel;
 mod policies;
 mod scrape;
@@ -25,13 +26,13 @@ use windlass::{Informer, InformerController, ListWatch, Operator};
 use windlass_apiserver::ApiServer;
 
 use crate::{
-    diary::{Diary, Who},
-    staff::{Clerk, Courier, Roads},
+    output::{Actor, Output},
+    staff::{Clerk, Courier, Obstacles},
 };
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What ties the informer to its handlers: a name of ours.
+/// The name of the kind: it connects the informer with its handlers.
 const KIND: &str = "parcels";
 
 #[tokio::main]
@@ -46,26 +47,26 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Error> {
-    let (diary, roads) = (Diary::new(), Arc::new(Roads::default()));
+    let (output, obstacles) = (Output::new(), Arc::new(Obstacles::default()));
     let server = ApiServer::new();
     let parcels: Api<ConfigMap> = Api::namespaced(server.client(), "default");
 
     let controller = InformerController::builder()
         .name("post")
-        .retry_policy(policies::retry(&diary))
-        .retry_dequeue_policy(policies::dequeue(&diary))
+        .retry_policy(policies::retry(&output))
+        .retry_dequeue_policy(policies::dequeue(&output))
         .on_error(|_| {})
-        .on_exhausted(policies::exhausted(&diary))
+        .on_exhausted(policies::exhausted(&output))
         .build()?;
     let informer = Informer::new(ListWatch::new(parcels.clone()).labels(parcel::LABEL)?);
     controller.add_informer(KIND, &informer)?;
 
-    // The order in which they are added is the order in which they are called: all watchers
-    // first, whichever was added when, and then all reconcilers.
-    controller.add_reconciler(KIND, staff::packer(&diary))?;
-    controller.add_reconciler(KIND, Courier::new(&diary, &roads))?;
-    controller.add_watcher(KIND, Clerk::new(&diary))?;
-    controller.add_watcher(KIND, staff::camera(&diary))?;
+    // Handlers are called in the order in which they were added, but all watchers before all
+    // reconcilers.
+    controller.add_reconciler(KIND, staff::packer(&output))?;
+    controller.add_reconciler(KIND, Courier::new(&output, &obstacles))?;
+    controller.add_watcher(KIND, Clerk::new(&output))?;
+    controller.add_watcher(KIND, staff::camera(&output))?;
 
     let operator = Operator::new();
     operator.add_controller(controller.clone())?;
@@ -76,84 +77,85 @@ async fn run() -> Result<(), Error> {
     let metrics = scrape::serve(registry).await?;
 
     let stop = CancellationToken::new();
-    let story = async {
-        let told = tell(&diary, &roads, &parcels, &controller).await;
+    let scenario = async {
+        let done = run_scenario(&output, &obstacles, &parcels, &controller).await;
         stop.cancel();
-        told
+        done
     };
-    let (ended, told) = tokio::join!(operator.run_until(stop.clone()), story);
+    let (ended, done) = tokio::join!(operator.run_until(stop.clone()), scenario);
     ended?;
-    told?;
+    done?;
 
-    diary.heading(&format!(
-        "What Prometheus reads at http://{metrics}/metrics"
-    ));
+    output.heading(&format!("The metrics at http://{metrics}/metrics"));
     scrape::print(&scrape::get(metrics).await?);
-    println!("\nall is well: every parcel is where it should be, and nothing is pending");
+    println!("\nsuccess: every parcel is delivered or fetched back, and no call is pending");
     Ok(())
 }
 
-/// What people do to parcels, and what comes of it.
-async fn tell(
-    diary: &Diary,
-    roads: &Roads,
+/// Creates, changes and deletes parcels, and waits for the handlers after each step.
+async fn run_scenario(
+    output: &Output,
+    obstacles: &Obstacles,
     parcels: &Api<ConfigMap>,
     controller: &InformerController,
 ) -> Result<(), Error> {
     let create = async |name: &str, to: &str| {
         let parcel = parcel::new(name, to);
-        diary.tell(Who::You, format_args!("post {name} to {to}"));
+        output.print(Actor::You, format_args!("post {name} to {to}"));
         parcels.create(&PostParams::default(), &parcel).await
     };
     let change = async |name: &str, field: &str, value: &str| {
-        diary.tell(
-            Who::You,
+        output.print(
+            Actor::You,
             format_args!("change {name}: {field} is {value:?}"),
         );
         let patch = Patch::Merge(json!({ "data": { field: value } }));
         parcels.patch(name, &PatchParams::default(), &patch).await
     };
 
-    diary.heading("Two watchers, then two reconcilers, each in the order in which it was added");
+    output.heading("Two watchers, then two reconcilers, in the order in which they were added");
     create("book", "Elm Street").await?;
-    diary.until("brings book to Elm Street").await?;
+    output.until("delivers book to Elm Street").await?;
 
-    diary.heading("One of them fails: it alone is called again, with the state that it left");
-    roads.block("Hill Road", "the van is too small");
+    output.heading(
+        "One handler fails: only that handler is called again, with the state that it returned",
+    );
+    obstacles.block("Hill Road", "the van is too small");
     create("piano", "Hill Road").await?;
-    diary.until("piano: try 2").await?;
+    output.until("piano: attempt 2").await?;
 
-    diary.heading("Something new about it: a policy of our own says whether the retry is kept");
+    output.heading("A new event arrives: the dequeue policy decides whether the retry is kept");
     change("piano", "note", "fragile").await?;
-    diary.until("keep the retry for piano").await?;
-    roads.clear("Hill Road");
-    diary.until("brings piano to Hill Road").await?;
-    roads.block("Tower Lane", "the stairs are too narrow");
+    output.until("keep the retry for piano").await?;
+    obstacles.clear("Hill Road");
+    output.until("delivers piano to Hill Road").await?;
+    obstacles.block("Tower Lane", "the stairs are too narrow");
     create("harp", "Tower Lane").await?;
-    diary.until("harp: try 1").await?;
+    output.until("harp: attempt 1").await?;
     change("harp", "to", "Garden Row").await?;
-    diary.until("drop the retry for harp").await?;
-    diary.until("brings harp to Garden Row").await?;
+    output.until("drop the retry for harp").await?;
+    output.until("delivers harp to Garden Row").await?;
 
-    diary.heading("Retries run out: a hook is called, and on request the call is made again");
-    roads.forbid("Dry Dock");
+    output
+        .heading("The policy stops the retries: a hook is called, and `redrive` repeats the call");
+    obstacles.forbid("Dry Dock");
     create("aquarium", "Dry Dock").await?;
-    diary.until("given up: aquarium").await?;
+    output.until("no more retries: aquarium").await?;
     for call in controller.given_up() {
         let (key, attempts) = (&call.key, call.attempts);
-        diary.tell(
-            Who::You,
-            format_args!("find {key} among what was given up, after {attempts} call(s); again!"),
+        output.print(
+            Actor::You,
+            format_args!("find the dead letter {key}, after {attempts} call(s); redrive it"),
         );
-        roads.clear("Dry Dock");
+        obstacles.clear("Dry Dock");
         controller.redrive(&call);
     }
-    diary.until("brings aquarium to Dry Dock").await?;
+    output.until("delivers aquarium to Dry Dock").await?;
 
-    diary.heading("And the end of one");
-    diary.tell(Who::You, "take book back");
+    output.heading("An object is deleted");
+    output.print(Actor::You, "take book back");
     parcels.delete("book", &DeleteParams::default()).await?;
-    diary.until("fetches book back").await?;
+    output.until("fetches book back").await?;
     match controller.pending_retries() {
         0 => Ok(()),
         pending => Err(format!("{pending} calls are still pending").into()),

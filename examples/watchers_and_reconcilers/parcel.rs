@@ -1,9 +1,9 @@
-//! Parcels: a `ConfigMap` with a label, an address and perhaps a note.
+//! Parcels: each one is a `ConfigMap` with a label, an address and an optional note.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
 
-/// What tells a parcel from other `ConfigMap`s.
+/// The label selector that selects parcels.
 pub(crate) const LABEL: &str = "example=parcel";
 
 pub(crate) fn new(name: &str, to: &str) -> ConfigMap {
@@ -22,7 +22,7 @@ pub(crate) fn name(parcel: &ConfigMap) -> &str {
     parcel.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Where it is to go.
+/// The address.
 pub(crate) fn to(parcel: &ConfigMap) -> &str {
     field(parcel, "to").unwrap_or("nowhere")
 }

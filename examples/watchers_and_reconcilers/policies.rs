@@ -15,55 +15,57 @@ use windlass::{
 };
 
 use crate::{
-    diary::{Diary, Who},
+    output::{Actor, Output},
     parcel,
-    staff::Trouble,
+    staff::DeliveryError,
 };
 
-/// Trouble on the road is tried again soon, and a little later each time; what is forbidden is
-/// given up at once.
-pub(crate) fn retry(diary: &Diary) -> impl Fn(&ErrorReport<'_>) -> Option<Duration> + use<> {
-    let diary = diary.clone();
+/// Retries a transient error with a growing delay, and a permanent error not at all.
+pub(crate) fn retry(output: &Output) -> impl Fn(&ErrorReport<'_>) -> Option<Duration> + use<> {
+    let output = output.clone();
     move |failed: &ErrorReport<'_>| {
-        if let Some(Trouble::Forbidden) = failed.error.downcast_ref() {
+        if let Some(DeliveryError::Forbidden) = failed.error.downcast_ref() {
             return None;
         }
         let delay = Duration::from_millis(150) * (failed.attempt + 1);
-        diary.tell(Who::Office, format_args!("again in {delay:?}"));
+        output.print(Actor::Office, format_args!("retry in {delay:?}"));
         (failed.attempt < 50).then_some(delay)
     }
 }
 
-/// A retry is kept while the address stays: a new note brings the parcel no further.
-pub(crate) fn dequeue(diary: &Diary) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool + use<> {
+/// Keeps a retry unless the address has changed or the parcel is deleted.
+pub(crate) fn dequeue(output: &Output) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool + use<> {
     fn address(object: &Arc<dyn AnyObject>) -> Option<String> {
         let config = object.typed::<ConfigMap>().ok()??;
         Some(parcel::to(&config).to_owned())
     }
-    let diary = diary.clone();
+    let output = output.clone();
     move |arrival, pending| {
         let moved = address(arrival.object) != address(pending.object);
         let drop = moved || arrival.action == Action::Deleted;
         let name = arrival.key.name();
-        let (word, why) = if drop {
-            ("drop", "its address is another")
+        let (verb, reason) = if drop {
+            ("drop", "its address has changed")
         } else {
             ("keep", "its address is the same")
         };
-        diary.tell(
-            Who::Office,
-            format_args!("{word} the retry for {name}: {why}"),
+        output.print(
+            Actor::Office,
+            format_args!("{verb} the retry for {name}: {reason}"),
         );
         drop
     }
 }
 
-/// Prints the call that was given up.
-pub(crate) fn exhausted(diary: &Diary) -> impl Fn(ExhaustedCall) -> Ready<()> + use<> {
-    let diary = diary.clone();
+/// Prints the call that the retry policy does not repeat any more.
+pub(crate) fn exhausted(output: &Output) -> impl Fn(ExhaustedCall) -> Ready<()> + use<> {
+    let output = output.clone();
     move |exhausted| {
         let name = exhausted.call().key.name();
-        diary.tell(Who::Office, format_args!("given up: {name}: {exhausted}"));
+        output.print(
+            Actor::Office,
+            format_args!("no more retries: {name}: {exhausted}"),
+        );
         ready(())
     }
 }

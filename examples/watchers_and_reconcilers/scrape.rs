@@ -1,4 +1,4 @@
-//! The collectors of a registry over HTTP, and a client that reads them.
+//! An HTTP server for the metrics of a registry, and a client that reads them.
 
 use std::{convert::Infallible, net::SocketAddr};
 
@@ -13,8 +13,8 @@ use tokio::{
 
 use crate::Error;
 
-/// The series that say most about this story; the others stand in the same text.
-const TOLD: [&str; 8] = [
+/// The printed metrics. The page has more.
+const SHOWN: [&str; 8] = [
     "informer_events_total",
     "reconciler_errors_total",
     "watcher_errors_total",
@@ -25,7 +25,7 @@ const TOLD: [&str; 8] = [
     "reconciler_process_duration_seconds_count",
 ];
 
-/// Serves what `registry` gathers, on a port of this machine's choice.
+/// Serves the metrics of `registry` on a free port, which it returns.
 pub(crate) async fn serve(registry: Registry) -> Result<SocketAddr, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
@@ -49,7 +49,10 @@ fn answer(path: &str, registry: &Registry) -> Response<String> {
         response
     };
     if path != "/metrics" {
-        return respond(StatusCode::NOT_FOUND, "try /metrics\n".to_owned());
+        return respond(
+            StatusCode::NOT_FOUND,
+            "not found; the metrics are at /metrics\n".to_owned(),
+        );
     }
     match TextEncoder::new().encode_to_string(&registry.gather()) {
         Ok(text) => {
@@ -62,7 +65,7 @@ fn answer(path: &str, registry: &Registry) -> Response<String> {
     }
 }
 
-/// Reads the text at `/metrics`, as Prometheus would.
+/// Reads the page `/metrics`, as Prometheus does.
 pub(crate) async fn get(address: SocketAddr) -> Result<String, Error> {
     let mut connection = TcpStream::connect(address).await?;
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -71,20 +74,20 @@ pub(crate) async fn get(address: SocketAddr) -> Result<String, Error> {
     connection.read_to_string(&mut response).await?;
     match response.split_once("\r\n\r\n") {
         Some((head, text)) if head.starts_with("HTTP/1.1 200") => Ok(text.to_owned()),
-        _ => Err(format!("not a page of metrics: {response}").into()),
+        _ => Err(format!("unexpected response of /metrics: {response}").into()),
     }
 }
 
-/// Prints those of `text` that say most, and of them those that say anything.
+/// Prints the series of [`SHOWN`] in `text` that are not zero, and `pending_retries` in any case.
 pub(crate) fn print(text: &str) {
     let series: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    for name in TOLD {
+    for name in SHOWN {
         for line in &series {
-            let of_it = line.split(['{', ' ']).next() == Some(name);
-            if of_it && (!line.ends_with(" 0") || name == "pending_retries") {
+            let is_named = line.split(['{', ' ']).next() == Some(name);
+            if is_named && (!line.ends_with(" 0") || name == "pending_retries") {
                 println!("  {line}");
             }
         }
     }
-    println!("  and others: {} series in all", series.len());
+    println!("  and others: {} series in total", series.len());
 }

@@ -12,46 +12,46 @@ use windlass::{
 };
 
 use crate::{
-    diary::{Diary, Who},
+    output::{Actor, Output},
     parcel,
 };
 
-/// A watcher as a struct.
+/// A watcher that is a struct.
 pub(crate) struct Clerk {
-    diary: Diary,
+    output: Output,
 }
 
-/// A reconciler as a struct, which remembers its tries from call to call.
+/// A reconciler that is a struct. It counts its attempts in the state of the request.
 pub(crate) struct Courier {
-    diary: Diary,
-    roads: Arc<Roads>,
+    output: Output,
+    obstacles: Arc<Obstacles>,
 }
 
-/// What keeps the courier from delivering, by address.
+/// The addresses to which a delivery fails, with the error.
 #[derive(Default)]
-pub(crate) struct Roads(Mutex<HashMap<String, Trouble>>);
+pub(crate) struct Obstacles(Mutex<HashMap<String, DeliveryError>>);
 
-/// Why a parcel cannot be delivered.
+/// The error of a delivery.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    /// It may go better another time.
+pub(crate) enum DeliveryError {
+    /// A transient error: a later attempt can succeed.
     #[error("{0}")]
-    Road(&'static str),
+    Blocked(&'static str),
 
-    /// It will not.
+    /// A permanent error.
     #[error("the address is forbidden")]
     Forbidden,
 }
 
-/// How often the courier has been on the road with one parcel: what it leaves when it fails.
-struct Tries(u32);
+/// The state that the courier returns when it fails: the number of attempts.
+struct Attempts(u32);
 
 // === impl Clerk ===
 
 impl Clerk {
-    pub(crate) fn new(diary: &Diary) -> Self {
-        let diary = diary.clone();
-        Self { diary }
+    pub(crate) fn new(output: &Output) -> Self {
+        let output = output.clone();
+        Self { output }
     }
 }
 
@@ -60,47 +60,47 @@ impl Watcher<ConfigMap> for Clerk {
 
     async fn add(&self, parcel: Arc<ConfigMap>) -> Result<(), Infallible> {
         let (name, to) = (parcel::name(&parcel), parcel::to(&parcel));
-        self.diary
-            .tell(Who::Clerk, format_args!("books {name}, for {to}"));
+        self.output
+            .print(Actor::Clerk, format_args!("records {name} for {to}"));
         Ok(())
     }
 
     async fn update(&self, old: Arc<ConfigMap>, new: Arc<ConfigMap>) -> Result<(), Infallible> {
         let name = parcel::name(&new);
         let what = match (parcel::to(&old), parcel::to(&new), parcel::note(&new)) {
-            (from, to, _) if from != to => format!("{name}: not {from}, but {to}"),
+            (from, to, _) if from != to => format!("{name}: address changed from {from} to {to}"),
             (_, _, Some(note)) => format!("{name}: note {note:?}"),
-            _ => format!("{name}: nothing that matters"),
+            _ => format!("{name}: no relevant change"),
         };
-        self.diary.tell(Who::Clerk, what);
+        self.output.print(Actor::Clerk, what);
         Ok(())
     }
 
     async fn delete(&self, last: Arc<ConfigMap>) -> Result<(), Infallible> {
         let name = parcel::name(&last);
-        self.diary
-            .tell(Who::Clerk, format_args!("strikes {name} out"));
+        self.output
+            .print(Actor::Clerk, format_args!("removes {name} from the book"));
         Ok(())
     }
 }
 
-/// A watcher made of closures: what is not set does nothing.
-pub(crate) fn camera(diary: &Diary) -> SimpleWatcher<ConfigMap> {
-    let diary = diary.clone();
+/// A watcher made of closures. Actions without a closure do nothing.
+pub(crate) fn camera(output: &Output) -> SimpleWatcher<ConfigMap> {
+    let output = output.clone();
     SimpleWatcher::new().on_add(move |parcel: Arc<ConfigMap>| {
         let name = parcel::name(&parcel);
-        diary.tell(Who::Camera, format_args!("takes a picture of {name}"));
+        output.print(Actor::Camera, format_args!("photographs {name}"));
         async { Ok::<_, Infallible>(()) }
     })
 }
 
 /// A reconciler that is a closure.
-pub(crate) fn packer(diary: &Diary) -> impl Reconciler<ConfigMap> + use<> {
-    let diary = diary.clone();
+pub(crate) fn packer(output: &Output) -> impl Reconciler<ConfigMap> + use<> {
+    let output = output.clone();
     move |request: Request<ConfigMap>| {
         if request.action() == Action::Created {
             let name = request.key().name();
-            diary.tell(Who::Packer, format_args!("wraps {name}"));
+            output.print(Actor::Packer, format_args!("wraps {name}"));
         }
         async { Ok::<_, Infallible>(Outcome::done()) }
     }
@@ -109,9 +109,9 @@ pub(crate) fn packer(diary: &Diary) -> impl Reconciler<ConfigMap> + use<> {
 // === impl Courier ===
 
 impl Courier {
-    pub(crate) fn new(diary: &Diary, roads: &Arc<Roads>) -> Self {
-        let (diary, roads) = (diary.clone(), Arc::clone(roads));
-        Self { diary, roads }
+    pub(crate) fn new(output: &Output, obstacles: &Arc<Obstacles>) -> Self {
+        let (output, obstacles) = (output.clone(), Arc::clone(obstacles));
+        Self { output, obstacles }
     }
 }
 
@@ -121,57 +121,57 @@ impl Reconciler<ConfigMap> for Courier {
     async fn reconcile(&self, request: Request<ConfigMap>) -> Result<Outcome, Failure> {
         let (parcel, name) = (request.object(), request.key().name());
         let to = parcel::to(parcel);
-        let tell = |what: String| self.diary.tell(Who::Courier, what);
+        let print = |line: String| self.output.print(Actor::Courier, line);
         match request.action() {
-            Action::Deleted => tell(format!("fetches {name} back")),
-            // A new note, and the same way to go.
+            Action::Deleted => print(format!("fetches {name} back")),
+            // Only the note is new: nothing to do.
             Action::Updated if request.old().is_some_and(|old| parcel::to(old) == to) => {}
             _ => {
-                let tries = request.state().and_then(State::get::<Tries>);
-                let tries = tries.map_or(1, |before| before.0 + 1);
-                if let Some(trouble) = self.roads.trouble(to) {
-                    tell(format!("{name}: try {tries}: {trouble}"));
-                    return Err(Failure::from(trouble).state(State::new(Tries(tries))));
+                let earlier = request.state().and_then(State::get::<Attempts>);
+                let attempts = earlier.map_or(1, |earlier| earlier.0 + 1);
+                if let Some(error) = self.obstacles.error(to) {
+                    print(format!("{name}: attempt {attempts}: {error}"));
+                    return Err(Failure::from(error).state(State::new(Attempts(attempts))));
                 }
-                tell(format!("brings {name} to {to}, at try {tries}"));
+                print(format!("delivers {name} to {to}, attempt {attempts}"));
             }
         }
         Ok(Outcome::done())
     }
 }
 
-// === impl Roads ===
+// === impl Obstacles ===
 
-impl Roads {
-    pub(crate) fn block(&self, address: &str, why: &'static str) {
-        self.set(address, Trouble::Road(why));
+impl Obstacles {
+    pub(crate) fn block(&self, address: &str, reason: &'static str) {
+        self.set(address, DeliveryError::Blocked(reason));
     }
 
     pub(crate) fn forbid(&self, address: &str) {
-        self.set(address, Trouble::Forbidden);
+        self.set(address, DeliveryError::Forbidden);
     }
 
     pub(crate) fn clear(&self, address: &str) {
-        let mut troubles = self
+        let mut errors = self
             .0
             .lock()
             .expect("no thread panics while it holds the lock");
-        troubles.remove(address);
+        errors.remove(address);
     }
 
-    fn set(&self, address: &str, trouble: Trouble) {
-        let mut troubles = self
+    fn set(&self, address: &str, error: DeliveryError) {
+        let mut errors = self
             .0
             .lock()
             .expect("no thread panics while it holds the lock");
-        troubles.insert(address.to_owned(), trouble);
+        errors.insert(address.to_owned(), error);
     }
 
-    fn trouble(&self, address: &str) -> Option<Trouble> {
-        let troubles = self
+    fn error(&self, address: &str) -> Option<DeliveryError> {
+        let errors = self
             .0
             .lock()
             .expect("no thread panics while it holds the lock");
-        troubles.get(address).copied()
+        errors.get(address).copied()
     }
 }

@@ -23,16 +23,16 @@ use windlass::{
 
 use crate::{CONCURRENCY, LEASE, RENEW, REQUEUE, RETRY, THREADS, now};
 
-/// Where a child finds the server, and its name. Set for children only.
+/// Environment variables of child processes: the URL of the server, and the name of the replica.
 pub(crate) const URL: &str = "WINDLASS_FREEZE_URL";
 pub(crate) const NAME: &str = "WINDLASS_FREEZE_NAME";
 
 thread_local! {
-    /// When the fence was last checked on this thread.
+    /// The time of the last check of the fence on this thread.
     static CHECKED: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// A child process of the tests of this program; without its variables it does nothing.
+/// The main function of a child process. Without its variables it does nothing.
 #[test]
 fn replica() {
     let (Ok(url), Ok(name)) = (env::var(URL), env::var(NAME)) else {
@@ -40,7 +40,7 @@ fn replica() {
     };
     thread::spawn(|| {
         _ = io::stdin().read_to_end(&mut Vec::new());
-        // Without a test there is nothing to do.
+        // Not started by a test.
         std::process::exit(1);
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -53,13 +53,13 @@ fn replica() {
         Err(OperatorError::LeadershipLost { .. }) => println!("\nlost"),
         other => println!("\nended {other:?}"),
     }
-    // Not the test harness: calls that are still there must not delay the end.
+    // Exit directly: calls that are still running must not delay the end.
     std::process::exit(0);
 }
 
 async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
     let config = Config::new(url.parse().expect("a URL"));
-    // One half renews on a thread of its own, the other half beside its handlers.
+    // Half of the replicas renew on a separate thread, the others on the runtime of the handlers.
     let lease = if name.ends_with(['1', '3', '5', '7', '9']) {
         LeaseClient::from(config.clone())
     } else {
@@ -87,7 +87,7 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
         .add_informer("configs", &Informer::new(watched))
         .expect("new");
     let reconciler = move |request: Request<ConfigMap>| {
-        // The check for this call was the last one on this thread.
+        // The last check on this thread was the check for this call.
         let (begun, checked) = (now(), CHECKED.take());
         let write = write.clone();
         async move {
@@ -108,11 +108,11 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
     let operator = Operator::builder().leader_election(election).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     operator.run_until(CancellationToken::new()).await
 }
 
-/// A fence with the clock of every fence, that notes what it read on which thread.
+/// A fence with the usual clock, which records the time of each check by thread.
 fn noted_fence() -> Fence {
     let clock = Fence::new();
     Fence::with_clock(move || {

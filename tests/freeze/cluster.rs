@@ -18,17 +18,17 @@ use crate::{
     replica::Replica,
 };
 
-/// Which of the two servers.
+/// The server of a test.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Embedded,
     Real,
 }
 
-/// A server, and when which write arrived.
+/// A server behind a recording proxy.
 pub(crate) struct Cluster {
     runtime: Runtime,
-    /// Not through the proxy.
+    /// A client that does not use the proxy.
     client: Client,
     proxy: Proxy,
 }
@@ -36,9 +36,10 @@ pub(crate) struct Cluster {
 // === impl Cluster ===
 
 impl Cluster {
-    /// None if there is no real server. `seed` chooses the writes that the proxy delays.
+    /// Starts the server. None if the real server is not available. `seed` selects the writes that
+    /// the proxy delays.
     pub(crate) fn start(kind: Kind, seed: u64) -> Option<Self> {
-        // A child that runs all tests would start others.
+        // A child must not run the tests.
         assert!(std::env::var(URL).is_err() && std::env::var(NAME).is_err());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -58,7 +59,7 @@ impl Cluster {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
         let proxy = Proxy::start(client.clone(), now, move |parts| {
             let mut rng = rng.lock().expect("no panic");
-            // Some writes are in the network for longer than a lease.
+            // Some writes are delayed for longer than a lease.
             if parts.uri.path().ends_with("/leases/frozen") || !rng.random_bool(0.02) {
                 return Fault::None;
             }
@@ -91,7 +92,7 @@ impl Cluster {
         }
     }
 
-    /// Starts a replica, which writes into a namespace of its own.
+    /// Starts a replica, which writes into a separate namespace.
     pub(crate) fn replica(&self, name: &str) -> Replica {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let mut namespace = Namespace::default();
@@ -110,7 +111,7 @@ impl Cluster {
         (self.proxy).writes(|writes| writes.iter().filter(is_its).cloned().collect())
     }
 
-    /// How many writes of a replica arrived and were not answered yet.
+    /// The number of writes of a replica that arrived and have no response yet.
     pub(crate) fn unanswered(&self, replica: &str) -> usize {
         let writes = self.writes(replica);
         writes.iter().filter(|it| it.answered.is_none()).count()
@@ -124,13 +125,13 @@ impl Cluster {
             if replica.has_ended() {
                 return false;
             }
-            // Between two looks at what other processes have written.
+            // Poll the writes of other processes.
             thread::sleep(Duration::from_millis(10));
         }
         true
     }
 
-    /// When the last write of the lease arrived. Only a leader writes it.
+    /// The arrival time of the last write of the lease. Only a leader writes it.
     pub(crate) fn last_renewal(&self) -> Duration {
         let is_lease = |write: &&Write| write.path.contains("/leases");
         let last = (self.proxy).writes(|writes| writes.iter().rfind(is_lease).cloned());

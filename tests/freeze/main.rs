@@ -1,15 +1,15 @@
-//! Leaders that are frozen for longer than their lease, as processes, on both servers.
+//! Leader processes that are frozen for longer than their lease, on both servers.
 //!
 //! Two replicas of an operator run as child processes. The leader is stopped with `SIGSTOP`, the
-//! other one takes over, and the first wakes with `SIGCONT` and hundreds of overdue requeues.
-//! The oracle is outside of it: a proxy notes when each write arrived, and delays some of them, so
-//! that writes are in the network when their sender is frozen. A leader's deadline is at most its
+//! other one takes over, and the first one continues with `SIGCONT` and hundreds of overdue requeues.
+//! A proxy outside of the processes records when each write arrives. It delays some writes, so that
+//! writes are in the network when their sender is frozen. The deadline of a leader is at most its
 //! renew deadline after the proxy received its last renewal.
 //!
-//! A check and what it permits are two instructions. A process that is stopped between them goes on
-//! with the second one when it wakes, and no check can prevent that: at most one call or write for
-//! each of its threads. So each call says when the fence was checked for it, and calls that were
-//! checked before the deadline and begun after it are counted apart.
+//! The check of the fence and the start of a call are two instructions. A process that is stopped
+//! between them starts the call when it continues. No check can prevent this for one call or write
+//! per thread. So each call prints the time of its check, and calls that were checked before the
+//! deadline and started after it are counted separately.
 //!
 //! `FREEZES=100 cargo test --test freeze` runs a campaign; `cargo xtask test` runs it on both
 //! servers.
@@ -45,34 +45,34 @@ const LEASE: Duration = Duration::from_secs(3);
 const RENEW: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Objects, each of which is reconciled and written again and again.
+/// The number of objects. Each is reconciled and written repeatedly.
 const OBJECTS: usize = 200;
 const REQUEUE: Duration = Duration::from_secs(1);
 
-/// Threads of a replica that make calls and writes.
+/// The number of threads of a replica that start calls and writes.
 const THREADS: usize = 2;
 
-/// Calls at once: all of them could begin when a replica wakes.
+/// The concurrency: this many calls could start when a replica continues.
 const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
-/// The longest that a step of this test may take.
+/// The timeout of each step.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One campaign at a time: two at once would take each other's processors.
+/// Held by a campaign: two at the same time would share the processors.
 static CAMPAIGN: Mutex<()> = Mutex::new(());
 
-/// What a campaign adds up to.
+/// The totals of a campaign.
 #[derive(Debug, Default)]
 struct Totals {
     calls: usize,
     writes: usize,
-    /// Calls whose check read a time after the deadline. None, ever.
+    /// Calls whose check was after the deadline. Must be zero.
     permitted_late: usize,
-    /// Calls that were checked before the deadline, and begun after it.
+    /// Calls that were checked before the deadline and started after it.
     begun_late: usize,
     /// Writes that arrived after the deadline.
     written_late: usize,
-    /// Writes that had left the leader and were not answered when it was frozen.
+    /// Writes without a response when the leader was frozen.
     in_network: usize,
     /// Those of them that reached the server after the deadline.
     applied_late: usize,
@@ -103,7 +103,7 @@ fn campaign(kind: Kind) {
     println!("SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let Some(cluster) = Cluster::start(kind, rng.random()) else {
-        println!("not run: there is no real kube-apiserver here");
+        println!("skipped: no real kube-apiserver is available");
         return;
     };
 
@@ -115,20 +115,20 @@ fn campaign(kind: Kind) {
     while freeze < freezes {
         let mut standby = cluster.replica(&name());
         if !cluster.until_it_writes(&mut leader, 50) {
-            println!("the leader lost its lease before the freeze: a busy machine");
+            println!("the leader lost its lease before the freeze, because the machine is busy");
             leader = standby;
             continue;
         }
-        // So that the freeze comes at any point between two renewals; no result depends on it.
+        // Freeze at a random time between two renewals. No result depends on it.
         thread::sleep(Duration::from_millis(rng.random_range(0..400)));
 
         leader.signal("-STOP");
-        // What it sent has arrived by then.
+        // Its sent writes have arrived after this time.
         thread::sleep(Duration::from_millis(100));
         let deadline = cluster.last_renewal() + RENEW;
         let in_network = cluster.unanswered(leader.name());
         if !cluster.writes(standby.name()).is_empty() {
-            println!("the leader lost its lease before the freeze: a busy machine");
+            println!("the leader lost its lease before the freeze, because the machine is busy");
             leader = standby;
             continue;
         }
@@ -158,7 +158,7 @@ fn campaign(kind: Kind) {
         let taken_over = cluster.writes(standby.name()).first().map(|it| it.received);
         assert!(taken_over > Some(deadline), "{taken_over:?}, {deadline:?}");
         assert_eq!(of_this.permitted_late, 0);
-        // Stopped between the check and what it permits.
+        // Stopped between the check and the start of a call.
         assert!(of_this.begun_late <= THREADS);
         assert!(of_this.written_late <= THREADS);
         totals.add(&of_this);
@@ -184,7 +184,7 @@ impl Totals {
     }
 }
 
-/// The clock that runs while a process is stopped, the same in all processes.
+/// A clock that continues while a process is stopped, and is the same in all processes.
 fn now() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Boottime)).expect("after the start")
 }

@@ -1,4 +1,4 @@
-//! A replica, as the test sees it: a child process, and what it printed.
+//! A replica as a child process, and its output.
 
 use std::{
     env,
@@ -21,7 +21,7 @@ pub(crate) struct Replica {
     report: mpsc::Receiver<Report>,
 }
 
-/// What a replica printed until its end.
+/// The output of a replica.
 #[derive(Default)]
 pub(crate) struct Report {
     name: String,
@@ -32,7 +32,7 @@ pub(crate) struct Report {
 
 /// A call of the reconciler.
 pub(crate) struct Call {
-    /// When the fence was checked for it.
+    /// The time at which the fence was checked for it.
     checked: Duration,
     begun: Duration,
 }
@@ -50,7 +50,7 @@ impl Replica {
                 "--test-threads=1",
             ])
             .envs([(URL, url), (NAME, name)])
-            // It ends when this closes, which it does if the test is killed.
+            // The child ends when this is closed, also if the test is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -80,7 +80,7 @@ impl Replica {
         self.child.try_wait().expect("our child").is_some()
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the replica has ended.
     pub(crate) fn end(self) -> Report {
         self.report.recv_timeout(LIMIT).expect("it ends")
     }
@@ -106,7 +106,7 @@ impl Report {
             if let Some((checked, begun)) =
                 (line.strip_prefix("call ")).and_then(|it| it.split_once(' '))
             {
-                // A call without a check counts as one that was checked too late.
+                // A call without a check counts as checked too late.
                 let time = |text: &str| Duration::from_nanos(text.parse().unwrap_or(u64::MAX));
                 let (checked, begun) = (time(checked), time(begun));
                 report.calls.push(Call { checked, begun });

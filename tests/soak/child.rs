@@ -1,4 +1,4 @@
-//! The processes that are measured: an operator, and the embedded server.
+//! The measured processes: an operator, and the embedded server.
 
 use std::{env, future::Future, io, net::TcpListener, time::Duration};
 
@@ -13,19 +13,19 @@ use tokio_util::sync::CancellationToken;
 use windlass::{informer::ErrorChain, operator::RequestBudget, prelude::*};
 use windlass_apiserver::ApiServer;
 
-/// Where the operator finds its server. Set for children only.
+/// The environment variable with the URL of the server, for child processes.
 pub(crate) const URL: &str = "WINDLASS_SOAK_URL";
 
 pub(crate) const FINALIZER: &str = "soak.windlass.dev/cleaner";
 pub(crate) const SEEN: &str = "soak.windlass.dev/seen";
 
-/// A child process of the tests of this program; without its variable it does nothing.
+/// The main function of the operator process. Without its variable it does nothing.
 #[test]
 fn operator() {
     run(run_operator);
 }
 
-/// The same.
+/// The main function of the server process. Without its variable it does nothing.
 #[test]
 fn server() {
     run(run_server);
@@ -43,7 +43,7 @@ fn run<F: Future<Output = ()>>(child: fn(String, mpsc::Receiver<String>) -> F) {
         for line in io::stdin().lines().map_while(Result::ok) {
             _ = send.blocking_send(line);
         }
-        // The test was killed.
+        // The test process has ended.
         std::process::exit(1);
     });
     runtime.block_on(async {
@@ -53,7 +53,7 @@ fn run<F: Future<Output = ()>>(child: fn(String, mpsc::Receiver<String>) -> F) {
     std::process::exit(0);
 }
 
-/// How many tasks are left in this runtime, after the time that closed connections take to end.
+/// The number of remaining tasks of this runtime, after closed connections have ended.
 async fn tasks_left() -> usize {
     for _ in 0..200 {
         if Handle::current().metrics().num_alive_tasks() == 0 {
@@ -113,11 +113,11 @@ async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
         .build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let stop = CancellationToken::new();
     let ended = tokio::select! {
         ended = operator.run_until(stop.clone()) => ended,
-        // The operator is not dropped, but stopped as by a signal.
+        // Stop the operator as by a signal, instead of dropping it.
         ended = async {
             _ = orders.recv().await;
             stop.cancel();
@@ -129,7 +129,7 @@ async fn run_operator(url: String, mut orders: mpsc::Receiver<String>) {
     }
 }
 
-/// Writes what it has seen into an annotation, and says what it has cleaned up.
+/// Writes the seen value into an annotation, and prints the uids of cleaned-up objects.
 async fn reconcile(
     configs: &Api<ConfigMap>,
     request: &Request<ConfigMap>,
@@ -163,7 +163,7 @@ async fn reconcile(
             .patch(request.key().name(), &params, &Patch::Merge(patch))
             .await
         {
-            // It is gone, or another has its name: the next event says so.
+            // The object was deleted or recreated; the next event shows it.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {}
             written => _ = written?,
         }

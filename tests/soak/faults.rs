@@ -1,4 +1,4 @@
-//! Which requests are harmed, and how: phases of random length, each with a fault of its own.
+//! Random faults of requests, in phases of random length.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::proxy::Fault;
 
-/// The faults of a run. Clones are the same.
+/// The faults of a run. All clones share one state.
 #[derive(Clone)]
 pub(crate) struct Faults {
     state: Arc<Mutex<State>>,
@@ -26,19 +26,19 @@ struct State {
     rng: StdRng,
     phase: Phase,
     until: Instant,
-    /// No fault any more.
+    /// The faults have stopped.
     is_over: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Calm,
-    /// Some requests are answered with an error.
+    /// Some requests get an error response.
     Refusing,
-    /// Connections are closed before a request, instead of an answer, or during one.
+    /// Connections are closed before a request, before the response, or during the response.
     Cutting,
     Slow,
-    /// No request gets through.
+    /// All requests fail.
     Down,
 }
 
@@ -59,7 +59,7 @@ impl Faults {
         }
     }
 
-    /// What happens to a request that arrives now.
+    /// The fault of the next request.
     pub(crate) fn next(&self, parts: &Parts) -> Fault {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ impl Faults {
         fault
     }
 
-    /// From now on nothing is harmed.
+    /// Stops all faults.
     pub(crate) fn stop(&self) {
         self.state
             .lock()
@@ -78,7 +78,7 @@ impl Faults {
             .is_over = true;
     }
 
-    /// How many requests arrived, and how many of them were harmed.
+    /// The number of requests, and the number of faults.
     pub(crate) fn count(&self) -> (usize, usize) {
         let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         (load(&self.requests), load(&self.harmed))
@@ -89,7 +89,7 @@ impl Faults {
 
 impl State {
     fn next(&mut self, parts: &Parts) -> Fault {
-        // Without its lease for 10 s an operator ends, as it must.
+        // No faults for the lease: without renewals for 10 s the operator would end.
         if self.is_over || parts.uri.path().contains("/leases") {
             return Fault::None;
         }

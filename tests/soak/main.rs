@@ -1,13 +1,13 @@
-//! Random work and random faults, on both servers: memory stays flat, nothing is lost, and no task
-//! is left.
+//! Soak test: random work under random faults, on both servers. Memory must not grow, no clean-up may
+//! be lost, and no task may remain.
 //!
-//! An operator with a finalizer, a lease and an admin server runs as a process of its own, and so
-//! does the embedded server. A proxy between the two refuses, delays and cuts requests in phases,
-//! history is compacted, and objects are created, updated and deleted meanwhile. When the faults
-//! stop, the state must become what it would be without them.
+//! An operator with a finalizer, a lease and an admin server runs in a separate process, and so does
+//! the embedded server. A proxy between them refuses, delays and cuts requests in phases. Meanwhile
+//! the history is compacted, and objects are created, updated and deleted. After the faults have
+//! stopped, the state must become the same as without faults.
 //!
 //! `cargo xtask soak --minutes 10` runs it for longer than the few seconds of a test run. Memory is
-//! compared from five minutes on: what a process needs at first is no leak.
+//! compared after five minutes, because the growth after the start is not a leak.
 
 #![cfg(target_os = "linux")]
 
@@ -26,26 +26,26 @@ mod real;
 mod child;
 mod process;
 
-// What is done, harmed and measured.
+// Work, faults and measurements.
 mod faults;
 mod memory;
 mod work;
 
 use self::{memory::Memory, work::Cluster};
 
-/// Set by `cargo xtask soak`.
+/// The environment variable that `cargo xtask soak` sets.
 const MINUTES: &str = "WINDLASS_SOAK_MINUTES";
 
-/// How long a test run takes part.
+/// The duration in a normal test run.
 const BRIEF: Duration = Duration::from_secs(8);
 
-/// From here on memory is compared.
+/// The time after which memory is compared.
 const LONG: Duration = Duration::from_secs(300);
 
-/// The longest that the state may take to settle once the faults have stopped.
+/// The longest time until the state has settled after the faults.
 const SETTLES: Duration = Duration::from_secs(90);
 
-/// Which of the two servers.
+/// The server of a run.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Embedded,
@@ -86,7 +86,7 @@ fn soak(kind: Kind) {
     runtime.block_on(async {
         let mut rng = StdRng::seed_from_u64(seed);
         let Some(mut cluster) = Cluster::start(kind, rng.random()).await else {
-            println!("not run: there is no real kube-apiserver here");
+            println!("skipped: no real kube-apiserver is available");
             return;
         };
         let (mut operator, mut server) = cluster.memory();

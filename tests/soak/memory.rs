@@ -29,8 +29,8 @@ impl Memory {
         self.samples.extend(pages.map(|it| f64::from(it) * 4096.0));
     }
 
-    /// Whether the last quarter is no higher than the second one, but for a fifth and 8 MiB, which
-    /// are noise of the allocator.
+    /// Whether the last quarter exceeds the second one by at most a fifth plus 8 MiB, which is noise
+    /// of the allocator.
     pub(crate) fn is_flat(&self) -> bool {
         self.median(3) <= self.median(1) * 1.2 + 8.0 * MIB
     }

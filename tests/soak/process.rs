@@ -1,4 +1,4 @@
-//! A child process that prints lines and obeys lines.
+//! A child process that prints lines and reads commands.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::child::URL;
 
-/// A child process of this test; dropping it kills it.
+/// A child process of this test. Dropping it kills the process.
 pub(crate) struct Process {
     child: Child,
     lines: mpsc::UnboundedReceiver<String>,
@@ -50,10 +50,10 @@ impl Process {
     /// Sends a line to its stdin.
     pub(crate) fn tell(&mut self, line: &str) {
         let stdin = self.child.stdin.as_mut().expect("it is piped");
-        writeln!(stdin, "{line}").expect("it reads");
+        writeln!(stdin, "{line}").expect("the request is sent");
     }
 
-    /// The rest of the next line that begins with one of `words`, and the word.
+    /// Waits for the next line that begins with one of `words`. Returns the word and the rest.
     pub(crate) async fn said<'a>(&mut self, words: &[&'a str]) -> (&'a str, String) {
         loop {
             let line = self
@@ -70,7 +70,7 @@ impl Process {
         }
     }
 
-    /// The same if it has said so already.
+    /// The rest of such a line, if it was already printed.
     pub(crate) fn said_already(&mut self, word: &str) -> Option<String> {
         while let Ok(line) = self.lines.try_recv() {
             if let Some(rest) = line.strip_prefix(word) {

@@ -1,4 +1,4 @@
-//! A server, an operator behind a proxy, and what is done to their objects.
+//! A server, an operator behind a proxy, and the random work on their objects.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,13 +28,13 @@ use crate::{
     real::RealServer,
 };
 
-/// Live objects at most.
+/// The most live objects.
 const OBJECTS: usize = 300;
 
-/// The longest that a child may take to answer.
+/// The timeout for the output of a child.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A server and an operator, and what was done to its objects.
+/// A server, an operator, and the record of the work.
 pub(crate) struct Cluster {
     server: Server,
     operator: Process,
@@ -47,7 +47,7 @@ pub(crate) struct Cluster {
     live: BTreeMap<String, u64>,
     /// The uids of objects that were deleted.
     deleted: BTreeSet<String>,
-    /// How often each uid was cleaned up.
+    /// The number of clean-ups of each uid.
     cleaned: BTreeMap<String, usize>,
     steps: u64,
 }
@@ -57,7 +57,7 @@ enum Server {
     Real(&'static RealServer),
 }
 
-/// How a run ended.
+/// The result of a run.
 pub(crate) struct End {
     /// Objects that disappeared without a clean-up.
     pub(crate) lost: usize,
@@ -70,7 +70,7 @@ pub(crate) struct End {
 // === impl Cluster ===
 
 impl Cluster {
-    /// None if there is no real server.
+    /// Starts the processes. None if the real server is not available.
     pub(crate) async fn start(kind: Kind, seed: u64) -> Option<Self> {
         let (server, config) = match kind {
             Kind::Embedded => {
@@ -111,7 +111,7 @@ impl Cluster {
         })
     }
 
-    /// The memory of the operator, and of the server if it is ours.
+    /// The memory of the operator, and of the embedded server.
     pub(crate) fn memory(&self) -> (Memory, Option<Memory>) {
         let server = match &self.server {
             Server::Embedded(process) => Some(Memory::of(process.id())),
@@ -120,7 +120,7 @@ impl Cluster {
         (Memory::of(self.operator.id()), server)
     }
 
-    /// Works for `length`, and calls `sampled` now and then with a line of progress.
+    /// Works for `length`, and calls `sampled` repeatedly with a line of progress.
     pub(crate) async fn work(
         &mut self,
         rng: &mut StdRng,
@@ -194,7 +194,7 @@ impl Cluster {
         self.live.insert(name, self.steps);
     }
 
-    /// Deletes an object that has our finalizer: another one is none that must be cleaned up.
+    /// Deletes an object if it has our finalizer: only such objects require a clean-up.
     async fn delete(&mut self, name: String) {
         let object = self.configs.get(&name).await.expect("it is live");
         let finalizers = object.metadata.finalizers.unwrap_or_default();
@@ -209,15 +209,18 @@ impl Cluster {
 
     /// Reads a page of the operator's admin server.
     async fn scrape(&self, path: &str) {
-        let mut stream = TcpStream::connect(&self.admin).await.expect("it listens");
+        let mut stream = TcpStream::connect(&self.admin).await.expect("a connection");
         let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.expect("it reads");
+        stream
+            .write_all(head.as_bytes())
+            .await
+            .expect("the request is sent");
         let mut page = String::new();
         stream.read_to_string(&mut page).await.expect("text");
         assert!(page.starts_with("HTTP/1.1 "), "{page}");
     }
 
-    /// Waits until the state is what it would be without faults. Returns how long that took.
+    /// Waits until the state is the same as without faults. Returns the required time.
     pub(crate) async fn settle(&mut self, limit: Duration) -> Duration {
         let began = Instant::now();
         loop {
@@ -230,7 +233,7 @@ impl Cluster {
         }
     }
 
-    /// The names of objects that are not as they should be.
+    /// The names of objects that are not in the expected state.
     async fn wrong(&self) -> Vec<String> {
         let params = ListParams::default().labels("soak=yes");
         let there = self

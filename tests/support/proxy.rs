@@ -1,6 +1,6 @@
-//! A port in front of an API server: notes each request, and harms those that a test chooses.
+//! A proxy in front of an API server: records requests, and injects the faults that a test selects.
 //!
-//! It reads HTTP/1.1 without TLS and passes each request on through a [`Client`], so a test needs
+//! It reads HTTP/1.1 without TLS and forwards each request through a [`Client`], so that a test needs
 //! the same code for the embedded server and for the real kube-apiserver.
 
 use std::{
@@ -25,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// A running proxy; dropping it closes its port and its connections.
+/// A running proxy. Dropping it closes its port and its connections.
 #[allow(
     dead_code,
     reason = "each test that includes this file uses some of it"
@@ -36,7 +36,7 @@ pub(crate) struct Proxy {
     _accept: AbortOnDropHandle<()>,
 }
 
-/// What happens to a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug)]
 #[allow(
     dead_code,
@@ -44,15 +44,15 @@ pub(crate) struct Proxy {
 )]
 pub(crate) enum Fault {
     None,
-    /// It is passed on this much later.
+    /// Forwards the request after this delay.
     Delayed(Duration),
-    /// It is answered with this status, and not passed on.
+    /// Responds with this status, and does not forward the request.
     Refused(StatusCode),
-    /// The connection is closed before it is passed on.
+    /// Closes the connection, and does not forward the request.
     Unsent,
-    /// It is passed on, and the connection is closed instead of the answer.
+    /// Forwards the request, and closes the connection instead of sending the response.
     Unanswered,
-    /// The connection is closed this long after the beginning of the answer.
+    /// Closes the connection this long after the start of the response.
     CutAfter(Duration),
 }
 
@@ -79,8 +79,8 @@ struct Shared {
 // === impl Proxy ===
 
 impl Proxy {
-    /// Listens on a free port of this machine, and passes requests on through `client`. Times of
-    /// writes are read from `clock`.
+    /// Listens on a free loopback port, and forwards requests through `client`. `clock` gives the
+    /// times of writes.
     pub(crate) async fn start(
         client: Client,
         clock: fn() -> Duration,
@@ -167,7 +167,7 @@ impl Shared {
             Fault::Unanswered => return Err("cut instead of an answer".into()),
             Fault::CutAfter(time) => {
                 tokio::spawn(async move {
-                    // The connection may end before; then nothing is cut.
+                    // The connection may have ended before.
                     _ = timeout(time, cut.cancelled()).await;
                     cut.cancel();
                 });
@@ -178,7 +178,7 @@ impl Shared {
         Ok(answer.map(|body| body.map_err(Error::from).boxed_unsync()))
     }
 
-    /// Notes a write, and returns its number.
+    /// Records a write, and returns its number.
     fn note(&self, parts: &Parts, received: Duration) -> Option<usize> {
         if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
             return None;

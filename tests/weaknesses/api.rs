@@ -1,4 +1,4 @@
-//! Mistakes in settings, and settings that must have an effect.
+//! Typed APIs, effective settings, and reads of other kinds.
 
 use std::{
     sync::{Arc, Mutex},
@@ -23,16 +23,16 @@ use windlass::{
 };
 use windlass_apiserver::ApiServer;
 
-use crate::rig::{KIND, Log, Refused, Rig, ask, config, pass, quiet, settle, show, value};
+use crate::rig::{KIND, Log, Refused, Rig, config, describe, pass, quiet, settle, show, value};
 
-/// A service that writes down what it is asked.
+/// A service that records the URLs of its requests.
 #[derive(Clone)]
-struct Listening<S> {
+struct Recorder<S> {
     inner: S,
-    heard: Arc<Mutex<Vec<String>>>,
+    urls: Arc<Mutex<Vec<String>>>,
 }
 
-impl<S: Service<HttpRequest<Body>>> Service<HttpRequest<Body>> for Listening<S> {
+impl<S: Service<HttpRequest<Body>>> Service<HttpRequest<Body>> for Recorder<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -43,14 +43,14 @@ impl<S: Service<HttpRequest<Body>>> Service<HttpRequest<Body>> for Listening<S> 
 
     fn call(&mut self, request: HttpRequest<Body>) -> S::Future {
         let url = request.uri().to_string();
-        self.heard.lock().expect("not poisoned").push(url);
+        self.urls.lock().expect("not poisoned").push(url);
         self.inner.call(request)
     }
 }
 
 #[tokio::test]
-async fn w39_whether_and_how_a_list_is_streamed_or_paged_is_asked_of_the_server() {
-    let paged = ask_for(|api| {
+async fn w39_list_settings_are_sent_to_the_server() {
+    let paged = requests_of(|api| {
         ListWatch::new(api)
             .streamed_lists(false)
             .page_size(2.try_into().expect("not zero"))
@@ -65,7 +65,7 @@ async fn w39_whether_and_how_a_list_is_streamed_or_paged_is_asked_of_the_server(
     assert!(!watches.is_empty(), "{paged:?}");
     assert!(paged.iter().all(|url| url.contains("labelSelector=app")));
 
-    let streamed = ask_for(|api| ListWatch::new(api).streamed_lists(true)).await;
+    let streamed = requests_of(|api| ListWatch::new(api).streamed_lists(true)).await;
     assert!(
         (streamed.iter()).any(|url| url.contains("sendInitialEvents=true")),
         "{streamed:?}"
@@ -73,8 +73,8 @@ async fn w39_whether_and_how_a_list_is_streamed_or_paged_is_asked_of_the_server(
     assert!(!streamed.iter().any(|url| url.contains("limit=")));
 }
 
-/// What an informer over `how` asks for until its watch runs.
-async fn ask_for(how: impl FnOnce(Api<ConfigMap>) -> ListWatch<ConfigMap>) -> Vec<String> {
+/// The URLs that an informer with `settings` requests until its watch runs.
+async fn requests_of(settings: impl FnOnce(Api<ConfigMap>) -> ListWatch<ConfigMap>) -> Vec<String> {
     let server = ApiServer::new();
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     for number in 0..5 {
@@ -87,13 +87,13 @@ async fn ask_for(how: impl FnOnce(Api<ConfigMap>) -> ListWatch<ConfigMap>) -> Ve
         let created = configs.create(&PostParams::default(), &object).await;
         created.expect("a new object");
     }
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let listening = Listening {
+    let urls: Arc<Mutex<Vec<String>>> = Arc::default();
+    let recorder = Recorder {
         inner: server.service(),
-        heard: Arc::clone(&heard),
+        urls: Arc::clone(&urls),
     };
-    let client = Client::new(listening, "default");
-    let informer = Informer::new(how(Api::namespaced(client, "default")));
+    let client = Client::new(recorder, "default");
+    let informer = Informer::new(settings(Api::namespaced(client, "default")));
     let stop = CancellationToken::new();
     let run = {
         let (informer, stop) = (informer.clone(), stop.clone());
@@ -103,16 +103,15 @@ async fn ask_for(how: impl FnOnce(Api<ConfigMap>) -> ListWatch<ConfigMap>) -> Ve
         .until(|state| matches!(state, HealthState::Watching))
         .await;
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
-    std::mem::take(&mut *heard.lock().expect("not poisoned"))
+    run.await.expect("no panic").expect("no error");
+    std::mem::take(&mut *urls.lock().expect("not poisoned"))
 }
 
-/// What is not there cannot be called, and what is of another type cannot be added.
+/// A handler or state of a wrong type is an error when it is added or read.
 #[tokio::test(start_paused = true)]
-async fn w40_handlers_kinds_and_states_have_types() {
+async fn w40_handlers_kinds_and_states_are_typed() {
     let mut rig = Rig::new(quiet());
-    // No cast in any handler: a handler of other objects is refused when it is added, with
-    // both types in the error.
+    // A handler of another type is rejected when it is added. The error names both types.
     let other = rig
         .controller
         .add_reconciler(KIND, |_: Request<Secret>| async {
@@ -124,12 +123,12 @@ async fn w40_handlers_kinds_and_states_have_types() {
         }
         other => panic!("{other:?}"),
     }
-    // A state is one value of its handler's own type.
+    // A state has one type.
     let state = State::new(7_u32);
     assert_eq!(state.get::<u32>(), Some(&7));
     assert_eq!(state.get::<String>(), None);
 
-    // A typed reconciler over dynamic objects tells what is not one of its type, and lives.
+    // A typed reconciler of dynamic objects fails only for the objects that are not of its type.
     let (script, source) = Scripted::new();
     let (controller, log) = (&rig.controller, rig.log.clone());
     controller
@@ -139,7 +138,7 @@ async fn w40_handlers_kinds_and_states_have_types() {
         .add_reconciler(
             "dynamic",
             TypedReconciler::new(move |request: Request<ConfigMap>| {
-                log.say(show(request.object()));
+                log.push(show(request.object()));
                 async { Ok::<_, Refused>(Outcome::done()) }
             }),
         )
@@ -154,7 +153,7 @@ async fn w40_handlers_kinds_and_states_have_types() {
         .list([dynamic("bad", 7.into()), dynamic("web", good)])
         .await
         .expect("it runs");
-    assert_eq!(rig.said().await, "web=1");
+    assert_eq!(rig.logged().await, "web=1");
     assert_eq!(
         rig.counted("reconciler_errors_total", &[r#"kind="dynamic""#]),
         1
@@ -162,7 +161,7 @@ async fn w40_handlers_kinds_and_states_have_types() {
     rig.stop().await;
 }
 
-/// The cache is read as it is: no copy, no request, and no hidden watch.
+/// A read of the store makes no copy, sends no request and starts no watch.
 #[tokio::test(start_paused = true)]
 async fn w43_a_reconciler_reads_the_store_of_another_kind() {
     let mut rig = Rig::new(quiet());
@@ -174,7 +173,7 @@ async fn w43_a_reconciler_reads_the_store_of_another_kind() {
     let (log, store) = (rig.log.clone(), secrets.store());
     rig.reconcile(move |request: Request<ConfigMap>| {
         let key = ObjectKey::new(value(request.object())).within("shop");
-        log.say(store.get(&key).is_some());
+        log.push(store.get(&key).is_some());
         async { Ok::<_, Refused>(Outcome::done()) }
     });
     rig.start().await;
@@ -186,14 +185,14 @@ async fn w43_a_reconciler_reads_the_store_of_another_kind() {
     settle().await;
     rig.apply(config("web", 7)).await;
     rig.apply(config("api", 8)).await;
-    assert_eq!(rig.said().await, "true, false");
+    assert_eq!(rig.logged().await, "true, false");
     rig.stop().await;
 }
 
-/// A secret names the config that uses it. Each end of a reference that moves is dispatched again,
-/// in its turn and once for all that woke it; a name without an object wakes nothing.
+/// Each secret names a config map. When this reference changes, both the old and the new config map
+/// are dispatched once. A name without an object has no effect.
 #[tokio::test(start_paused = true)]
-async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes_both() {
+async fn w43_a_change_of_one_kind_reconciles_the_old_and_the_new_referenced_object() {
     let mut rig = Rig::new(quiet());
     let (script, source) = Scripted::<Secret>::new();
     rig.controller
@@ -205,15 +204,15 @@ async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes
             Some(ObjectKey::new(user.as_str()).within("shop"))
         })
         .expect("both are there");
-    rig.reconcile(says(&rig.log));
+    rig.reconcile(logging(&rig.log));
     rig.start().await;
     script.list([]).await.expect("it runs");
     for name in ["web", "api"] {
         rig.apply(config(name, 1)).await;
     }
-    rig.said().await;
+    rig.logged().await;
 
-    for (version, user, told) in [
+    for (version, user, expected) in [
         (1, "web", "resynced web=1"),
         (2, "api", "resynced api=1, resynced web=1"),
         (3, "absent", "resynced api=1"),
@@ -224,22 +223,21 @@ async fn w43_a_change_of_one_kind_reconciles_another_and_a_moved_reference_wakes
         };
         secret.metadata.annotations = Some([("for".to_owned(), user.to_owned())].into());
         script.apply(secret).await.expect("it runs");
-        let said = rig.said().await;
-        let mut said: Vec<_> = said.split(", ").collect();
-        said.sort_unstable();
-        assert_eq!(said.join(", "), told);
+        let logged = rig.logged().await;
+        let mut lines: Vec<_> = logged.split(", ").collect();
+        lines.sort_unstable();
+        assert_eq!(lines.join(", "), expected);
     }
     rig.stop().await;
 }
 
-/// It neither gets the update nor loses a pending call: for a handler that does not want an update,
-/// nothing has happened.
+/// An update that the predicate rejects neither calls the handler nor drops its pending call.
 #[tokio::test(start_paused = true)]
-async fn w43_a_status_update_does_not_reconcile_where_a_predicate_says_so() {
+async fn w43_a_predicate_filters_status_updates() {
     let mut rig = Rig::new(quiet());
     let log = rig.log.clone();
     let fails = move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
+        log.push(describe(&request));
         let first = request.attempt() == 0;
         async move {
             if first {
@@ -251,25 +249,29 @@ async fn w43_a_status_update_does_not_reconcile_where_a_predicate_says_so() {
     rig.reconcile(fails.filter(GenerationChanged));
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "created web=1");
-    // Of the same generation. The default policy drops what is pending; not here.
+    assert_eq!(rig.logged().await, "created web=1");
+    // An update with the same generation. It would drop the pending call without the predicate.
     let mut status = config("web", 2);
     status.metadata.generation = Some(1);
     rig.apply(status).await;
-    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.logged().await, "");
     assert_eq!(rig.pending(), 1);
     pass(60).await;
-    assert_eq!(rig.said().await, "created web=2", "with the newest object");
+    assert_eq!(
+        rig.logged().await,
+        "created web=2",
+        "with the newest object"
+    );
     rig.apply(config("web", 3)).await;
-    assert_eq!(rig.said().await, "updated web=3");
+    assert_eq!(rig.logged().await, "updated web=3");
     rig.stop().await;
 }
 
-/// A reconciler that says what it is asked.
-fn says(log: &Log) -> impl Reconciler<ConfigMap> + use<> {
+/// A reconciler that logs its requests.
+fn logging(log: &Log) -> impl Reconciler<ConfigMap> + use<> {
     let log = log.clone();
     move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
+        log.push(describe(&request));
         async { Ok::<_, Refused>(Outcome::done()) }
     }
 }

@@ -1,4 +1,4 @@
-//! The page that lists all weaknesses, held against the tests that it names.
+//! Checks that `docs/compared.md` names each weakness once, and only tests that exist.
 
 use std::{
     collections::BTreeSet,
@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One row of the page: a number, and the names in its last column.
+/// One row of the page: its number, and the tests in its last column.
 struct Row {
     number: u32,
     tests: Vec<String>,
-    held_by: String,
+    tests_cell: String,
 }
 
 #[test]
@@ -26,20 +26,20 @@ fn each_row_names_tests_that_exist_or_says_why_there_is_none() {
     for Row {
         number,
         tests: named,
-        held_by,
+        tests_cell,
     } in rows()
     {
         for name in &named {
             assert!(tests.contains(name), "W{number}: there is no test {name}");
         }
         let says_why = ["not built yet", "by design"].iter();
-        let says_why = says_why.copied().any(|words| held_by.starts_with(words));
-        assert!(named.is_empty() == says_why, "W{number}: {held_by}");
+        let says_why = says_why.copied().any(|words| tests_cell.starts_with(words));
+        assert!(named.is_empty() == says_why, "W{number}: {tests_cell}");
     }
 }
 
 #[test]
-fn each_test_that_bears_a_number_is_named_in_the_row_of_that_number() {
+fn each_test_with_a_weakness_number_is_named_in_its_row() {
     let rows = rows();
     for test in tests() {
         let Some(number) = number(&test) else {
@@ -59,24 +59,23 @@ fn number(test: &str) -> Option<u32> {
 
 fn rows() -> Vec<Row> {
     let page = root().join("docs/compared.md");
-    let page = fs::read_to_string(page).expect("the page is there");
+    let page = fs::read_to_string(page).expect("the page exists");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         let number = cells.get(1)?.strip_prefix('W')?.parse().ok()?;
-        let held_by = cells[cells.len() - 2].to_owned();
-        // Every second piece is between backticks.
-        let tests = held_by.split('`').skip(1).step_by(2);
+        let tests_cell = cells[cells.len() - 2].to_owned();
+        // Every second part is between backticks.
+        let tests = tests_cell.split('`').skip(1).step_by(2);
         Some(Row {
             number,
             tests: tests.map(str::to_owned).collect(),
-            held_by,
+            tests_cell,
         })
     });
     rows.collect()
 }
 
-/// The names of all functions with `#[test]` or `#[tokio::test]` in the tests of all crates,
-/// and of those that run on both servers.
+/// The names of all test functions of all crates, including those that run on both servers.
 fn tests() -> BTreeSet<String> {
     let mut files = Vec::new();
     collect(&root().join("tests"), &mut files);

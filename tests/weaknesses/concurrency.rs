@@ -1,4 +1,4 @@
-//! Which work waits for which other, and which must not.
+//! Concurrency: which calls run at the same time, which wait, and how everything ends.
 
 use std::{
     future::Future,
@@ -22,20 +22,21 @@ use windlass::{
     source::Scripted,
 };
 
-use crate::rig::{KIND, Log, Refused, Rig, ask, config, pass, quiet, secs, settle};
+use crate::rig::{KIND, Log, Refused, Rig, config, describe, pass, quiet, secs, settle};
 
-/// A retry that is under way when an update comes ends first; then the update replaces it.
+/// A retry is running when an update arrives. The retry completes first, then the update is
+/// dispatched, and the retry is not repeated.
 #[tokio::test(start_paused = true)]
-async fn w03_a_retry_under_way_never_overlaps_an_event_and_does_not_outlive_it() {
+async fn w03_a_running_retry_never_overlaps_an_event_and_the_event_replaces_it() {
     let mut rig = Rig::new(quiet());
-    let (log, hands) = (rig.log.clone(), Arc::new(AtomicUsize::new(0)));
+    let (log, running) = (rig.log.clone(), Arc::new(AtomicUsize::new(0)));
     rig.reconcile(move |request: Request<ConfigMap>| {
-        let (log, hands) = (log.clone(), Arc::clone(&hands));
+        let (log, running) = (log.clone(), Arc::clone(&running));
         async move {
-            let others = hands.fetch_add(1, Ordering::SeqCst);
-            log.say(format_args!("{} beside {others}", ask(&request)));
+            let others = running.fetch_add(1, Ordering::SeqCst);
+            log.push(format_args!("{} beside {others}", describe(&request)));
             pass(10).await;
-            hands.fetch_sub(1, Ordering::SeqCst);
+            running.fetch_sub(1, Ordering::SeqCst);
             match request.object().metadata.resource_version.as_deref() {
                 Some("1") => Err(Refused("not yet")),
                 _ => Ok(Outcome::done()),
@@ -44,41 +45,41 @@ async fn w03_a_retry_under_way_never_overlaps_an_event_and_does_not_outlive_it()
     });
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    // The first call has failed after 10 s, and its retry runs from 15 s to 25 s.
+    // The first call failed after 10 s. Its retry runs from 15 s to 25 s.
     pass(20).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "created web=1 beside 0, created web=1 beside 0"
     );
     rig.apply(config("web", 2)).await;
     pass(3600).await;
-    assert_eq!(rig.said().await, "updated web=2 beside 0");
+    assert_eq!(rig.logged().await, "updated web=2 beside 0");
     assert_eq!(rig.pending(), 0);
     rig.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn w15_a_call_that_takes_too_long_is_dropped_and_one_that_does_not_keeps_its_time() {
+async fn w15_a_call_is_dropped_at_its_timeout_and_not_before() {
     let failed = Log::default();
-    let told = failed.clone();
+    let reports = failed.clone();
     let mut rig = Rig::new(
         InformerController::builder()
             .timeout(secs(10))
-            .on_error(move |report| told.say(report)),
+            .on_error(move |report| reports.push(report)),
     );
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
         let log = log.clone();
         async move {
             pass(if request.attempt() == 0 { 60 } else { 9 }).await;
-            log.say(format_args!("attempt {} ends", request.attempt()));
+            log.push(format_args!("attempt {} ends", request.attempt()));
             Ok::<_, Refused>(Outcome::done())
         }
     });
     rig.start().await;
     rig.apply(config("web", 1)).await;
     pass(600).await;
-    assert_eq!(rig.said().await, "attempt 1 ends");
+    assert_eq!(rig.logged().await, "attempt 1 ends");
     assert_eq!(
         failed.take().await,
         "reconciler 0 of configs shop/web on CREATE: the handler took longer than 10s"
@@ -86,11 +87,11 @@ async fn w15_a_call_that_takes_too_long_is_dropped_and_one_that_does_not_keeps_i
     rig.stop().await;
 }
 
-/// A policy and a hook may do with the controller whatever they like: no lock is held.
+/// Policies and hooks can call any method of the controller: it holds no lock while it calls them.
 #[test]
-fn w19_policies_and_hooks_that_use_the_controller_do_not_lock_it_up() {
-    let (tell, told) = mpsc::sync_channel(1);
-    // On a thread of its own: what is locked up cannot be dropped.
+fn w19_policies_and_hooks_that_use_the_controller_cause_no_deadlock() {
+    let (send, receive) = mpsc::sync_channel(1);
+    // On a separate thread: a deadlocked runtime cannot be dropped.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -98,19 +99,19 @@ fn w19_policies_and_hooks_that_use_the_controller_do_not_lock_it_up() {
             .build()
             .expect("a runtime");
         runtime.block_on(use_the_controller());
-        tell.send(()).expect("it is waited for");
+        send.send(()).expect("the test waits");
     });
-    let ended = told.recv_timeout(Duration::from_secs(60));
-    ended.expect("it ends, and is not locked up");
+    let ended = receive.recv_timeout(Duration::from_secs(60));
+    ended.expect("no deadlock within 60s");
 }
 
 async fn use_the_controller() {
-    let myself: Arc<OnceLock<InformerController>> = Arc::default();
+    let controller: Arc<OnceLock<InformerController>> = Arc::default();
     let used = Arc::new(AtomicUsize::new(0));
     let use_it = {
-        let (myself, used) = (Arc::clone(&myself), Arc::clone(&used));
+        let (controller, used) = (Arc::clone(&controller), Arc::clone(&used));
         move || {
-            let it = myself.get().expect("set before it runs");
+            let it = controller.get().expect("set before it runs");
             _ = (it.pending_retries(), it.has_synced(), it.health());
             _ = it.prometheus_collectors().iter().map(|it| it.collect());
             let added = it.add_reconciler(KIND, |_: Request<ConfigMap>| async {
@@ -120,7 +121,7 @@ async fn use_the_controller() {
             used.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let (retry, dequeue, failed, given_up) =
+    let (retry, dequeue, failed, exhausted) =
         (use_it.clone(), use_it.clone(), use_it.clone(), use_it);
     let mut rig = Rig::new(
         InformerController::builder()
@@ -134,26 +135,26 @@ async fn use_the_controller() {
             })
             .on_error(move |_| failed())
             .on_exhausted(move |_| {
-                given_up();
+                exhausted();
                 std::future::ready(())
             }),
     );
-    myself.set(rig.controller.clone()).expect("set once");
+    controller.set(rig.controller.clone()).expect("set once");
     rig.reconcile(|_: Request<ConfigMap>| async { Err::<Outcome, _>(Refused("no")) });
     rig.start().await;
     rig.apply(config("web", 1)).await;
     settle().await;
     rig.apply(config("web", 2)).await;
     pass(60).await;
-    // Three failures, of which one was dequeued and one was the last: 3 + 1 + 3 + 1.
+    // Calls: 3 of the retry policy, 1 of the dequeue policy, 3 of on_error, 1 of on_exhausted.
     assert_eq!(used.load(Ordering::Relaxed), 8);
     rig.stop().await;
-    // The hooks hold the controller, and it holds them.
-    drop(myself);
+    // Breaks the reference cycle between the controller and its hooks.
+    drop(controller);
 }
 
 #[tokio::test(start_paused = true)]
-async fn w20_retries_run_side_by_side_and_are_waited_for_at_the_end() {
+async fn w20_retries_run_concurrently_and_a_stop_waits_for_them() {
     let mut rig = Rig::new(quiet());
     let log = rig.log.clone();
     let begun = Instant::now();
@@ -164,7 +165,7 @@ async fn w20_retries_run_side_by_side_and_are_waited_for_at_the_end() {
                 return Err(Refused("not yet"));
             }
             pass(10).await;
-            log.say(begun.elapsed().as_secs());
+            log.push(begun.elapsed().as_secs());
             Ok(Outcome::done())
         }
     });
@@ -173,9 +174,13 @@ async fn w20_retries_run_side_by_side_and_are_waited_for_at_the_end() {
         rig.apply(config(name, 1)).await;
     }
     pass(16).await;
-    assert_eq!(rig.said().await, "15, 15, 15, 15", "5 s later, 10 s long");
+    assert_eq!(
+        rig.logged().await,
+        "15, 15, 15, 15",
+        "5 s of backoff, 10 s per call"
+    );
 
-    // One that is under way when the controller is stopped ends; one that waits does not begin.
+    // A retry that is running at the stop completes; one that is not due does not start.
     rig.apply(config("last", 1)).await;
     pass(6).await;
     rig.apply(config("never", 1)).await;
@@ -186,7 +191,7 @@ async fn w20_retries_run_side_by_side_and_are_waited_for_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn w22_a_panic_anywhere_in_the_users_code_is_a_failure_of_one_call() {
+async fn w22_a_panic_in_user_code_fails_only_one_call() {
     let mut rig = Rig::new(
         InformerController::builder()
             .retry_policy(|_: &ErrorReport<'_>| -> Option<Duration> { panic!("the policy") })
@@ -195,7 +200,7 @@ async fn w22_a_panic_anywhere_in_the_users_code_is_a_failure_of_one_call() {
     );
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
-        log.say(format_args!("{} {}", ask(&request), request.attempt()));
+        log.push(format_args!("{} {}", describe(&request), request.attempt()));
         assert!(
             request.key().name() != "bad" || request.attempt() > 0,
             "bad"
@@ -205,34 +210,37 @@ async fn w22_a_panic_anywhere_in_the_users_code_is_a_failure_of_one_call() {
     rig.start().await;
     rig.apply(config("bad", 1)).await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "created bad=1 0, created web=1 0");
-    // Even the retry comes, as the default policy says.
+    assert_eq!(rig.logged().await, "created bad=1 0, created web=1 0");
+    // The default retry policy applies instead of the one that panics.
     pass(5).await;
-    assert_eq!(rig.said().await, "created bad=1 1");
+    assert_eq!(rig.logged().await, "created bad=1 1");
     rig.apply(config("bad", 2)).await;
-    assert_eq!(rig.said().await, "updated bad=2 0");
+    assert_eq!(rig.logged().await, "updated bad=2 0");
     rig.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn w24_handlers_and_informers_that_are_added_while_it_runs_are_served() {
+async fn w24_handlers_and_informers_can_be_added_to_a_running_controller() {
     let mut rig = Rig::new(quiet());
-    let says = |name: &'static str| {
+    let handler = |name: &'static str| {
         let log = rig.log.clone();
         move |request: Request<ConfigMap>| {
-            log.say(format_args!("{name} {}", ask(&request)));
+            log.push(format_args!("{name} {}", describe(&request)));
             async { Ok::<_, Refused>(Outcome::done()) }
         }
     };
-    let (first, late, other) = (says("first"), says("late"), says("other"));
+    let (first, late, other) = (handler("first"), handler("late"), handler("other"));
     rig.reconcile(first);
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "first created web=1");
+    assert_eq!(rig.logged().await, "first created web=1");
 
     rig.reconcile(late);
     rig.apply(config("web", 2)).await;
-    assert_eq!(rig.said().await, "first updated web=2, late updated web=2");
+    assert_eq!(
+        rig.logged().await,
+        "first updated web=2, late updated web=2"
+    );
 
     let (script, source) = Scripted::new();
     let controller = &rig.controller;
@@ -241,20 +249,20 @@ async fn w24_handlers_and_informers_that_are_added_while_it_runs_are_served() {
         .expect("added");
     controller.add_reconciler("others", other).expect("added");
     script.list([config("api", 1)]).await.expect("it runs");
-    assert_eq!(rig.said().await, "other created api=1");
-    // And it blocks nothing: more than the buffers hold.
+    assert_eq!(rig.logged().await, "other created api=1");
+    // More events than the buffers hold: the new handler does not block the informer.
     for version in 3..3_000 {
         rig.apply(config("web", version)).await;
     }
-    assert!(rig.said().await.ends_with("late updated web=2999"));
+    assert!(rig.logged().await.ends_with("late updated web=2999"));
     rig.stop().await;
 }
 
-/// Fails, or ends well, after its time.
+/// A controller that ends after a time, with or without an error.
 struct Ends {
     name: &'static str,
     after: Duration,
-    well: bool,
+    fails: bool,
 }
 
 impl Controller for Ends {
@@ -266,25 +274,25 @@ impl Controller for Ends {
 
     async fn run(&self, stop: CancellationToken) -> Result<(), Refused> {
         tokio::time::sleep(self.after).await;
-        if self.well {
-            return Ok(());
-        }
-        // Also where it is stopped in the meantime: both failures are on their way.
+        // Fails even if it was stopped meanwhile, so that both failures happen.
         drop(stop);
-        Err(Refused("broken"))
+        if self.fails {
+            return Err(Refused("broken"));
+        }
+        Ok(())
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn w25_two_controllers_that_fail_at_once_are_one_error_and_it_runs_once() {
+async fn w25_two_simultaneous_failures_return_one_error_and_a_second_run_is_rejected() {
     let operator = Operator::new();
     for name in ["first", "second"] {
         let added = operator.add_controller(Ends {
             name,
             after: secs(5),
-            well: false,
+            fails: true,
         });
-        added.expect("it does not run yet");
+        added.expect("the operator is not running");
     }
     match operator.run_until(CancellationToken::new()).await {
         Err(OperatorError::Controller { controller, source }) => {
@@ -304,30 +312,30 @@ async fn w26_an_operator_waits_for_the_calls_in_progress_of_its_controllers() {
     rig.reconcile(move |_: Request<ConfigMap>| {
         let log = log.clone();
         async move {
-            log.say("begins");
+            log.push("begins");
             pass(30).await;
-            log.say("ends");
+            log.push("ends");
             Ok::<_, Refused>(Outcome::done())
         }
     });
     let operator = Operator::new();
     operator
         .add_controller(rig.controller.clone())
-        .expect("it does not run yet");
-    // One that ends well ends nothing else.
+        .expect("the operator is not running");
+    // A controller that ends without an error does not stop the others.
     operator
         .add_controller(Ends {
             name: "short",
             after: secs(1),
-            well: true,
+            fails: false,
         })
-        .expect("it does not run yet");
+        .expect("the operator is not running");
     let (stop, log) = (rig.stop.clone(), rig.log.clone());
     let run = tokio::spawn({
         let log = log.clone();
         async move {
             let ended = operator.run_until(stop).await;
-            log.say("the operator has ended");
+            log.push("the operator has ended");
             ended
         }
     });
@@ -335,7 +343,7 @@ async fn w26_an_operator_waits_for_the_calls_in_progress_of_its_controllers() {
     pass(10).await;
     assert_eq!(log.take().await, "begins");
     rig.stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     assert_eq!(log.take().await, "ends, the operator has ended");
 }
 
@@ -350,7 +358,7 @@ async fn polls<T>(future: impl Future<Output = T>, count: Arc<AtomicUsize>) -> T
 }
 
 #[tokio::test(start_paused = true)]
-async fn w27_to_wait_for_a_list_and_to_outlive_a_source_costs_nothing() {
+async fn w27_waiting_for_a_list_or_after_the_end_of_a_source_uses_no_cpu() {
     let (waiting, running) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (script, source) = Scripted::<ConfigMap>::new();
     let informer = Informer::new(source);
@@ -370,7 +378,7 @@ async fn w27_to_wait_for_a_list_and_to_outlive_a_source_costs_nothing() {
     let polled = waiting.load(Ordering::Relaxed);
     assert!(polled <= 6, "polled {polled} times");
 
-    // The source ends: the informer waits to be stopped.
+    // After the end of the source, the informer waits until it is stopped.
     drop(script);
     settle().await;
     let before = running.load(Ordering::Relaxed);
@@ -378,12 +386,12 @@ async fn w27_to_wait_for_a_list_and_to_outlive_a_source_costs_nothing() {
     assert_eq!(running.load(Ordering::Relaxed), before);
     assert_eq!(informer.store().len(), 1);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
-/// A backoff is not slept through in a worker: all that fail wait at once, beside the two.
+/// A failed call waits for its retry without a worker: five calls fail with only two workers.
 #[tokio::test(start_paused = true)]
-async fn w29_a_call_that_waits_to_be_made_again_holds_no_worker_and_no_stop() {
+async fn w29_a_pending_retry_blocks_no_worker_and_no_stop() {
     let workers = NonZeroUsize::new(2).expect("not zero");
     let mut rig = Rig::new(
         quiet()
@@ -394,7 +402,7 @@ async fn w29_a_call_that_waits_to_be_made_again_holds_no_worker_and_no_stop() {
     rig.reconcile(move |request: Request<ConfigMap>| {
         let log = log.clone();
         async move {
-            log.say(ask(&request));
+            log.push(describe(&request));
             Err::<Outcome, _>(Refused("conflict"))
         }
     });
@@ -403,11 +411,11 @@ async fn w29_a_call_that_waits_to_be_made_again_holds_no_worker_and_no_stop() {
         rig.apply(config(name, 1)).await;
     }
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "created a=1, created b=1, created c=1, created d=1, created e=1"
     );
     assert_eq!(rig.pending(), 5);
-    // And no stop waits for one.
+    // A stop does not wait for pending retries.
     let stopped = Instant::now();
     let controller = rig.controller.clone();
     rig.stop().await;

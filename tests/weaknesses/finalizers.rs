@@ -1,4 +1,4 @@
-//! Nothing is deleted unseen, and nothing is kept for ever: on the embedded API server.
+//! Finalizers and their wrappers, on the embedded API server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,24 +22,24 @@ use windlass_apiserver::ApiServer;
 
 use crate::rig::{KIND, Log, Refused, config, quiet};
 
-/// A name of ours, and what the object has before its first call has succeeded.
+/// The finalizer of the tested wrappers.
 const OURS: &str = "example.io/keeper";
 
-/// A server, its `ConfigMap`s, and what was told of them.
-struct Town {
+/// The `ConfigMap`s of a server, and the log of their handlers.
+struct TestServer {
     configs: Api<ConfigMap>,
     log: Log,
 }
 
-/// An operator that runs in a [`Town`].
-struct Life {
+/// A running controller.
+struct Running {
     stop: CancellationToken,
     run: JoinHandle<Result<(), RunError>>,
 }
 
-// === impl Town ===
+// === impl TestServer ===
 
-impl Town {
+impl TestServer {
     fn new() -> Self {
         let server = ApiServer::new();
         Self {
@@ -53,22 +53,22 @@ impl Town {
         Finalizers::new(self.configs.clone(), name).expect("a good name")
     }
 
-    /// Runs an operator with this watcher.
-    fn watch(&self, watcher: impl Watcher<ConfigMap>) -> Life {
-        self.live(|controller| controller.add_watcher(KIND, watcher).map(|_| ()))
+    /// Runs a controller with this watcher.
+    fn watch(&self, watcher: impl Watcher<ConfigMap>) -> Running {
+        self.run(|controller| controller.add_watcher(KIND, watcher).map(|_| ()))
     }
 
-    /// Runs an operator with this reconciler.
-    fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> Life {
-        self.live(|controller| controller.add_reconciler(KIND, reconciler).map(|_| ()))
+    /// Runs a controller with this reconciler.
+    fn reconcile(&self, reconciler: impl Reconciler<ConfigMap>) -> Running {
+        self.run(|controller| controller.add_reconciler(KIND, reconciler).map(|_| ()))
     }
 
-    fn live(
+    fn run(
         &self,
         add: impl FnOnce(&InformerController) -> Result<(), windlass::controller::AddError>,
-    ) -> Life {
+    ) -> Running {
         let soon = |_: &windlass::controller::ErrorReport<'_>| Some(Duration::from_millis(1));
-        let controller = quiet().retry_policy(soon).build().expect("good settings");
+        let controller = quiet().retry_policy(soon).build().expect("valid settings");
         let seen = ListWatch::new(self.configs.clone()).labels("app=web");
         let informer = Informer::new(seen.expect("a selector"));
         controller.add_informer(KIND, &informer).expect("added");
@@ -76,7 +76,7 @@ impl Town {
         let stop = CancellationToken::new();
         let token = stop.clone();
         let run = tokio::spawn(async move { controller.run(token).await });
-        Life { stop, run }
+        Running { stop, run }
     }
 
     async fn create(&self, name: &str) {
@@ -93,21 +93,21 @@ impl Town {
     async fn merge(&self, name: &str, patch: serde_json::Value) {
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let patched = self.configs.patch(name, &params, &patch).await;
-        patched.expect("it is there");
+        patched.expect("the object exists");
     }
 
     async fn delete(&self, name: &str) {
         let deleted = self.configs.delete(name, &DeleteParams::default()).await;
-        deleted.expect("it is there");
+        deleted.expect("the object exists");
     }
 
-    /// The finalizers of an object; none if it is gone.
+    /// The finalizers of an object. None if it does not exist.
     async fn finalizers_of(&self, name: &str) -> Option<Vec<String>> {
-        let object = self.configs.get_opt(name).await.expect("an answer");
+        let object = self.configs.get_opt(name).await.expect("a response");
         object.map(|object| object.finalizers().to_vec())
     }
 
-    /// Waits until an object has exactly these finalizers; or, for none, until it is gone.
+    /// Waits until an object has exactly these finalizers, or for `None`, until it is deleted.
     async fn until(&self, name: &str, finalizers: Option<&[&str]>) {
         let there = async {
             loop {
@@ -119,7 +119,9 @@ impl Town {
             }
         };
         let waited = timeout(Duration::from_secs(60), there).await;
-        waited.unwrap_or_else(|_| panic!("{name} never has {finalizers:?}"));
+        waited.unwrap_or_else(|_| {
+            panic!("timed out after 60s waiting for {name} to have {finalizers:?}")
+        });
     }
 }
 
@@ -127,92 +129,91 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-// === impl Life ===
+// === impl Running ===
 
-impl Life {
+impl Running {
     async fn stop(self) {
         self.stop.cancel();
-        self.run.await.expect("no panic").expect("it ends well");
+        self.run.await.expect("no panic").expect("no error");
     }
 }
 
-/// The in-progress finalizer while the first call is made, the real one afterwards, and never
-/// both: on a server that keeps them.
+/// An object has the in-progress finalizer during the first call, and the final one afterwards.
 #[tokio::test]
-async fn w06_the_finalizer_in_progress_gives_way_to_the_real_one() {
-    let town = Town::new();
-    let (log, configs) = (town.log.clone(), town.configs.clone());
+async fn w06_one_patch_replaces_the_in_progress_finalizer() {
+    let server = TestServer::new();
+    let (log, configs) = (server.log.clone(), server.configs.clone());
     let watcher = SimpleWatcher::new().on_add(move |object: Arc<ConfigMap>| {
         let (log, configs) = (log.clone(), configs.clone());
         async move {
             let now = configs.get(&object.name_any()).await?;
-            log.say(now.finalizers().join(" "));
+            log.push(now.finalizers().join(" "));
             Ok::<_, kube::Error>(())
         }
     });
-    let life = town.watch(OpinionatedWatcher::new(town.finalizers(), watcher));
-    town.create("web").await;
-    town.until("web", Some(&[OURS])).await;
-    let during = town.log.take().await;
+    let running = server.watch(OpinionatedWatcher::new(server.finalizers(), watcher));
+    server.create("web").await;
+    server.until("web", Some(&[OURS])).await;
+    let during = server.log.take().await;
     let guard = FinalizerName::new(OURS).expect("good").in_progress();
     assert_eq!(during, guard.as_str());
-    life.stop().await;
+    running.stop().await;
 }
 
-/// An object that changes and then dies while its first call is made: one call for each thing
-/// that happened, and the deletion is not lost with a stale list of finalizers.
+/// An object is deleted during its first call. The handler is called once for the add and once for
+/// the delete.
 #[tokio::test]
-async fn w07_one_event_is_one_call_and_a_deletion_during_the_add_is_told() {
-    let town = Town::new();
-    let (log, configs) = (town.log.clone(), town.configs.clone());
-    let (updates, deletes) = (town.log.clone(), town.log.clone());
+async fn w07_each_event_causes_one_call_and_a_deletion_during_the_add_is_dispatched() {
+    let server = TestServer::new();
+    let (log, configs) = (server.log.clone(), server.configs.clone());
+    let (updates, deletes) = (server.log.clone(), server.log.clone());
     let watcher = SimpleWatcher::new()
         .on_add(move |object: Arc<ConfigMap>| {
             let (log, configs) = (log.clone(), configs.clone());
             async move {
-                log.say("add");
+                log.push("add");
                 let name = object.name_any();
                 configs.delete(&name, &DeleteParams::default()).await?;
                 Ok::<_, kube::Error>(())
             }
         })
         .on_update(move |_: Arc<ConfigMap>, _: Arc<ConfigMap>| {
-            updates.say("update");
+            updates.push("update");
             async { Ok::<_, Refused>(()) }
         })
         .on_delete(move |_: Arc<ConfigMap>| {
-            deletes.say("delete");
+            deletes.push("delete");
             async { Ok::<_, Refused>(()) }
         });
-    let life = town.watch(OpinionatedWatcher::new(town.finalizers(), watcher));
-    town.create("web").await;
-    town.until("web", None).await;
-    assert_eq!(town.log.take().await, "add, delete");
-    life.stop().await;
+    let running = server.watch(OpinionatedWatcher::new(server.finalizers(), watcher));
+    server.create("web").await;
+    server.until("web", None).await;
+    assert_eq!(server.log.take().await, "add, delete");
+    running.stop().await;
 }
 
-/// What [`OpinionatedReconciler`] passes on is said; what `answer` says is answered.
+/// Logs the calls that an [`OpinionatedReconciler`] passes on, and returns the result of `answer`.
 fn reconciler(
-    town: &Town,
+    server: &TestServer,
     answer: fn(&Request<ConfigMap>) -> Result<Outcome, Refused>,
 ) -> impl Reconciler<ConfigMap> + use<> {
-    let log = town.log.clone();
+    let log = server.log.clone();
     let inner = move |request: Request<ConfigMap>| {
-        log.say(format_args!("{:?}", request.action()));
+        log.push(format_args!("{:?}", request.action()));
         let answer = answer(&request);
         async move { answer }
     };
-    OpinionatedReconciler::new(town.finalizers(), inner)
+    OpinionatedReconciler::new(server.finalizers(), inner)
 }
 
 #[tokio::test]
-async fn w09_a_delete_between_the_first_side_effect_and_the_finalizer_is_told() {
-    let town = Town::new();
-    let (log, configs) = (town.log.clone(), town.configs.clone());
+async fn w09_a_delete_before_the_finalizer_was_added_is_dispatched() {
+    let server = TestServer::new();
+    let (log, configs) = (server.log.clone(), server.configs.clone());
     let inner = move |request: Request<ConfigMap>| {
         let (log, configs) = (log.clone(), configs.clone());
         async move {
-            log.say(format_args!("{:?}", request.action()));
+            log.push(format_args!("{:?}", request.action()));
             if request.action() == Action::Created {
                 let name = request.key().name();
                 configs.delete(name, &DeleteParams::default()).await?;
@@ -220,91 +221,93 @@ async fn w09_a_delete_between_the_first_side_effect_and_the_finalizer_is_told() 
             Ok::<_, kube::Error>(Outcome::done())
         }
     };
-    let life = town.reconcile(OpinionatedReconciler::new(town.finalizers(), inner));
-    town.create("web").await;
-    town.until("web", None).await;
-    assert_eq!(town.log.take().await, "Created, Deleted");
-    life.stop().await;
+    let running = server.reconcile(OpinionatedReconciler::new(server.finalizers(), inner));
+    server.create("web").await;
+    server.until("web", None).await;
+    assert_eq!(server.log.take().await, "Created, Deleted");
+    running.stop().await;
 }
 
-/// To be called again is no failure: the object is ours from the first call that went well.
+/// A requeue is no failure: the final finalizer is set after the first call.
 #[tokio::test]
-async fn w09_a_reconciler_that_always_asks_to_be_called_again_gets_its_finalizer() {
-    let town = Town::new();
-    let life = town.reconcile(reconciler(&town, |request| {
+async fn w09_a_reconciler_that_always_requeues_gets_its_finalizer() {
+    let server = TestServer::new();
+    let running = server.reconcile(reconciler(&server, |request| {
         Ok(match request.action() {
             Action::Deleted => Outcome::done(),
             _ => Outcome::requeue_after(Duration::from_secs(3600)),
         })
     }));
-    town.create("web").await;
-    town.until("web", Some(&[OURS])).await;
-    town.delete("web").await;
-    town.until("web", None).await;
-    // The write of the finalizer comes back as an event, in which nothing else has changed.
-    assert_eq!(town.log.take().await, "Created, Deleted");
-    life.stop().await;
+    server.create("web").await;
+    server.until("web", Some(&[OURS])).await;
+    server.delete("web").await;
+    server.until("web", None).await;
+    // The event of our own finalizer write causes no call.
+    assert_eq!(server.log.take().await, "Created, Deleted");
+    running.stop().await;
 }
 
-/// After a restart, what has not been created is created, though it has a finalizer in
-/// progress; what has been is resynced.
+/// After a restart, an object with the in-progress finalizer is created, and an object with the
+/// final one is resynced.
 #[tokio::test]
-async fn w09_what_was_never_created_is_created_after_a_restart() {
-    let town = Town::new();
-    let life = town.reconcile(reconciler(&town, |_| Err(Refused("not yet"))));
-    town.create("web").await;
+async fn w09_an_object_whose_create_failed_is_created_after_a_restart() {
+    let server = TestServer::new();
+    let running = server.reconcile(reconciler(&server, |_| Err(Refused("not yet"))));
+    server.create("web").await;
     let guard = FinalizerName::new(OURS).expect("good").in_progress();
-    town.until("web", Some(&[guard.as_str()])).await;
-    // Any other event of it does not make it ours either.
-    town.merge("web", json!({ "data": { "value": "2" } })).await;
-    life.stop().await;
-    assert!(!town.log.take().await.contains("Resynced"));
-    town.until("web", Some(&[guard.as_str()])).await;
+    server.until("web", Some(&[guard.as_str()])).await;
+    // Another event does not set the final finalizer either.
+    server
+        .merge("web", json!({ "data": { "value": "2" } }))
+        .await;
+    running.stop().await;
+    assert!(!server.log.take().await.contains("Resynced"));
+    server.until("web", Some(&[guard.as_str()])).await;
 
-    let life = town.reconcile(reconciler(&town, |_| Ok(Outcome::done())));
-    town.until("web", Some(&[OURS])).await;
-    life.stop().await;
-    assert_eq!(town.log.take().await, "Created");
+    let running = server.reconcile(reconciler(&server, |_| Ok(Outcome::done())));
+    server.until("web", Some(&[OURS])).await;
+    running.stop().await;
+    assert_eq!(server.log.take().await, "Created");
 
-    let third = town.reconcile(reconciler(&town, |_| Ok(Outcome::done())));
-    while town.log.take().await != "Resynced" {}
+    let third = server.reconcile(reconciler(&server, |_| Ok(Outcome::done())));
+    while server.log.take().await != "Resynced" {}
     third.stop().await;
 }
 
 #[tokio::test]
 async fn w14_an_object_that_leaves_the_selector_can_be_deleted() {
-    let town = Town::new();
+    let server = TestServer::new();
     let watcher = SimpleWatcher::<ConfigMap>::new();
-    let life = town.watch(OpinionatedWatcher::new(town.finalizers(), watcher));
-    town.create("web").await;
-    town.until("web", Some(&[OURS])).await;
-    town.merge(
-        "web",
-        json!({ "metadata": { "labels": { "app": "other" } } }),
-    )
-    .await;
-    town.until("web", Some(&[])).await;
-    town.delete("web").await;
-    assert_eq!(town.finalizers_of("web").await, None);
-    life.stop().await;
+    let running = server.watch(OpinionatedWatcher::new(server.finalizers(), watcher));
+    server.create("web").await;
+    server.until("web", Some(&[OURS])).await;
+    server
+        .merge(
+            "web",
+            json!({ "metadata": { "labels": { "app": "other" } } }),
+        )
+        .await;
+    server.until("web", Some(&[])).await;
+    server.delete("web").await;
+    assert_eq!(server.finalizers_of("web").await, None);
+    running.stop().await;
 }
 
-/// A wrapper cannot be had without what it wraps and its finalizers, and a finalizer cannot be
-/// had that the server would not take.
+/// A wrapper requires its handler and its finalizers, and an invalid finalizer name is an error.
 #[test]
-fn w40_a_wrapper_has_all_that_it_needs_when_it_is_made() {
+fn w40_a_wrapper_is_complete_when_it_is_created() {
     assert!(matches!(
         FinalizerName::new(""),
         Err(InvalidFinalizer::Empty)
     ));
-    // A kind that is built in wants a domain: it is said when the finalizers are made, and
-    // not by the first patch.
-    let server = ApiServer::new();
+    // A built-in kind requires a domain. The error is returned when the finalizers are created, not
+    // after the first patch.
+    let api_server = ApiServer::new();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
     let _inside = runtime.enter();
-    let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+    let configs: Api<ConfigMap> = Api::namespaced(api_server.client(), "default");
     let refused = Finalizers::<ConfigMap>::new(configs, |_: &GroupVersionKind| "bare".to_owned());
     assert!(matches!(
         refused,
@@ -313,7 +316,7 @@ fn w40_a_wrapper_has_all_that_it_needs_when_it_is_made() {
 }
 
 #[test]
-fn w41_a_finalizer_has_the_limits_of_kubernetes_and_a_default_with_a_domain() {
+fn w41_finalizer_names_follow_kubernetes_limits_and_the_default_has_a_domain() {
     let domain = format!("{}.example.io", "d".repeat(63));
     let long = format!("{domain}/{}", "n".repeat(63));
     assert!(long.len() > 63);
@@ -321,7 +324,7 @@ fn w41_a_finalizer_has_the_limits_of_kubernetes_and_a_default_with_a_domain() {
     for refused in [format!("{domain}/{}", "n".repeat(64)), "n".repeat(64)] {
         assert!(FinalizerName::new(refused).is_err());
     }
-    // However long the kind is, its guard fits too, and is another.
+    // The in-progress finalizer of the longest name is valid too, and different.
     let name = FinalizerName::new(&long).expect("it fits");
     let guard = name.in_progress();
     assert!(guard != name && FinalizerName::new(guard.as_str()).is_ok());

@@ -1,4 +1,4 @@
-//! Names of objects, handlers and kinds that must not be confused.
+//! The identity of objects, handlers and kinds.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ApiResource, DynamicObject};
@@ -7,14 +7,14 @@ use windlass::{
     source::Scripted,
 };
 
-use crate::rig::{KIND, Log, Refused, Rig, ask, config, pass, quiet, reborn, secs, settle};
+use crate::rig::{KIND, Log, Refused, Rig, config, describe, pass, quiet, recreated, secs, settle};
 
 #[tokio::test(start_paused = true)]
-async fn w11_a_recreated_object_inherits_no_retry_whatever_the_policy_keeps() {
+async fn w11_a_recreated_object_inherits_no_retry_under_any_dequeue_policy() {
     let mut rig = Rig::new(quiet().retry_dequeue_policy(NeverDequeue));
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
+        log.push(describe(&request));
         let old = request.object().metadata.uid.as_deref() == Some("uid-web");
         async move {
             if old {
@@ -26,25 +26,25 @@ async fn w11_a_recreated_object_inherits_no_retry_whatever_the_policy_keeps() {
     rig.start().await;
     rig.apply(config("web", 1)).await;
     rig.apply(config("web", 2)).await;
-    assert_eq!(rig.said().await, "created web=1, updated web=2");
+    assert_eq!(rig.logged().await, "created web=1, updated web=2");
     assert_eq!(rig.pending(), 2);
-    rig.apply(reborn("web", 3)).await;
-    assert_eq!(rig.said().await, "deleted web=2, created web=3");
+    rig.apply(recreated("web", 3)).await;
+    assert_eq!(rig.logged().await, "deleted web=2, created web=3");
     pass(3600).await;
-    // The delete of the old one is all that is repeated, always with the old one. The failure
-    // of its update counts as the first of the five retries: no new generation came between.
-    let said = rig.said().await;
-    assert_eq!(said, ["deleted web=2"; 4].join(", "));
+    // Only the delete of the old object is repeated, always with the old object. The failed update
+    // counts as one of the five retries, because no new generation arrived between them.
+    let logged = rig.logged().await;
+    assert_eq!(logged, ["deleted web=2"; 4].join(", "));
     rig.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn w12_to_remove_a_handler_drops_its_retries_and_leaves_everybody_elses() {
+async fn w12_removing_a_handler_drops_only_its_own_retries() {
     let mut rig = Rig::new(quiet());
     let [first, second, third] = ["first", "second", "third"].map(|name| {
         let log = rig.log.clone();
         rig.reconcile(move |request: Request<ConfigMap>| {
-            log.say(format_args!("{name} {}", request.attempt()));
+            log.push(format_args!("{name} {}", request.attempt()));
             let fails = request.attempt() == 0;
             async move {
                 if fails {
@@ -57,18 +57,18 @@ async fn w12_to_remove_a_handler_drops_its_retries_and_leaves_everybody_elses() 
     assert!(first < second && second < third);
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "first 0, second 0, third 0");
+    assert_eq!(rig.logged().await, "first 0, second 0, third 0");
     assert!(rig.controller.remove_reconciler(KIND, first));
     assert_eq!(rig.pending(), 2);
-    // A name is never used again.
+    // An id is never reused.
     let fourth = rig.reconcile(|_: Request<ConfigMap>| async { Ok::<_, Refused>(Outcome::done()) });
     assert!(fourth > third);
     pass(600).await;
-    assert_eq!(rig.said().await, "second 1, third 1");
+    assert_eq!(rig.logged().await, "second 1, third 1");
     rig.stop().await;
 }
 
-/// A kind is the name that its user chose, and not a group, version and kind.
+/// A kind is identified by the name that the user chose, not by group, version and kind.
 #[tokio::test(start_paused = true)]
 async fn w13_two_kinds_of_one_type_trigger_only_their_own_handlers() {
     let mut rig = Rig::new(quiet());
@@ -79,24 +79,24 @@ async fn w13_two_kinds_of_one_type_trigger_only_their_own_handlers() {
         .expect("a kind of the same type");
     for kind in [KIND, "labelled"] {
         let log = log.clone();
-        let says = move |request: Request<ConfigMap>| {
-            log.say(format_args!("{kind}: {}", ask(&request)));
+        let reconcile = move |request: Request<ConfigMap>| {
+            log.push(format_args!("{kind}: {}", describe(&request)));
             async { Ok::<_, Refused>(Outcome::done()) }
         };
-        controller.add_reconciler(kind, says).expect("added");
+        controller.add_reconciler(kind, reconcile).expect("added");
     }
     rig.start().await;
     script.list([config("api", 1)]).await.expect("it runs");
-    assert_eq!(rig.said().await, "labelled: created api=1");
+    assert_eq!(rig.logged().await, "labelled: created api=1");
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "configs: created web=1");
+    assert_eq!(rig.logged().await, "configs: created web=1");
     rig.stop().await;
 }
 
-/// The items of a list do not say what they are, the events of a watch do: it is the same
-/// object in the same hand.
+/// List items have no `apiVersion` and `kind`, watch events do. Both belong to the same object and
+/// the same lane.
 #[tokio::test(start_paused = true)]
-async fn w16_an_object_is_in_one_lane_whether_or_not_it_says_its_kind() {
+async fn w16_objects_with_and_without_type_fields_share_one_lane() {
     let log = Log::default();
     let controller = InformerController::new();
     let (script, source) = Scripted::<DynamicObject>::new();
@@ -122,7 +122,7 @@ async fn w16_an_object_is_in_one_lane_whether_or_not_it_says_its_kind() {
     );
     assert_eq!(informer.store().len(), 1);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 fn slow(log: &Log) -> impl Reconciler<DynamicObject> + use<> {
@@ -132,19 +132,19 @@ fn slow(log: &Log) -> impl Reconciler<DynamicObject> + use<> {
         async move {
             let version = request.object().metadata.resource_version.clone();
             let what = format!("{:?} {}", request.action(), version.unwrap_or_default());
-            log.say(format_args!("{what} begins"));
+            log.push(format_args!("{what} begins"));
             tokio::time::sleep(secs(5)).await;
-            log.say(format_args!("{what} ends"));
+            log.push(format_args!("{what} ends"));
             Ok::<_, Refused>(Outcome::done())
         }
     }
 }
 
-/// A version of one object, which says its kind or does not.
-fn thing(version: u32, says: bool) -> DynamicObject {
+/// A version of one object, with or without `apiVersion` and `kind`.
+fn thing(version: u32, has_types: bool) -> DynamicObject {
     let mut object = DynamicObject::new("web", &ApiResource::erase::<ConfigMap>(&()));
     object.metadata = config("web", version).metadata;
-    if !says {
+    if !has_types {
         object.types = None;
     }
     object

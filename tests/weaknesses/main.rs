@@ -1,8 +1,8 @@
-//! What others get wrong, as tests: W1 to W43 of `docs/compared.md`.
+//! Tests of the weaknesses W1 to W43 in `docs/compared.md`: each must not occur here.
 //!
-//! Each test bears the number of the weakness that it would have, and goes through the public
-//! face of `windlass`: over scripted informers on paused time, or over the embedded API server
-//! where the server matters.
+//! The name of each test begins with the number of its weakness. All tests use the public API of
+//! `windlass`, with scripted informers on paused time, or with the embedded API server if the
+//! server matters.
 
 mod rig;
 

@@ -1,4 +1,4 @@
-//! The cost in memory, and for how long.
+//! Memory: what is kept, and for how long.
 
 use std::{
     collections::HashSet,
@@ -30,12 +30,12 @@ use windlass::{
 };
 use windlass_apiserver::ApiServer;
 
-use crate::rig::{Refused, Rig, ask, config, pass, quiet, secs, settle};
+use crate::rig::{Refused, Rig, config, describe, pass, quiet, secs, settle};
 
-/// What happens to an object while it is worked on is delivered as one event where the latest is
-/// enough, and makes the watch wait where each is wanted. Nothing that waits is dropped.
+/// Updates of an object that a worker has taken are folded into one event, or pause the watch with
+/// `Coalescing::Never`. No waiting event is dropped.
 #[tokio::test(start_paused = true)]
-async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {
+async fn w23_updates_of_a_busy_object_are_folded_or_pause_the_watch() {
     let mut rig = Rig::new(quiet().coalescing(Coalescing::Always));
     slow(&rig);
     rig.start().await;
@@ -45,16 +45,16 @@ async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {
     settle().await;
     assert!(rig.counted("workqueue_depth", &[]) <= 1);
     pass(60).await;
-    let said = rig.said().await;
-    assert!(said.starts_with("created web="), "{said}");
-    assert!(said.ends_with("updated web=5000"), "{said}");
-    assert!(said.split(", ").count() <= 3, "{said}");
+    let logged = rig.logged().await;
+    assert!(logged.starts_with("created web="), "{logged}");
+    assert!(logged.ends_with("updated web=5000"), "{logged}");
+    assert!(logged.split(", ").count() <= 3, "{logged}");
     rig.stop().await;
 
-    let room = NonZeroUsize::new(8).expect("not zero");
+    let limit = NonZeroUsize::new(8).expect("not zero");
     let mut rig = Rig::over(
-        quiet().queue(room).coalescing(Coalescing::Never),
-        |source| Informer::builder(source).buffer(room).build(),
+        quiet().queue(limit).coalescing(Coalescing::Never),
+        |source| Informer::builder(source).buffer(limit).build(),
     );
     slow(&rig);
     rig.start().await;
@@ -66,16 +66,16 @@ async fn w23_updates_of_a_busy_object_are_folded_or_make_the_watch_wait() {
         }
         sent += 1;
     }
-    assert!(sent < 100, "{sent} events went in");
+    assert!(sent < 100, "{sent} events were accepted");
     pass(3600).await;
-    assert_eq!(rig.said().await.split(", ").count(), sent as usize);
+    assert_eq!(rig.logged().await.split(", ").count(), sent as usize);
     rig.stop().await;
 }
 
 fn slow(rig: &Rig) {
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
+        log.push(describe(&request));
         async {
             pass(20).await;
             Ok::<_, Refused>(Outcome::done())
@@ -83,15 +83,15 @@ fn slow(rig: &Rig) {
     });
 }
 
-/// With a thousand retries pending, an event asks about those of its own object, and an event
-/// of an object without any asks about none.
+/// With 1,000 pending retries, an event asks the dequeue policy only about the retries of its own
+/// object.
 #[tokio::test(start_paused = true)]
-async fn w31_an_event_asks_about_the_retries_of_its_own_object_only() {
+async fn w31_an_event_checks_only_the_retries_of_its_own_object() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let book = Arc::clone(&asked);
+    let record = Arc::clone(&asked);
     let policy = move |_: &Arrival<'_>, pending: &PendingRetry<'_>| {
-        let mut book = book.lock().expect("not poisoned");
-        book.push(pending.object.key().to_string());
+        let mut record = record.lock().expect("not poisoned");
+        record.push(pending.object.key().to_string());
         true
     };
     let mut rig = Rig::new(quiet().retry_dequeue_policy(policy));
@@ -117,14 +117,14 @@ async fn w31_an_event_asks_about_the_retries_of_its_own_object_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn w32_nothing_is_kept_of_objects_that_are_gone() {
+async fn w32_no_state_remains_for_deleted_objects() {
     let seen: Arc<Mutex<Vec<Weak<ConfigMap>>>> = Arc::default();
-    let book = Arc::clone(&seen);
+    let record = Arc::clone(&seen);
     let mut rig = Rig::new(quiet());
     rig.reconcile(move |request: Request<ConfigMap>| {
         let weak = Arc::downgrade(request.object());
-        book.lock().expect("not poisoned").push(weak);
-        // Each is retried once, so that whatever a retry needs has been there.
+        record.lock().expect("not poisoned").push(weak);
+        // Each call is retried once, so that the memory of a retry was in use.
         let fails = request.attempt() == 0;
         async move {
             if fails {
@@ -149,7 +149,7 @@ async fn w32_nothing_is_kept_of_objects_that_are_gone() {
     assert_eq!(rig.counted("workqueue_depth", &[]), 0);
     rig.stop().await;
 
-    // Nor does the list map keep the keys of lists that are empty.
+    // A list map does not keep the keys of empty lists either.
     let map = ListMap::new();
     for key in 0..500 {
         map.push(key, "item");
@@ -159,14 +159,14 @@ async fn w32_nothing_is_kept_of_objects_that_are_gone() {
 }
 
 #[test]
-fn w33_an_iteration_over_a_list_map_sees_each_item_once_whatever_is_removed_meanwhile() {
+fn w33_an_iteration_over_a_list_map_sees_each_item_once_despite_concurrent_removals() {
     let map = ListMap::new();
     map.extend("kind", 0..100_i32);
     let mut seen = Vec::new();
     map.for_each("kind", |_, item| {
-        // The one in front, this one, and the one behind.
-        for gone in [item - 1, *item, item + 1] {
-            map.remove_first("kind", |it| *it == gone);
+        // The previous, the current and the next item.
+        for removed in [item - 1, *item, item + 1] {
+            map.remove_first("kind", |it| *it == removed);
         }
         seen.push(*item);
     });
@@ -174,7 +174,7 @@ fn w33_an_iteration_over_a_list_map_sees_each_item_once_whatever_is_removed_mean
     assert_eq!(map.len_of("kind"), 0);
 }
 
-/// How often the spec of a `Tally` was decoded.
+/// The number of times that the spec of a `Tally` was decoded.
 static DECODED: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, CustomResource)]
@@ -194,8 +194,7 @@ fn counted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> 
     u32::deserialize(deserializer)
 }
 
-/// An object is decoded once for each time that it comes over the wire, however many handlers
-/// there are, and is handed to all of them without a copy.
+/// An object is decoded once each time it arrives. All subscribers share it without a copy.
 #[tokio::test]
 async fn w34_an_object_is_decoded_once_and_never_copied() {
     let server = ApiServer::new();
@@ -210,9 +209,9 @@ async fn w34_an_object_is_decoded_once_and_never_copied() {
         conditions::is_crd_established(),
     )
     .await
-    .expect("it is served");
+    .expect("the CRD is established");
 
-    // Without the type, so that only the informer decodes.
+    // Without the Rust type, so that only the informer decodes.
     let kind = ApiResource::erase::<Tally>(&());
     let raw: Api<DynamicObject> = Api::namespaced_with(server.client(), "default", &kind);
     for number in 0..5 {
@@ -235,7 +234,7 @@ async fn w34_an_object_is_decoded_once_and_never_copied() {
     let patch = Patch::Merge(json!({ "spec": { "size": 100 } }));
     raw.patch("t3", &PatchParams::default(), &patch)
         .await
-        .expect("it is there");
+        .expect("the object exists");
     let mut copies = HashSet::new();
     for subscription in &mut subscriptions {
         let new = loop {
@@ -250,5 +249,5 @@ async fn w34_an_object_is_decoded_once_and_never_copied() {
     assert_eq!(copies.len(), 1, "one object for all");
     assert_eq!(DECODED.load(Ordering::SeqCst), 6, "the list and the change");
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }

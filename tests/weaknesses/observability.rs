@@ -10,7 +10,7 @@ use windlass::{
 use crate::rig::{KIND, Log, Refused, Rig, config, counted, pass, quiet, secs, settle};
 
 #[tokio::test(start_paused = true)]
-async fn w36_retries_are_measured_a_resync_is_no_update_and_gauges_come_back() {
+async fn w36_metrics_count_retries_and_resyncs_and_gauges_return_to_zero() {
     let mut rig = Rig::over(
         quiet().retry_policy(ExponentialBackoff::new(secs(1), 3)),
         |source| Informer::builder(source).resync(secs(600)).build(),
@@ -28,7 +28,7 @@ async fn w36_retries_are_measured_a_resync_is_no_update_and_gauges_come_back() {
     let ongoing = "ongoing_reconcile_processes";
     assert_eq!(rig.counted(ongoing, &[r#"event_type="CREATE""#]), 1);
     pass(100).await;
-    // Three calls of one event, each measured.
+    // Three calls for one event, each measured.
     let calls = "reconciler_process_duration_seconds_count";
     assert_eq!(rig.counted(calls, &[r#"event_type="CREATE""#]), 3);
     assert_eq!(rig.counted("reconciler_errors_total", &[]), 2);
@@ -47,7 +47,7 @@ async fn w36_retries_are_measured_a_resync_is_no_update_and_gauges_come_back() {
     assert!(rig.counted(events, &[r#"event_type="RESYNC""#]) >= 2);
     assert_eq!(rig.counted(events, &[r#"event_type="UPDATE""#]), 0);
 
-    // The label is the name of the kind, which is never empty and never two kinds.
+    // The label is the name of the kind, which is unique and never empty.
     assert_eq!(
         rig.counted(events, &[r#"kind="configs""#]),
         rig.counted(events, &[])
@@ -58,9 +58,9 @@ async fn w36_retries_are_measured_a_resync_is_no_update_and_gauges_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn w37_an_error_handler_is_told_the_object_the_action_the_handler_and_the_attempt() {
-    let told = Log::default();
-    let say = told.clone();
+async fn w37_an_error_handler_receives_object_action_handler_and_attempt() {
+    let reports = Log::default();
+    let log = reports.clone();
     let mut rig = Rig::new(
         InformerController::builder()
             .retry_policy(ExponentialBackoff::new(secs(1), 1))
@@ -68,7 +68,7 @@ async fn w37_an_error_handler_is_told_the_object_the_action_the_handler_and_the_
                 let refused = report.error.downcast_ref::<Refused>().map(|it| it.0);
                 assert!(matches!(report.error, HandlerError::Failed { .. }));
                 assert_eq!(report.role, Role::Reconciler);
-                say.say(format_args!(
+                log.push(format_args!(
                     "{} {} {:?} handler {} attempt {} {refused:?} {:?}",
                     report.kind,
                     report.key,
@@ -84,25 +84,27 @@ async fn w37_an_error_handler_is_told_the_object_the_action_the_handler_and_the_
     rig.apply(config("web", 1)).await;
     pass(60).await;
     assert_eq!(
-        told.take().await,
+        reports.take().await,
         "configs shop/web Created handler 0 attempt 0 Some(\"no\") Some(1s), \
          configs shop/web Created handler 0 attempt 1 Some(\"no\") None"
     );
     rig.stop().await;
 }
 
-/// Nested collectors: an operator has the collectors of its controllers, and those have the
-/// collectors of their informers; each informer's health is reported once.
+/// An operator returns the collectors of its controllers, which return those of their informers.
+/// The health of each informer is reported once.
 #[tokio::test(start_paused = true)]
-async fn w38_an_operator_has_the_collectors_of_its_controllers_and_of_their_informers() {
+async fn w38_an_operator_returns_the_collectors_of_its_controllers_and_informers() {
     let rig = Rig::new(InformerController::builder().name("shop"));
     let more = InformerController::builder().name("more").build();
-    let more = more.expect("good settings");
+    let more = more.expect("valid settings");
     // The same informer in two controllers.
     more.add_informer("again", &rig.informer).expect("added");
     let operator = Operator::new();
     for controller in [rig.controller.clone(), more.clone()] {
-        operator.add_controller(controller).expect("it runs later");
+        operator
+            .add_controller(controller)
+            .expect("the operator is not running");
     }
     let stop = CancellationToken::new();
     let run = tokio::spawn({
@@ -126,5 +128,5 @@ async fn w38_an_operator_has_the_collectors_of_its_controllers_and_of_their_info
     assert!(health[0].watch.is_well() && health[0].has_synced);
     assert_eq!(more.health().len(), 1);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }

@@ -1,4 +1,4 @@
-//! One process, and several replicas of the same.
+//! The operator process, its admin server, and leader election between replicas.
 
 use std::{
     future::pending,
@@ -30,10 +30,10 @@ use crate::rig::{KIND, Log, Refused, config, pass, quiet, settle};
 type Run = JoinHandle<Result<(), OperatorError>>;
 
 #[tokio::test]
-async fn w28_a_check_that_hangs_or_panics_is_one_line_from_the_first_request_on() {
+async fn w28_a_check_that_hangs_or_panics_fails_only_its_own_line() {
     let (_script, source) = Scripted::<ConfigMap>::new();
     let controller = InformerController::builder().name("web").build();
-    let controller = controller.expect("good settings");
+    let controller = controller.expect("valid settings");
     let added = controller.add_informer(KIND, &Informer::new(source));
     added.expect("new");
     let (address, server) = server();
@@ -41,21 +41,21 @@ async fn w28_a_check_that_hangs_or_panics_is_one_line_from_the_first_request_on(
         .check_timeout(Duration::from_secs(1))
         .ready_check("hangs", pending::<Result<(), String>>)
         .ready_check("panics", || async {
-            assert_eq!(1, 2, "out of cheese");
+            assert_eq!(1, 2, "test");
             Ok::<(), String>(())
         })
         .ready_check("works", || async { Ok::<(), String>(()) });
     let operator = Operator::builder().admin_server(server).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let (stop, run) = start(&operator);
-    // The informer has not listed yet, and one check never ends.
+    // The informer has not listed yet, and one check never completes.
     let page = get(address, "/ready").await;
     assert!(page.starts_with("HTTP/1.1 503"), "{page}");
     for line in [
         "[-] informer configs of web: scripted: ",
-        "[-] hangs: not finished yet",
+        "[-] hangs: timed out after",
         "[-] panics: panicked: ",
         "[+] works: ok",
     ] {
@@ -63,14 +63,16 @@ async fn w28_a_check_that_hangs_or_panics_is_one_line_from_the_first_request_on(
     }
     assert!(get(address, "/live").await.starts_with("HTTP/1.1 200"));
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 #[tokio::test]
-async fn w28_a_path_or_a_port_that_is_taken_and_a_second_run_are_errors_with_a_name() {
-    let answer = |_| async { http::Response::default() };
+async fn w28_a_used_path_a_used_port_and_a_second_run_are_typed_errors() {
+    let route = |_| async { http::Response::default() };
     let (address, server) = server();
-    let refused = server.route("/metrics", answer).expect_err("it is taken");
+    let refused = server
+        .route("/metrics", route)
+        .expect_err("the path is used");
     assert!(matches!(refused, RouteError::Taken { .. }), "{refused}");
 
     let taken = TcpListener::bind(address).expect("free again");
@@ -91,9 +93,9 @@ async fn w28_a_path_or_a_port_that_is_taken_and_a_second_run_are_errors_with_a_n
     assert!(matches!(again, Err(OperatorError::AlreadyRan)), "{again:?}");
 }
 
-/// To be stopped already is a stop like any other: who asks is answered, and then it ends.
+/// A request that is in progress when the operator is stopped is answered before the server ends.
 #[tokio::test]
-async fn w28_a_stop_answers_what_was_asked_and_closes_the_port() {
+async fn w28_a_stop_completes_open_requests_and_closes_the_port() {
     let (address, server) = server();
     let began = Arc::new(tokio::sync::Notify::new());
     let may_end = Arc::new(tokio::sync::Notify::new());
@@ -104,47 +106,47 @@ async fn w28_a_stop_answers_what_was_asked_and_closes_the_port() {
             async move {
                 began.notify_one();
                 may_end.notified().await;
-                http::Response::new("the end of it".into())
+                http::Response::new("the response".into())
             }
         }
     };
     let server = server.route("/slow", route).expect("a path");
     let operator = Operator::builder().admin_server(server).build();
     let (stop, run) = start(&operator);
-    let asked = tokio::spawn(get(address, "/slow"));
+    let response = tokio::spawn(get(address, "/slow"));
     began.notified().await;
     stop.cancel();
     may_end.notify_one();
-    let page = asked.await.expect("no panic");
-    assert!(page.ends_with("the end of it"), "{page}");
-    run.await.expect("no panic").expect("it ends well");
+    let page = response.await.expect("no panic");
+    assert!(page.ends_with("the response"), "{page}");
+    run.await.expect("no panic").expect("no error");
     assert!(TcpStream::connect(address).await.is_err(), "it is closed");
 }
 
-/// A name and a health that are given are used.
+/// A configured health check and a configured metrics namespace take effect.
 #[tokio::test]
-async fn w28_settings_of_metrics_and_health_are_in_the_pages() {
+async fn w28_settings_of_metrics_and_health_take_effect() {
     let (address, server) = server();
-    let server = server.live_check("clock", || async { Err::<(), _>("it stands still") });
+    let server = server.live_check("clock", || async { Err::<(), _>("stopped") });
     let controller = quiet().name("web").metrics_namespace("acme").build();
     let operator = Operator::builder().admin_server(server).build();
-    let added = operator.add_controller(controller.expect("good settings"));
-    added.expect("it does not run");
+    let added = operator.add_controller(controller.expect("valid settings"));
+    added.expect("the operator is not running");
     let (stop, run) = start(&operator);
     let page = get(address, "/live").await;
     assert!(page.starts_with("HTTP/1.1 503"), "{page}");
-    assert!(page.contains("[-] clock: it stands still"), "{page}");
+    assert!(page.contains("[-] clock: stopped"), "{page}");
     let page = get(address, "/metrics").await;
     assert!(
         page.contains("acme_pending_retries{controller=\"web\"} 0"),
         "{page}"
     );
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn w30_of_two_replicas_one_reconciles_until_it_ends_or_crashes() {
+async fn w30_one_of_two_replicas_reconciles_until_it_stops_or_crashes() {
     let (server, log) = (ApiServer::new(), Log::default());
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "shop");
     namespace(&server).await;
@@ -157,7 +159,7 @@ async fn w30_of_two_replicas_one_reconciles_until_it_ends_or_crashes() {
     let set = async |value: &str| {
         let patch = Patch::Merge(json!({ "data": { "value": value } }));
         let patched = configs.patch("web", &PatchParams::default(), &patch).await;
-        patched.expect("it is there");
+        patched.expect("the object exists");
         pass(1).await;
     };
 
@@ -168,51 +170,51 @@ async fn w30_of_two_replicas_one_reconciles_until_it_ends_or_crashes() {
     set("2").await;
     assert_eq!(log.take().await, "first web=1, first web=2");
 
-    // It ends, and the other one leads when it next looks.
+    // The leader stops. A standby leads after its next read of the lease.
     first.0.cancel();
-    first.1.await.expect("no panic").expect("it ends well");
+    first.1.await.expect("no panic").expect("no error");
     let third = replica(&server, "third", &log);
     pass(10).await;
     set("3").await;
-    let told = log.take().await;
-    let (leads, other) = if told.starts_with("second") {
+    let lines = log.take().await;
+    let (leads, other) = if lines.starts_with("second") {
         (second, third)
     } else {
         (third, second)
     };
-    let name = told.split(' ').next().unwrap_or_default().to_owned();
-    assert_eq!(told, format!("{name} web=2, {name} web=3"));
+    let name = lines.split(' ').next().unwrap_or_default().to_owned();
+    assert_eq!(lines, format!("{name} web=2, {name} web=3"));
 
-    // It crashes, and no replica works before the lease has run out.
+    // The leader crashes. No replica reconciles before the lease has expired.
     leads.1.abort();
     pass(5).await;
     set("4").await;
     assert_eq!(log.take().await, "");
     pass(20).await;
     set("5").await;
-    let told = log.take().await;
-    let name = told.split(' ').next().unwrap_or_default().to_owned();
-    assert_eq!(told, format!("{name} web=4, {name} web=5"));
+    let lines = log.take().await;
+    let name = lines.split(' ').next().unwrap_or_default().to_owned();
+    assert_eq!(lines, format!("{name} web=4, {name} web=5"));
     other.0.cancel();
-    other.1.await.expect("no panic").expect("it ends well");
+    other.1.await.expect("no panic").expect("no error");
 }
 
-/// One that no more hears of its lease works no more when another one may begin to.
+/// A replica whose lease was taken drops its call, so that it does not overlap with the next leader.
 #[tokio::test(start_paused = true)]
 async fn w30_a_replica_that_lost_its_lease_drops_the_call_in_progress() {
     let (server, log) = (ApiServer::new(), Log::default());
     let (script, source) = Scripted::<ConfigMap>::new();
-    let controller = quiet().build().expect("good settings");
+    let controller = quiet().build().expect("valid settings");
     controller
         .add_informer(KIND, &Informer::new(source))
         .expect("new");
-    let told = log.clone();
+    let shared = log.clone();
     let reconciler = move |_: Request<ConfigMap>| {
-        let log = told.clone();
+        let log = shared.clone();
         async move {
-            log.say("begins");
+            log.push("begins");
             pass(60).await;
-            log.say("writes");
+            log.push("writes");
             Ok::<_, Refused>(Outcome::done())
         }
     };
@@ -223,16 +225,16 @@ async fn w30_a_replica_that_lost_its_lease_drops_the_call_in_progress() {
         .build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let (_stop, run) = start(&operator);
     script.list([config("web", 1)]).await.expect("it runs");
     pass(5).await;
     assert_eq!(log.take().await, "begins");
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
         Api::namespaced(server.client(), "default");
-    let patch = Patch::Merge(json!({ "spec": { "holderIdentity": "thief" } }));
+    let patch = Patch::Merge(json!({ "spec": { "holderIdentity": "other" } }));
     let patched = leases.patch("web", &PatchParams::default(), &patch).await;
-    patched.expect("it is there");
+    patched.expect("the object exists");
     let lost = run.await.expect("no panic");
     assert!(
         matches!(lost, Err(OperatorError::LeadershipLost { .. })),
@@ -242,10 +244,10 @@ async fn w30_a_replica_that_lost_its_lease_drops_the_call_in_progress() {
     assert_eq!(log.take().await, "");
 }
 
-/// A replica that says what it reconciles.
+/// Starts a replica that logs what it reconciles.
 fn replica(server: &ApiServer, name: &'static str, log: &Log) -> (CancellationToken, Run) {
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "shop");
-    let controller = quiet().build().expect("good settings");
+    let controller = quiet().build().expect("valid settings");
     let source = ListWatch::new(configs).fields("metadata.name=web");
     let informer = Informer::new(source.expect("a selector"));
     controller.add_informer(KIND, &informer).expect("new");
@@ -254,17 +256,17 @@ fn replica(server: &ApiServer, name: &'static str, log: &Log) -> (CancellationTo
         let line = format!("{name} {}", crate::rig::show(request.object()));
         let log = log.clone();
         async move {
-            log.say(line);
+            log.push(line);
             Ok::<_, Refused>(Outcome::done())
         }
     };
     controller.add_reconciler(KIND, reconciler).expect("a name");
     let election = LeaderElection::builder(server.client(), "default", "web");
-    let election = election.identity(name).build().expect("good settings");
+    let election = election.identity(name).build().expect("valid settings");
     let operator = Operator::builder().leader_election(election).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     start(&operator)
 }
 
@@ -286,18 +288,21 @@ async fn namespace(server: &ApiServer) {
     settle().await;
 }
 
-/// An admin server, and where it will be.
+/// An admin server, and its address.
 fn server() -> (SocketAddr, AdminServer) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     (address, AdminServer::new(listener))
 }
 
-/// The whole answer, as it comes.
+/// The complete HTTP response.
 async fn get(address: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).await.expect("it reads");
+    stream
+        .write_all(head.as_bytes())
+        .await
+        .expect("the request is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("text");
     answer

@@ -1,4 +1,4 @@
-//! Repeated calls: once, at their time, with the state that they left.
+//! Retries and requeues: once, on time, and with the state of the previous call.
 
 use std::sync::{
     Arc, Mutex,
@@ -16,23 +16,23 @@ use windlass::{
     },
 };
 
-use crate::rig::{Log, Refused, Rig, ask, config, pass, quiet, secs};
+use crate::rig::{Log, Refused, Rig, config, describe, pass, quiet, secs};
 
-/// Its own writes come back as events and its informer resyncs, and still there is one chain,
-/// whatever the dequeue policy: after an hour as after a minute.
+/// The reconciler's own writes cause events, and the informer resyncs. Still there is only one
+/// pending requeue at any time during an hour, under each dequeue policy.
 #[tokio::test(start_paused = true)]
-async fn w01_a_periodic_reconciler_that_writes_status_keeps_one_pending_run() {
+async fn w01_a_periodic_reconciler_that_writes_status_has_one_pending_requeue() {
     for calls in [
         check_periodic(AlwaysDequeue).await,
         check_periodic(OpinionatedRetryDequeuePolicy).await,
         check_periodic(NeverDequeue).await,
     ] {
-        // Each minute the pending one and the echo of the one write, and the resyncs.
+        // Each minute: the requeue and the event of one write; also the resyncs.
         assert!((60..=2 * 60 + 10).contains(&calls), "{calls} calls");
     }
 }
 
-/// Runs it for an hour; never is more than one call pending. Returns how many were made.
+/// Runs the reconciler for an hour and checks that one call is pending. Returns the number of calls.
 async fn check_periodic(policy: impl RetryDequeuePolicy) -> u32 {
     let mut rig = Rig::over(quiet().retry_dequeue_policy(policy), |source| {
         Informer::builder(source).resync(secs(600)).build()
@@ -66,16 +66,17 @@ async fn check_periodic(policy: impl RetryDequeuePolicy) -> u32 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn w04_a_state_that_a_retry_leaves_is_there_in_the_next() {
+async fn w04_the_next_retry_receives_the_state_of_the_previous_one() {
     let mut rig = Rig::new(quiet());
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
         let step = request.state().and_then(State::get::<&str>).copied();
-        log.say(step.unwrap_or("-"));
+        log.push(step.unwrap_or("-"));
         let attempt = request.attempt();
         async move {
             Err::<Outcome, _>(match attempt {
-                // The first call leaves nothing; the second does, and the third changes it.
+                // The first call returns no state, the second one returns a state, and the third
+                // one changes it.
                 1 => Failure::new("ordered").state(State::new("ordered")),
                 2 => Failure::new("paid").state(State::new("paid")),
                 _ => Failure::new("nothing new"),
@@ -85,22 +86,21 @@ async fn w04_a_state_that_a_retry_leaves_is_there_in_the_next() {
     rig.start().await;
     rig.apply(config("web", 1)).await;
     pass(600).await;
-    assert_eq!(rig.said().await, "-, -, ordered, paid, paid, paid");
+    assert_eq!(rig.logged().await, "-, -, ordered, paid, paid, paid");
     rig.stop().await;
 }
 
-/// An error is the only way to say that a call failed, and it can say when to come back: the
-/// two cannot hide each other.
+/// A failure can contain its retry delay, so neither the error nor the delay can hide the other.
 #[tokio::test(start_paused = true)]
-async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends() {
-    let told = Log::default();
-    let (failed, given_up) = (told.clone(), told.clone());
+async fn w05_an_error_with_a_retry_delay_is_reported_counted_and_limited() {
+    let reports = Log::default();
+    let (failed, exhausted) = (reports.clone(), reports.clone());
     let mut rig = Rig::new(
         InformerController::builder()
             .retry_policy(ExponentialBackoff::new(secs(1), 2))
-            .on_error(move |report| failed.say(format_args!("{:?}", report.retry_in)))
+            .on_error(move |report| failed.push(format_args!("{:?}", report.retry_in)))
             .on_exhausted(move |_| {
-                given_up.say("given up");
+                exhausted.push("exhausted");
                 std::future::ready(())
             }),
     );
@@ -111,9 +111,9 @@ async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends()
     rig.apply(config("web", 1)).await;
     pass(3600).await;
     assert_eq!(
-        told.take().await,
-        "Some(30s), Some(30s), None, given up",
-        "each failure, and the end"
+        reports.take().await,
+        "Some(30s), Some(30s), None, exhausted",
+        "each failure, and the end of the retries"
     );
     assert_eq!(rig.counted("reconciler_errors_total", &[]), 3);
     assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
@@ -121,20 +121,20 @@ async fn w05_an_error_that_says_when_to_try_again_is_reported_counted_and_ends()
 }
 
 #[tokio::test(start_paused = true)]
-async fn w17_what_is_given_up_is_told_and_counted_and_can_be_made_again() {
-    let told = Log::default();
-    let hook = told.clone();
+async fn w17_a_call_with_exhausted_retries_is_reported_counted_and_can_be_redriven() {
+    let reports = Log::default();
+    let hook = reports.clone();
     let mut rig = Rig::new(quiet().retry_policy(NeverRetry).on_exhausted(move |call| {
-        hook.say(call);
+        hook.push(call);
         std::future::ready(())
     }));
-    let (log, mended) = (rig.log.clone(), Arc::new(AtomicBool::new(false)));
-    let well = Arc::clone(&mended);
+    let (log, repaired) = (rig.log.clone(), Arc::new(AtomicBool::new(false)));
+    let is_repaired = Arc::clone(&repaired);
     rig.reconcile(move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
-        let well = well.load(Ordering::Relaxed);
+        log.push(describe(&request));
+        let succeeds = is_repaired.load(Ordering::Relaxed);
         async move {
-            if well {
+            if succeeds {
                 return Ok(Outcome::done());
             }
             Err(Refused("no"))
@@ -142,60 +142,60 @@ async fn w17_what_is_given_up_is_told_and_counted_and_can_be_made_again() {
     });
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     let line = "reconciler 0 of configs shop/web on CREATE: the handler failed: no";
-    assert_eq!(told.take().await, line);
+    assert_eq!(reports.take().await, line);
     assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
 
-    let given_up = rig.controller.given_up();
-    let [call] = given_up.as_slice() else {
-        panic!("{given_up:?}");
+    let dead_letters = rig.controller.given_up();
+    let [call] = dead_letters.as_slice() else {
+        panic!("{dead_letters:?}");
     };
     assert_eq!((call.key.name(), call.action), ("web", Action::Created));
     assert_eq!(call.error.to_string(), "the handler failed");
-    mended.store(true, Ordering::Relaxed);
+    repaired.store(true, Ordering::Relaxed);
     assert!(rig.controller.redrive(call));
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     assert!(rig.controller.given_up().is_empty());
     rig.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn w17_what_was_given_up_comes_back_with_a_resync() {
+async fn w17_a_resync_repeats_a_call_with_exhausted_retries() {
     let mut rig = Rig::over(quiet().retry_policy(NeverRetry), |source| {
         Informer::builder(source).resync(secs(600)).build()
     });
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
+        log.push(describe(&request));
         async { Err::<Outcome, _>(Refused("no")) }
     });
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "created web=1");
+    assert_eq!(rig.logged().await, "created web=1");
     pass(1200).await;
-    assert!(rig.said().await.starts_with("resynced web=1"));
+    assert!(rig.logged().await.starts_with("resynced web=1"));
     rig.stop().await;
 }
 
-/// To the millisecond of the runtime's timer, from the end of the call that failed: no tick.
+/// The delay is measured from the end of the failed call, with the precision of the runtime's timer.
 #[tokio::test(start_paused = true)]
-async fn w21_a_delay_is_kept_to_the_millisecond() {
+async fn w21_retry_delays_are_exact_to_the_millisecond() {
     let mut rig = Rig::new(quiet().retry_policy(|failed: &ErrorReport<'_>| {
         let attempt = failed.attempt;
-        // Both shorter than a second and no whole number of seconds.
+        // Neither is a whole number of seconds.
         [secs(1).mul_f64(0.25), secs(1).mul_f64(1.35)]
             .get(attempt as usize)
             .copied()
     }));
     let times: Arc<Mutex<Vec<(Instant, Instant)>>> = Arc::default();
-    let book = Arc::clone(&times);
+    let record = Arc::clone(&times);
     rig.reconcile(move |_: Request<ConfigMap>| {
-        let (begun, book) = (Instant::now(), Arc::clone(&book));
+        let (begun, record) = (Instant::now(), Arc::clone(&record));
         async move {
             tokio::time::sleep(secs(1).mul_f64(0.7)).await;
-            let mut book = book.lock().expect("not poisoned");
-            book.push((begun, Instant::now()));
+            let mut record = record.lock().expect("not poisoned");
+            record.push((begun, Instant::now()));
             Err::<Outcome, _>(Refused("not yet"))
         }
     });
@@ -207,14 +207,14 @@ async fn w21_a_delay_is_kept_to_the_millisecond() {
         .map(|pair| (pair[1].0 - pair[0].1).as_millis())
         .collect();
     assert_eq!(waits.len(), 2);
-    for (waited, said) in waits.iter().zip([250, 1350]) {
-        assert!((said..said + 3).contains(waited), "{waits:?}");
+    for (waited, expected) in waits.iter().zip([250, 1350]) {
+        assert!((expected..expected + 3).contains(waited), "{waits:?}");
     }
     rig.stop().await;
 }
 
 #[test]
-fn w42_a_backoff_means_what_it_says_and_has_jitter_and_a_cap_and_no_overflow() {
+fn w42_a_backoff_has_exact_attempts_jitter_a_cap_and_no_overflow() {
     let five = ExponentialBackoff::new(secs(5), 5);
     let delays: Vec<_> = (0..7)
         .map(|attempt| five.delay_after(attempt, 0.0).map(|it| it.as_secs()))
@@ -222,7 +222,7 @@ fn w42_a_backoff_means_what_it_says_and_has_jitter_and_a_cap_and_no_overflow() {
     assert_eq!(
         delays,
         [Some(5), Some(10), Some(20), Some(40), Some(80), None, None],
-        "five attempts are five"
+        "exactly five attempts"
     );
 
     let capped = ExponentialBackoff::forever(secs(1))
@@ -230,13 +230,15 @@ fn w42_a_backoff_means_what_it_says_and_has_jitter_and_a_cap_and_no_overflow() {
         .jitter(0.5);
     for attempt in [10, 63, 64, 1_024, u32::MAX] {
         for random in [0.0, 0.5, 0.999] {
-            let delay = capped.delay_after(attempt, random).expect("for ever");
+            let delay = capped
+                .delay_after(attempt, random)
+                .expect("no limit of attempts");
             assert!((secs(30)..=secs(60)).contains(&delay), "{delay:?}");
         }
     }
     assert_ne!(
         capped.delay_after(3, 0.1),
         capped.delay_after(3, 0.9),
-        "what failed together is not tried again together"
+        "calls that failed together are not retried together"
     );
 }

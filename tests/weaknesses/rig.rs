@@ -1,4 +1,4 @@
-//! A controller that runs, over an informer that tells what the test says.
+//! A running controller with a scripted informer: the test decides which events it delivers.
 
 use std::{
     collections::BTreeMap,
@@ -20,12 +20,12 @@ use windlass::{
 /// The kind of most tests.
 pub(crate) const KIND: &str = "configs";
 
-/// What a handler says when it is to fail.
+/// The error of handlers that fail on purpose.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refused(pub(crate) &'static str);
 
-/// What has been said, in order. Clones are the same log.
+/// The lines that handlers logged, in order. All clones share one log.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -42,11 +42,11 @@ pub(crate) struct Rig {
 // === impl Log ===
 
 impl Log {
-    pub(crate) fn say(&self, line: impl Display) {
+    pub(crate) fn push(&self, line: impl Display) {
         self.0.lock().expect("not poisoned").push(line.to_string());
     }
 
-    /// What has been said since this was last asked, when all is quiet.
+    /// Waits until all tasks are idle, and returns the lines since the last call.
     pub(crate) async fn take(&self) -> String {
         settle().await;
         std::mem::take(&mut *self.0.lock().expect("not poisoned")).join(", ")
@@ -61,12 +61,12 @@ impl Rig {
         Self::over(builder, Informer::new)
     }
 
-    /// The same with an informer of another make.
+    /// Like [`Rig::new`], with a custom informer.
     pub(crate) fn over(
         builder: InformerControllerBuilder,
         informer: impl FnOnce(Scripted<ConfigMap>) -> Informer<ConfigMap>,
     ) -> Self {
-        let controller = builder.build().expect("good settings");
+        let controller = builder.build().expect("valid settings");
         let (script, source) = Scripted::new();
         let informer = informer(source);
         controller
@@ -92,15 +92,15 @@ impl Rig {
         added.expect("a reconciler")
     }
 
-    /// Begins to run; the informer lists nothing, so that everything after is live.
+    /// Starts the controller, and lists no objects, so that all later events are live.
     pub(crate) async fn start(&mut self) {
-        self.start_silent();
+        self.start_unsynced();
         self.script.list([]).await.expect("it runs");
         settle().await;
     }
 
-    /// Begins to run, and has not listed yet.
-    pub(crate) fn start_silent(&mut self) {
+    /// Starts the controller without a first list.
+    pub(crate) fn start_unsynced(&mut self) {
         let (controller, stop) = (self.controller.clone(), self.stop.clone());
         self.run = Some(tokio::spawn(async move { controller.run(stop).await }));
     }
@@ -113,8 +113,8 @@ impl Rig {
         self.script.delete(object).await.expect("it runs");
     }
 
-    /// What has been said, when all is quiet.
-    pub(crate) async fn said(&self) -> String {
+    /// Waits until all tasks are idle, and returns the lines since the last call.
+    pub(crate) async fn logged(&self) -> String {
         self.log.take().await
     }
 
@@ -127,11 +127,11 @@ impl Rig {
         counted(self.controller.prometheus_collectors(), name, labels)
     }
 
-    /// Stops the controller, and waits for its end, which is a good one.
+    /// Stops the controller, and checks that it ends without an error.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        let run = self.run.take().expect("it was started");
-        run.await.expect("it does not panic").expect("it ends well");
+        let run = self.run.take().expect("the rig was started");
+        run.await.expect("it does not panic").expect("no error");
     }
 }
 
@@ -172,10 +172,9 @@ pub(crate) fn quiet() -> InformerControllerBuilder {
         .on_error(|_| {})
 }
 
-// --- objects and words ---
+// --- objects and their text form ---
 
-/// An object called `name` with one value, which is its generation too: each value is a change
-/// of what is wanted.
+/// An object called `name`. `value` is also its generation, so each value is a change of the spec.
 pub(crate) fn config(name: &str, value: u32) -> ConfigMap {
     let mut object = ConfigMap::default();
     object.metadata.name = Some(name.to_owned());
@@ -187,8 +186,8 @@ pub(crate) fn config(name: &str, value: u32) -> ConfigMap {
     object
 }
 
-/// Another object of the same name.
-pub(crate) fn reborn(name: &str, value: u32) -> ConfigMap {
+/// A recreated object: the same name, but another uid.
+pub(crate) fn recreated(name: &str, value: u32) -> ConfigMap {
     let mut object = config(name, value);
     object.metadata.uid = Some(format!("uid-{name}-2"));
     object
@@ -205,7 +204,7 @@ pub(crate) fn value(object: &ConfigMap) -> &str {
 }
 
 /// A request as `created web=1`.
-pub(crate) fn ask(request: &Request<ConfigMap>) -> String {
+pub(crate) fn describe(request: &Request<ConfigMap>) -> String {
     let word = match request.action() {
         Action::Created => "created",
         Action::Updated => "updated",
@@ -215,12 +214,12 @@ pub(crate) fn ask(request: &Request<ConfigMap>) -> String {
     format!("{word} {}", show(request.object()))
 }
 
-/// Waits until every task waits: paused time moves only then.
+/// Waits until all tasks are idle: paused time advances only then.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// Lets time pass.
+/// Advances the paused time.
 pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(secs(seconds)).await;
 }

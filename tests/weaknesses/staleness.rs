@@ -1,4 +1,4 @@
-//! What a handler is shown: never less than is known, and never a copy that another may change.
+//! Handlers get the newest known object, and no object that another handler can change.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,25 +11,25 @@ use windlass::{
 };
 use windlass_apiserver::ApiServer;
 
-use crate::rig::{Refused, Rig, ask, config, pass, quiet, secs, show, value};
+use crate::rig::{Refused, Rig, config, describe, pass, quiet, secs, show, value};
 
 #[tokio::test(start_paused = true)]
-async fn w02_a_retry_never_brings_back_a_spec_that_an_update_has_replaced() {
-    check_world(OpinionatedRetryDequeuePolicy).await;
-    check_world(NeverDequeue).await;
+async fn w02_a_retry_never_uses_a_spec_that_an_update_has_replaced() {
+    check_external_state(OpinionatedRetryDequeuePolicy).await;
+    check_external_state(NeverDequeue).await;
 }
 
-/// A create that fails once is kept by `policy`, while an update succeeds; then the world is
-/// as the update says.
-async fn check_world(policy: impl RetryDequeuePolicy) {
+/// A create fails once, `policy` keeps its retry, and an update succeeds meanwhile. At the end the
+/// external state matches the update.
+async fn check_external_state(policy: impl RetryDequeuePolicy) {
     let mut rig = Rig::new(quiet().retry_dequeue_policy(policy));
-    let world: Arc<Mutex<Vec<String>>> = Arc::default();
-    let hand = Arc::clone(&world);
+    let external: Arc<Mutex<Vec<String>>> = Arc::default();
+    let state = Arc::clone(&external);
     rig.reconcile(move |request: Request<ConfigMap>| {
         let fails = value(request.object()) == "1" && request.attempt() == 0;
         if !fails {
-            let wish = value(request.object()).to_owned();
-            hand.lock().expect("not poisoned").push(wish);
+            let written = value(request.object()).to_owned();
+            state.lock().expect("not poisoned").push(written);
         }
         async move {
             if fails {
@@ -41,29 +41,24 @@ async fn check_world(policy: impl RetryDequeuePolicy) {
     rig.start().await;
     rig.apply(config("web", 1)).await;
     pass(1).await;
-    assert_eq!(rig.pending(), 1, "the create is to be repeated");
+    assert_eq!(rig.pending(), 1, "the retry of the create");
     rig.apply(config("web", 2)).await;
     pass(600).await;
-    let world = world.lock().expect("not poisoned").clone();
-    assert_eq!(
-        world,
-        ["2", "2"],
-        "the update, and the create that was kept"
-    );
+    let external = external.lock().expect("not poisoned").clone();
+    assert_eq!(external, ["2", "2"], "the update, and the retried create");
     rig.stop().await;
 }
 
-/// The same generation, the deletion mark included: nothing about an object keeps a resync
-/// from reaching who gave up on it.
+/// Neither the unchanged generation nor the deletion mark hides a resync from the handler.
 #[tokio::test(start_paused = true)]
-async fn w08_a_resync_reaches_an_object_that_was_given_up_while_it_was_being_deleted() {
+async fn w08_a_resync_repeats_the_clean_up_after_its_retries_were_exhausted() {
     let mut rig = Rig::over(quiet().retry_policy(NeverRetry), |source| {
         Informer::builder(source).resync(secs(600)).build()
     });
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
         let dying = request.object().metadata.deletion_timestamp.is_some();
-        log.say(format_args!("{} dying={dying}", ask(&request)));
+        log.push(format_args!("{} dying={dying}", describe(&request)));
         async { Err::<Outcome, _>(Refused("no")) }
     });
     rig.start().await;
@@ -74,16 +69,19 @@ async fn w08_a_resync_reaches_an_object_that_was_given_up_while_it_was_being_del
     dying.metadata.finalizers = Some(vec!["example.dev/x".to_owned()]);
     rig.apply(dying).await;
     assert_eq!(
-        rig.said().await,
+        rig.logged().await,
         "created web=1 dying=false, updated web=2 dying=true"
     );
     pass(1200).await;
-    let said = rig.said().await;
-    assert!(said.starts_with("resynced web=2 dying=true"), "{said:?}");
+    let logged = rig.logged().await;
+    assert!(
+        logged.starts_with("resynced web=2 dying=true"),
+        "{logged:?}"
+    );
     rig.stop().await;
 }
 
-/// Objects are handed out as `Arc<K>`: a handler that wants to change one changes a copy.
+/// Handlers receive objects as `Arc<K>`, so a handler that changes its object changes a copy.
 #[tokio::test(start_paused = true)]
 async fn w10_a_handler_that_changes_its_object_changes_a_copy() {
     let mut rig = Rig::new(quiet());
@@ -97,36 +95,41 @@ async fn w10_a_handler_that_changes_its_object_changes_a_copy() {
     );
     let (log, store) = (rig.log.clone(), rig.informer.store());
     rig.reconcile(move |request: Request<ConfigMap>| {
-        let kept = store.get(request.key()).expect("it is in the store");
+        let kept = store
+            .get(request.key())
+            .expect("the object is in the store");
         let same = Arc::ptr_eq(&kept, request.object());
         let finalizers = request.object().metadata.finalizers.is_some();
-        log.say(format_args!("{} {same} {finalizers}", ask(&request)));
+        log.push(format_args!("{} {same} {finalizers}", describe(&request)));
         async { Ok::<_, Refused>(Outcome::done()) }
     });
     rig.start().await;
     rig.apply(config("web", 1)).await;
-    assert_eq!(rig.said().await, "created web=1 true false");
-    // The echo of the write is news, and no resync, though the copy had its version.
+    assert_eq!(rig.logged().await, "created web=1 true false");
+    // The event of the write is an update and not a resync, although the copy had its version.
     rig.apply(config("web", 2)).await;
-    assert_eq!(rig.said().await, "updated web=2 true false");
+    assert_eq!(rig.logged().await, "updated web=2 true false");
     rig.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn w18_a_delete_that_only_a_list_shows_is_told_with_the_last_state() {
+async fn w18_a_delete_found_by_a_relist_is_dispatched_with_the_last_state() {
     let mut rig = Rig::new(quiet());
     let log = rig.log.clone();
     rig.reconcile(move |request: Request<ConfigMap>| {
-        log.say(ask(&request));
+        log.push(describe(&request));
         async { Ok::<_, Refused>(Outcome::done()) }
     });
     rig.start().await;
     rig.apply(config("web", 1)).await;
     rig.apply(config("api", 1)).await;
     rig.apply(config("web", 7)).await;
-    rig.said().await;
-    rig.script.list([config("api", 2)]).await.expect("it runs");
-    assert_eq!(rig.said().await, "updated api=2, deleted web=7");
+    rig.logged().await;
+    rig.script
+        .list([config("api", 2)])
+        .await
+        .expect("the informer runs");
+    assert_eq!(rig.logged().await, "updated api=2, deleted web=7");
     assert!(
         rig.informer
             .store()
@@ -137,7 +140,7 @@ async fn w18_a_delete_that_only_a_list_shows_is_told_with_the_last_state() {
 }
 
 #[tokio::test]
-async fn w18_each_object_of_each_page_of_a_list_is_told() {
+async fn w18_each_object_of_each_list_page_is_dispatched() {
     let server = ApiServer::new();
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     for number in 0..7 {
@@ -161,18 +164,18 @@ async fn w18_each_object_of_each_page_of_a_list_is_told() {
         let (informer, stop) = (informer.clone(), stop.clone());
         tokio::spawn(async move { informer.run(stop).await })
     };
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     while let Some(event) = events.next().await {
         match event {
-            Event::Added(object) => told.push(show(&object)),
+            Event::Added(object) => listed.push(show(&object)),
             Event::Synced => break,
             other => panic!("{other:?}"),
         }
     }
-    told.sort_unstable();
-    told.retain(|it| it.starts_with('c'));
+    listed.sort_unstable();
+    listed.retain(|it| it.starts_with('c'));
     let all: Vec<_> = (0..7).map(|number| format!("c{number}={number}")).collect();
-    assert_eq!(told, all);
+    assert_eq!(listed, all);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: Windlass side by side with its peers.
+//! `cargo xtask bench`: compares Windlass with other frameworks.
 
 use std::{
     env,
@@ -16,28 +16,28 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Runs the benchmark: all of it, into docs/performance.md, or a small one.
+/// Runs the benchmark, and writes the results into docs/performance.md.
 ///
-/// The peers in Go and the real kube-apiserver are built first, where a scenario needs them
-/// and their sources have changed; who cannot be built is not compared.
+/// The contenders in Go and the real kube-apiserver are built first if a scenario needs them. A
+/// contender that cannot be built is left out.
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
-    /// Small, in under two minutes; writes nothing.
+    /// Runs with small sizes, in less than two minutes; writes nothing.
     #[arg(long)]
     quick: bool,
 
-    /// Only the scenarios whose names contain this; writes nothing.
+    /// Runs only the scenarios whose names contain this text; writes nothing.
     #[arg(long)]
     only: Option<String>,
 }
 
-/// Where client-go and controller-runtime are.
+/// The sources of the program with client-go and controller-runtime.
 const PEERS: &str = "bench/peers";
 
-/// Where grafana-app-sdk is, with modules of its own.
+/// The sources of the program with grafana-app-sdk, a separate Go module.
 const GRAFANA: &str = "bench/peers/grafana";
 
-/// A real server that is built already, as for the behaviour suite.
+/// The path of a server that is built already, as for the behaviour suite.
 const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
 
 // === impl Bench ===
@@ -65,14 +65,18 @@ impl Bench {
                     peer(&repository, GRAFANA, "bench-peers/grafana"),
                 ),
                 "kube-apiserver" => ("kube-apiserver is", real_server(&repository)),
-                _ => return Err(format!("{need:?} is needed and has no build step here").into()),
+                _ => {
+                    return Err(
+                        format!("the benchmark needs {need:?}, which xtask cannot build").into(),
+                    );
+                }
             };
             match built {
                 Ok(program) => {
                     command.arg(format!("--{need}")).arg(program);
                 }
                 Err(error) => {
-                    println!("{who} not compared: {}", short(&error.to_string()));
+                    println!("{who} left out: {}", short(&error.to_string()));
                 }
             }
         }
@@ -89,8 +93,8 @@ impl Bench {
         let mut command = Command::new(repository.target()?.join("release").join(binary));
         command
             .current_dir(repository.root())
-            // All is built, and another cargo than ours would build much of it again: the
-            // build script of `ring` asks for the package that cargo was called by.
+            // Everything is built. A different cargo process would rebuild much of it, because
+            // the build script of `ring` depends on the package from which cargo was called.
             .env_remove("CARGO");
         if self.quick {
             command.arg("--quick");
@@ -102,7 +106,7 @@ impl Bench {
     }
 }
 
-/// Builds the benchmark and the children that count, and says whether that went well.
+/// Builds the benchmark and its counting child. Returns whether the build succeeded.
 fn build(repository: &Repository) -> Result<bool> {
     let mut command = cargo();
     command
@@ -118,7 +122,7 @@ fn build(repository: &Repository) -> Result<bool> {
     Ok(ran.status.success())
 }
 
-/// Builds the peers in Go that are in this folder.
+/// Builds the contenders in Go in this folder.
 fn peer(repository: &Repository, folder: &'static str, binary: &str) -> Result<PathBuf> {
     let program = Program::read(repository, folder, binary)?;
     match program.missing(folder) {
@@ -137,8 +141,8 @@ fn real_server(repository: &Repository) -> Result<PathBuf> {
     }
 }
 
-/// The first two lines of an error that say something; Go says one for each module that it
-/// cannot have.
+/// The first two informative lines of an error. Go prints one for each module that it cannot
+/// download.
 fn short(error: &str) -> String {
     let lines = error
         .lines()
@@ -151,8 +155,8 @@ mod tests {
     use super::short;
 
     #[test]
-    fn why_go_cannot_build_is_said_in_one_line() {
-        check("there is no Go here", "there is no Go here");
+    fn a_go_build_failure_is_reported_in_one_line() {
+        check("Go is not installed", "Go is not installed");
         check(
             "cannot build bench/peers:\ngo: downloading a v1\na@v1: 403\nb@v1: 403\n",
             "cannot build bench/peers: a@v1: 403",

@@ -16,10 +16,10 @@ use self::{
 
 const FEATURES: &str = "docs/features.md";
 
-/// Says which rows of docs/features.md have a test.
+/// Prints which rows of docs/features.md have a test.
 ///
-/// A test claims rows in its doc comment, in a line that begins with the word `Rows:` and
-/// names them, separated by commas. A claim to a row that does not exist is an error.
+/// A test claims rows in a line of its doc comment that begins with `Rows:` and lists them,
+/// separated by commas. A claim of a row that does not exist is an error.
 #[derive(Args, Debug)]
 pub(crate) struct Coverage {
     /// Lists every row with its tests.
@@ -52,7 +52,7 @@ impl Coverage {
     }
 }
 
-/// What is wrong with the claims, a sentence each.
+/// The errors in the claims, one sentence each.
 #[cfg(test)]
 pub(crate) fn errors(repository: &Repository) -> Result<Vec<String>> {
     let features = Features::parse(&repository.read(FEATURES)?)?;
@@ -116,18 +116,18 @@ mod tests {
     use crate::repository::Repository;
 
     #[test]
-    fn rows_that_follow_each_other_are_told_as_a_range() {
+    fn consecutive_rows_are_printed_as_a_range() {
         let ids = [1, 2, 3, 5, 7, 8].map(|number| RowId::new("GA", number));
         let ids = ids.iter().collect::<Vec<_>>();
         assert_eq!(ranges(&ids), "GA-01…03, GA-05, GA-07, GA-08");
     }
 
-    /// A row that is dropped or added changes what Windlass is, so it is said here too.
+    /// Adding or removing a row changes the scope of Windlass, so this number must change too.
     #[test]
     fn there_are_315_rows() {
         let text = Repository::here()
             .read(super::FEATURES)
-            .expect("the rows are there");
+            .expect("docs/features.md exists");
         let features = Features::parse(&text).expect("the rows can be read");
         assert_eq!(features.rows().count(), 315);
     }

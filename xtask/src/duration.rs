@@ -8,11 +8,11 @@ use std::{fmt, time::Duration};
 )]
 type Clock = std::time::Instant;
 
-/// Runs from when it is made.
+/// Measures the time since it was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Clock);
 
-/// Prints as `0.3 s`, `12 s` or `4 min 29 s`.
+/// A duration that is printed as `0.3 s`, `12 s` or `4 min 29 s`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elapsed(pub(crate) Duration);
 
@@ -47,7 +47,7 @@ mod tests {
     use super::{Duration, Elapsed};
 
     #[test]
-    fn a_duration_is_as_exact_as_one_cares_for() {
+    fn durations_are_printed_with_the_relevant_precision() {
         let shown = |millis| Elapsed(Duration::from_millis(millis)).to_string();
         assert_eq!(shown(340), "0.3 s");
         assert_eq!(shown(12_900), "12 s");

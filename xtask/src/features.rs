@@ -1,5 +1,5 @@
-//! `cargo xtask features`: each published crate with each set of its features, and on the oldest
-//! Rust that it supports.
+//! `cargo xtask features`: checks each published crate with each combination of its features, and
+//! with the minimum Rust version.
 
 use std::process::{Command, ExitCode};
 
@@ -11,17 +11,19 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Checks each published crate with each set of its features, then all crates on the oldest Rust.
+/// Checks each published crate with each combination of its features, then all crates with the
+/// minimum Rust version.
 ///
-/// The oldest Rust is `rust-version` in Cargo.toml. If rustup does not have it, one line says so.
+/// The minimum version is `rust-version` in Cargo.toml. If rustup does not have it installed, a
+/// line says so.
 #[derive(Args, Debug)]
 pub(crate) struct Features {
-    /// Checks the sets of features only.
+    /// Checks only the combinations of features.
     #[arg(long)]
     without_oldest: bool,
 }
 
-/// A feature for docs.rs alone: it chooses a version of the Kubernetes types.
+/// A feature only for docs.rs: it selects a version of the Kubernetes types.
 const DOCS: &str = "docs-rs";
 
 // === impl Features ===
@@ -54,17 +56,19 @@ impl Features {
     }
 }
 
-/// Checks all libraries on the oldest Rust, beside the results of this one.
+/// Checks all libraries with the minimum Rust version, in a separate target directory.
 fn oldest(metadata: &Value) -> Result<usize> {
     let package = &metadata["packages"][0];
     let version = package["rust_version"]
         .as_str()
-        .ok_or("a package without rust-version")?;
+        .ok_or("a package has no rust-version")?;
     let toolchain = ["run", version, "cargo"];
     let mut rustup = Command::new("rustup");
     let found = rustup.args(toolchain).arg("--version").output();
     if !found.is_ok_and(|output| output.status.success()) {
-        println!("not run: Rust {version} (rustup toolchain install --profile minimal {version})");
+        println!(
+            "skipped: Rust {version} is not installed (rustup toolchain install --profile minimal {version})"
+        );
         return Ok(0);
     }
     let mut command = Command::new("rustup");
@@ -89,12 +93,12 @@ fn check(what: &str, command: &mut Command) -> Result<usize> {
     Ok(1)
 }
 
-/// Whether the package goes to a registry.
+/// Whether the package is published.
 pub(crate) fn is_published(package: &Value) -> bool {
     package["publish"].is_null()
 }
 
-/// The features of a package that users set.
+/// The features of a package that users can enable.
 fn names(package: &Value) -> Vec<&str> {
     let features = package["features"].as_object();
     let names = features.into_iter().flatten().map(|(name, _)| &**name);
@@ -123,7 +127,7 @@ mod tests {
     use super::sets;
 
     #[test]
-    fn every_set_of_features_is_there_once() {
+    fn every_combination_of_features_is_checked_once() {
         assert_eq!(sets(&[]), [[""; 0]]);
         assert_eq!(
             sets(&["a", "b"]),

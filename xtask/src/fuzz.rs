@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random inputs for everything that reads what arrives from outside.
+//! `cargo xtask fuzz`: runs the fuzz targets.
 
 use std::process::ExitCode;
 
@@ -9,33 +9,33 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Runs each fuzz target of tests/fuzz for some minutes, two at a time, and prints how often
-/// each was executed.
+/// Runs each fuzz target of tests/fuzz for some minutes, two at a time, and prints the number of
+/// executions.
 ///
-/// An input that fails is printed shrunk, with a seed: `BOLERO_RANDOM_SEED=<seed> cargo test
-/// --test fuzz <target>` finds it again.
+/// A failing input is minimized and printed with its seed. `BOLERO_RANDOM_SEED=<seed> cargo test
+/// --test fuzz <target>` reproduces it.
 #[derive(Args, Debug)]
 pub(crate) struct Fuzz {
-    /// Minutes for each target.
+    /// The time for each target, in minutes.
     #[arg(long, default_value_t = 1)]
     minutes: u32,
 
-    /// Only targets whose names contain this.
+    /// Runs only targets whose names contain this text.
     target: Option<String>,
 
-    /// The seed of the first inputs. The default is another one in each run.
+    /// The seed of the first inputs. The default is random.
     #[arg(long)]
     seed: Option<u128>,
 
-    /// Optimizes the code: more executions, after a longer build.
+    /// Builds with optimizations: a longer build, but more executions.
     #[arg(long)]
     release: bool,
 }
 
-/// Where the targets read the seed of the first inputs.
+/// The environment variable with the seed of the first inputs.
 pub(crate) const SEED: &str = "BOLERO_RANDOM_SEED";
 
-/// Targets that run at a time.
+/// The number of targets that run at the same time.
 const PARALLEL: &str = "2";
 
 // === impl Fuzz ===
@@ -47,7 +47,7 @@ impl Fuzz {
         let mut command = cargo();
         command.args(["test", "--package", "windlass", "--test", "fuzz"]);
         if self.release {
-            // Overflows are failures in optimized code too.
+            // Overflow checks, also in optimized code.
             command.arg("--release");
             command.env("CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS", "true");
         }
@@ -62,21 +62,21 @@ impl Fuzz {
         let ran = progress::run("fuzz", &mut command, counted)?;
         if !ran.status.success() {
             println!("{}", ran.output);
-            println!("FAIL fuzz, after {}", ran.elapsed);
+            println!("FAIL fuzz after {}", ran.elapsed);
             return Ok(ExitCode::FAILURE);
         }
         for line in ran.output.lines().filter_map(counted) {
             println!("ok   {line}");
         }
         println!(
-            "each target ran for {} min; this took {}",
+            "each target ran for {} min; all of them took {}",
             self.minutes, ran.elapsed
         );
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The line in which a target says how often it was executed.
+/// The line with the number of executions of a target.
 fn counted(line: &str) -> Option<String> {
     let found = line.find("fuzz ").map(|at| &line[at..])?;
     found.ends_with(" executions").then(|| found.to_owned())
@@ -87,7 +87,7 @@ mod tests {
     use super::counted;
 
     #[test]
-    fn a_count_is_found_behind_what_the_test_harness_prints() {
+    fn the_execution_count_is_parsed_from_the_output_of_the_test_harness() {
         let line = "test targets::a ... fuzz a: 12 executions";
         assert_eq!(counted(line).as_deref(), Some("fuzz a: 12 executions"));
         assert_eq!(counted("Running tests/fuzz/main.rs"), None);

@@ -1,4 +1,4 @@
-//! A Go program in this repository, and when it must be built again.
+//! The Go programs of this repository: builds them when their sources change.
 
 use std::{
     fs, io,
@@ -9,24 +9,24 @@ use std::{
 
 use crate::{Result, progress, repository::Repository};
 
-/// A Go program, as its sources say.
+/// A Go program of this repository.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// From the root of the repository, with slashes.
+    /// The path from the root of the repository, with slashes.
     name: &'static str,
     folder: PathBuf,
     go_mod: String,
     binary: PathBuf,
 
-    /// The oldest Go that builds it, such as `1.26.0`.
+    /// The minimum Go version, such as `1.26.0`.
     go: String,
 }
 
 // === impl Program ===
 
 impl Program {
-    /// Reads the `go.mod` of the program in `folder`, which is to be built to `binary`, a path
-    /// in the folder that cargo builds to.
+    /// Reads the `go.mod` of the program in `folder`. `binary` is its path in the target directory
+    /// of cargo.
     pub(crate) fn read(
         repository: &Repository,
         folder: &'static str,
@@ -43,7 +43,7 @@ impl Program {
         Ok(program)
     }
 
-    /// What follows `name` in its `go.mod`, such as the version of a module.
+    /// The value after `name` in its `go.mod`, such as the version of a module.
     pub(crate) fn value(&self, name: &str) -> Result<String> {
         let mut lines = self.go_mod.lines();
         let value = lines.find_map(|line| line.trim().strip_prefix(name));
@@ -51,28 +51,24 @@ impl Program {
         Ok(value.ok_or(format!("{}/go.mod has no {name:?}", self.name))?)
     }
 
-    /// What keeps us from building it as `what`, unless it is built.
+    /// Why the program cannot be built. None if it can be built, or is built already.
     pub(crate) fn missing(&self, what: &str) -> Option<String> {
         if self.is_fresh() {
             return None;
         }
         let Ok(output) = Command::new("go").args(["env", "GOVERSION"]).output() else {
             return Some(format!(
-                "there is no Go here to build {what} (it takes {})",
+                "Go is not installed, and {what} requires Go {}",
                 self.go
             ));
         };
         let words = String::from_utf8_lossy(&output.stdout);
         let here = words.trim().trim_start_matches("go");
-        (numbers(here) < numbers(&self.go)).then(|| {
-            format!(
-                "Go {here} is too old to build {what} (it takes {})",
-                self.go
-            )
-        })
+        (numbers(here) < numbers(&self.go))
+            .then(|| format!("Go {here} is too old, {what} requires Go {}", self.go))
     }
 
-    /// Builds it, unless that has been done since its sources changed, and says where it is.
+    /// Builds the program if its sources have changed, and returns its path.
     pub(crate) fn build(self, what: &str, linker_flags: &str) -> Result<PathBuf> {
         if self.is_fresh() {
             return Ok(self.binary);
@@ -90,7 +86,7 @@ impl Program {
         if !ran.status.success() {
             return Err(format!("cannot build {}:\n{}", self.name, ran.output).into());
         }
-        // A process that runs the old one keeps it.
+        // Replace the file, so that a process that runs the old one keeps it.
         fs::rename(part, &self.binary)?;
         eprintln!("built {what} in {}", ran.elapsed);
         Ok(self.binary)
@@ -116,7 +112,7 @@ impl Program {
     }
 }
 
-/// The folders of this repository that a `go.mod` takes modules from.
+/// The folders of this repository from which a `go.mod` uses modules.
 fn folders(go_mod: &str) -> impl Iterator<Item = &str> {
     let modules = go_mod.lines().filter_map(|line| line.split_once("=> "));
     let modules = modules.map(|(_, module)| module.trim());
@@ -141,7 +137,7 @@ fn modified(path: &Path) -> io::Result<SystemTime> {
     fs::metadata(path)?.modified()
 }
 
-/// `1.26.0` and `1.26rc1` as something to compare.
+/// The numbers of a version such as `1.26.0` or `1.26rc1`, for comparison.
 fn numbers(version: &str) -> Vec<u32> {
     let parts = version.split(|c: char| !c.is_ascii_digit()).take(3);
     parts.map(|part| part.parse().unwrap_or_default()).collect()
@@ -160,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_in_a_folder_is_a_source_and_one_from_elsewhere_is_not() {
+    fn a_local_module_is_a_source_and_a_downloaded_one_is_not() {
         let go_mod = "go 1.26.0\nreplace a/child => ../child\n\tb => k8s.io/b v1.2.3\n";
         assert_eq!(folders(go_mod).collect::<Vec<_>>(), ["../child"]);
     }

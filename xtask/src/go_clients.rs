@@ -1,19 +1,19 @@
-//! The Go program whose clients the tests try on a server.
+//! The Go program with which tests try Go clients on a server.
 
 use std::path::PathBuf;
 
 use crate::{Result, go::Program, repository::Repository};
 
-/// Where its sources are.
+/// The folder of its sources.
 const FOLDER: &str = "tests/go-clients";
 
-/// How errors and progress name it.
+/// Its name in errors and progress lines.
 const NAME: &str = "client-go and controller-runtime";
 
-/// Where the tests learn where it is.
+/// The environment variable with its path, for the tests.
 pub(crate) const VARIABLE: &str = "WINDLASS_GO_CLIENTS";
 
-/// Builds the program if that has not been done: its path, or why it cannot be built here.
+/// Builds the program if necessary. Returns its path, or why it cannot be built.
 pub(crate) fn find(repository: &Repository) -> Result<std::result::Result<PathBuf, String>> {
     let program = Program::read(repository, FOLDER, "go-clients/go-clients")?;
     match program.missing(NAME) {

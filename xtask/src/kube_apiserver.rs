@@ -1,4 +1,4 @@
-//! `cargo xtask kube-apiserver`: a real server to try things on.
+//! `cargo xtask kube-apiserver`: starts a real kube-apiserver.
 
 use std::{
     env,
@@ -18,43 +18,43 @@ pub(crate) use self::envtest::Envtest;
 
 /// Builds the real kube-apiserver once, starts it, and prints its kubeconfig.
 ///
-/// It is built from its Go modules by the program in tests/kube-apiserver, for which Go is
-/// needed. Where `KUBEBUILDER_ASSETS` names a folder with etcd and kube-apiserver, as envtest
-/// has it, they are used instead.
+/// The program in tests/kube-apiserver builds it from its Go modules, which requires Go. If
+/// `KUBEBUILDER_ASSETS` is a folder with etcd and kube-apiserver, as for envtest, these binaries
+/// are used instead.
 #[derive(Args, Debug)]
 pub(crate) struct KubeApiserver {
-    /// Builds it, prints its path, and starts nothing.
+    /// Builds the server and prints its path, but does not start it.
     #[arg(long)]
     build_only: bool,
 
-    /// Serves watches from etcd, not from the cache, so that `compact` expires them.
+    /// Serves watches from etcd instead of the cache, so that `compact` expires them.
     #[arg(long)]
     without_watch_cache: bool,
 }
 
-/// A program that starts a real server and says where it is, as tests/kube-apiserver does.
+/// A program that starts a real server and prints its address, like tests/kube-apiserver.
 #[derive(Clone, Debug)]
 pub(crate) struct RealServer {
     pub(crate) program: PathBuf,
     pub(crate) version: String,
 }
 
-/// Whether there is a real server to test on.
+/// Whether a real server is available for tests.
 #[derive(Debug)]
 pub(crate) enum Found {
     Server(RealServer),
 
-    /// There is none, for this reason.
+    /// No real server is available, for this reason.
     Nothing(String),
 }
 
-/// Where its sources are.
+/// The folder of its sources.
 const FOLDER: &str = "tests/kube-apiserver";
 
-/// Where envtest's binaries are, by the convention of controller-runtime.
+/// The environment variable with the folder of envtest's binaries, as in controller-runtime.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// The path of a server's program that is built already. The behaviour suite reads it too.
+/// The environment variable with the path of a built server. The behaviour suite reads it too.
 pub(crate) const BUILT: &str = "WINDLASS_KUBE_APISERVER";
 
 // === impl KubeApiserver ===
@@ -74,13 +74,13 @@ impl KubeApiserver {
         if self.without_watch_cache {
             command.arg("--watch-cache=false");
         }
-        // The server ends when its stdin does, so also when this process is killed. A Ctrl-C in a
-        // terminal reaches both.
+        // The server ends when its stdin is closed, so also when this process is killed. A Ctrl-C in
+        // a terminal reaches both processes.
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        // Held apart from the child: `Child::wait` closes the stdin that it still has.
+        // Taken out of the child, because `Child::wait` closes its stdin.
         let open = child.stdin.take();
         let mut ready = String::new();
         let stdout = child.stdout.take().expect("stdout is piped");
@@ -89,7 +89,7 @@ impl KubeApiserver {
             let say = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
             println!("kube-apiserver {} at {}", say("version"), say("server"));
             println!("export KUBECONFIG={}", say("kubeconfig"));
-            println!("Ctrl-C ends it and removes all it wrote.");
+            println!("Press Ctrl-C to stop the server and remove its data.");
         }
         let status = child.wait()?;
         drop(open);
@@ -101,7 +101,7 @@ impl KubeApiserver {
     }
 }
 
-/// Finds a real server, and builds it if that has not been done.
+/// Finds a real server, and builds it if necessary.
 pub(crate) fn find(repository: &Repository) -> Result<Found> {
     if let Some(program) = env::var_os(BUILT).filter(|program| !program.is_empty()) {
         let version = Command::new(&program).arg("--version").output()?;

@@ -4,7 +4,7 @@ use std::{error::Error, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-// Where everything is.
+// Paths and sources of the repository.
 mod repository;
 
 // One file per command.
@@ -23,18 +23,18 @@ mod stats;
 mod test;
 mod tools;
 
-// What they share.
+// Code that the commands share.
 mod duration;
 mod go;
 mod go_clients;
 mod patch;
 mod progress;
 
-// What must hold of the repository itself.
+// Rules of the repository, as tests.
 #[cfg(test)]
 mod tidy;
 
-/// The exit code of a command, or why it could not do its work.
+/// The exit code of a command, or the error that stopped it.
 type Result<T = ExitCode> = std::result::Result<T, Box<dyn Error>>;
 
 /// The commands of this repository.
@@ -47,13 +47,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Checks all that CI checks, and ends with one line of totals.
+    /// Runs everything that CI checks, and prints one line of totals at the end.
     Test(test::Test),
 
-    /// Simulates operators with faults, and checks that planted bugs are found.
+    /// Simulates operators under faults; with --planted, checks that planted bugs are found.
     Sim(sim::Sim),
 
-    /// Says which rows of docs/features.md have a test.
+    /// Prints which rows of docs/features.md have a test.
     Coverage(coverage::Coverage),
 
     /// Builds the real kube-apiserver once, starts it, and prints its kubeconfig.
@@ -62,26 +62,26 @@ enum Command {
     /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
     ProtobufTables(protobuf_tables::ProtobufTables),
 
-    /// Undoes each fix of defects 1 to 8 alone, and demands that the random histories find it.
+    /// Reverts each fix of defects 1 to 8, and checks that the random histories find the defect.
     Reverts(reverts::Reverts),
     /// Generates the table of built-in types of crates/apiserver from the real server's `OpenAPI`.
     Openapi(openapi::Openapi),
 
-    /// Measures Windlass side by side with its peers.
+    /// Runs the benchmark: compares Windlass with other frameworks.
     Bench(bench::Bench),
 
-    /// Changes the code in one place at a time, and says which changes no test notices.
+    /// Mutation testing: changes one place at a time, and lists the changes that no test detects.
     Mutants(mutants::Mutants),
     /// Runs each fuzz target for some minutes.
     Fuzz(fuzz::Fuzz),
 
-    /// Runs random work under random faults for minutes, on both servers.
+    /// Runs random work under random faults for some minutes, on both servers.
     Soak(soak::Soak),
 
     /// Lists files by size and public items by crate.
     Stats(stats::Stats),
 
-    /// Checks each set of features, and the oldest Rust.
+    /// Checks each combination of features, and the minimum Rust version.
     Features(features::Features),
 
     /// Installs the programs that some checks need.

@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: single changes of the code, and whether a test notices each.
+//! `cargo xtask mutants`: mutation testing with cargo-mutants.
 
 use std::{
     fs,
@@ -20,58 +20,58 @@ mod outcomes;
 
 use self::outcomes::Outcomes;
 
-/// Changes the code in one place at a time and says which changes no test notices.
+/// Changes the code in one place at a time, and lists the changes that no test detects.
 ///
-/// Each change is first tested with the tests of its own package. Changes that these miss are
-/// tested with the tests of all packages on the embedded server. The report is written to
-/// `target/mutants/report.md`.
+/// The first pass runs the tests of the changed package. The second pass runs the tests of all
+/// packages on the embedded server, for the changes that the first pass did not detect. The report
+/// is written to `target/mutants/report.md`.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
-    /// A package, with or without `windlass-`; may be given more than once.
-    /// Default: listmap, informer, controller, operator and apiserver.
+    /// A package, with or without `windlass-`; can be repeated. Default: listmap, informer,
+    /// controller, operator and apiserver.
     #[arg(long = "package", value_name = "PACKAGE")]
     packages: Vec<String>,
 
-    /// Only changes of lines that differ from the commit in `--base`.
+    /// Changes only lines that differ from the commit in `--base`.
     #[arg(long)]
     changed: bool,
 
-    /// What `--changed` compares the working tree with.
+    /// The commit with which `--changed` compares the working tree.
     #[arg(long, default_value = "HEAD~1", value_name = "COMMIT")]
     base: String,
 
-    /// Part `K` of `N` of the changes, counted from 0: a sample, or one machine's share.
+    /// Runs part `K` of `N` of the changes, counted from 0: for a sample, or for several machines.
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 
-    /// Leaves out the second pass, in which the tests of all packages run.
+    /// Skips the second pass, in which the tests of all packages run.
     #[arg(long)]
     own_tests_only: bool,
 
-    /// Only the changes in `tests/mutations`, each of which went unnoticed once: fails unless the
-    /// tests that the patch names notice it. Works on a copy of this checkout.
+    /// Runs only the patches in `tests/mutations`, which no test detected in the past. Fails unless
+    /// the tests that each patch names detect it. Works on a copy of this checkout.
     #[arg(long, conflicts_with_all = ["packages", "changed", "shard", "own_tests_only"])]
     listed: bool,
 
-    /// With `--listed`, only patches whose names contain this.
+    /// With `--listed`: runs only patches whose names contain this text.
     #[arg(requires = "listed", value_name = "NAME")]
     name: Option<String>,
 }
 
-/// The version that is installed into `target/tools`.
+/// The version of cargo-mutants that is installed into `target/tools`.
 const VERSION: &str = "26.0.0";
 
 /// Packages that are mutated by default.
 const PACKAGES: [&str; 5] = ["listmap", "informer", "controller", "operator", "apiserver"];
 
-/// Packages whose tests run in the second pass: all that use what is mutated.
+/// Packages whose tests run in the second pass: all packages that use the mutated ones.
 const TESTED: &str = "windlass,windlass-informer,windlass-controller,windlass-operator,\
                       windlass-apiserver,windlass-model";
 
 /// Seconds after which a test run counts as hanging. A run takes up to two minutes.
 const TIMEOUT: &str = "600";
 
-/// A real server would make each run minutes longer.
+/// Disables the real server, which would make each run minutes longer.
 const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
 
 // === impl Mutants ===
@@ -122,7 +122,7 @@ impl Mutants {
         fs::write(&path, &report)?;
         print!("{report}");
         println!(
-            "\nthis took {}; written to {}",
+            "\nfinished in {}; the report is {}",
             stopwatch.elapsed(),
             repository.relative(&path)
         );
@@ -140,7 +140,7 @@ impl Mutants {
         given.into_iter().map(full).collect()
     }
 
-    /// The file with the changed lines, if only they are mutated.
+    /// The file with the changed lines, if only these are mutated.
     fn diff(&self, repository: &Repository, output: &Path) -> Result<Option<PathBuf>> {
         if !self.changed {
             return Ok(None);
@@ -170,7 +170,7 @@ struct Pass<'a> {
 // === impl Pass ===
 
 impl Pass<'_> {
-    /// Runs the tests called `tests`, and reads what each mutant came to.
+    /// Runs the tests called `tests`, and reads the outcome of each mutant.
     fn run(&self, tests: &str, add: impl FnOnce(&mut Command)) -> Result<Outcomes> {
         let output = self
             .target
@@ -185,8 +185,8 @@ impl Pass<'_> {
             .args(["--timeout", TIMEOUT, "--colors", "never", "--caught"])
             .arg("--output")
             .arg(&output)
-            // The mutated copy of the tree has another path at each run; what it does not
-            // mutate is compiled once.
+            // The mutated copy has a different path in each run. This compiles unmutated packages
+            // only once.
             .arg(format!(
                 "--cargo-arg=--target-dir={}",
                 self.target.join("mutants/target").display()
@@ -203,8 +203,8 @@ impl Pass<'_> {
             done += usize::from(ended);
             ended.then(|| format!("{done} done"))
         })?;
-        // cargo-mutants ends with 2 if a mutant was missed and with 3 if one timed out; it
-        // writes no lists where there is nothing to mutate.
+        // cargo-mutants exits with 2 if a mutant was missed and with 3 if one timed out. It writes
+        // no lists if there is nothing to mutate.
         let lists = output.join("mutants.out");
         match ran.status.code() {
             Some(0) if !lists.exists() => Ok(Outcomes::default()),
@@ -214,7 +214,7 @@ impl Pass<'_> {
     }
 }
 
-/// The regular expression that matches the name of one mutant alone.
+/// The regular expression that matches only the name of this mutant.
 fn exactly(mutant: &str) -> String {
     let mut pattern = String::from("^");
     for character in mutant.chars() {
@@ -227,7 +227,7 @@ fn exactly(mutant: &str) -> String {
     pattern
 }
 
-/// The program, which is installed once.
+/// The path of cargo-mutants, which is installed once.
 fn install(target: &Path) -> Result<PathBuf> {
     let root = target.join("tools");
     let program = root.join("bin/cargo-mutants");
@@ -258,7 +258,7 @@ mod tests {
     use super::exactly;
 
     #[test]
-    fn the_name_of_a_mutant_is_no_pattern() {
+    fn the_name_of_a_mutant_is_escaped_in_a_pattern() {
         let name = "a/b.rs:1:2: replace f -> Option<(u8, [T])> with None";
         let pattern = r"^a/b\.rs:1:2: replace f -> Option<\(u8\, \[T\]\)> with None$";
         assert_eq!(exactly(name), pattern);

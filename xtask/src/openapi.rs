@@ -1,4 +1,4 @@
-//! `cargo xtask openapi`: the table of the types of the built-in kinds, for `crates/apiserver`.
+//! `cargo xtask openapi`: generates the table of built-in types for `crates/apiserver`.
 
 use std::{
     fs,
@@ -22,21 +22,21 @@ use self::table::Table;
 
 /// Generates the table of built-in types of crates/apiserver from the real server's `OpenAPI`.
 ///
-/// Starts the real kube-apiserver and reads its `OpenAPI` v3 documents with kubectl: which
-/// kinds, types and fields there are, their defaults, allowed values and kinds of lists. How Go
-/// names a type in an error, and whether an empty field is left out, comes from the Go modules
-/// that tests/kube-apiserver/go.mod pins.
+/// Starts the real kube-apiserver and reads its `OpenAPI` v3 documents with kubectl: the kinds,
+/// types and fields, their defaults, allowed values and list types. The Go modules that
+/// tests/kube-apiserver/go.mod pins give the Go names of types in errors, and whether an empty
+/// field is omitted.
 #[derive(Args, Debug)]
 pub(crate) struct Openapi {
-    /// Checks that the committed table is what would be generated, and writes nothing.
+    /// Checks that the committed table is up to date, and writes nothing.
     #[arg(long)]
     check: bool,
 }
 
-/// Where the table is written.
+/// The path of the table.
 const FILE: &str = "crates/apiserver/src/typed/table.txt";
 
-/// A real server that runs until this is dropped.
+/// A running real server. Dropping it stops the server.
 struct Running {
     child: Child,
     kubeconfig: String,
@@ -91,7 +91,7 @@ impl Running {
         })
     }
 
-    /// The documents of the versions of groups, by their path, such as `apis/apps/v1`.
+    /// The documents of all group versions, by path, such as `apis/apps/v1`.
     fn documents(&self) -> Result<Map<String, Value>> {
         let index = self.get("/openapi/v3")?;
         let paths = index["paths"].as_object().ok_or("no paths")?;
@@ -123,7 +123,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It ends when its stdin does, and removes what it wrote.
+        // The server ends when its stdin is closed, and removes its files.
         drop(self.child.stdin.take());
         _ = self.child.wait();
     }

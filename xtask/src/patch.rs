@@ -9,22 +9,22 @@ use std::{
 
 use crate::{Result, repository::Repository};
 
-/// A patch file: a line that says what it changes, then fields such as `tests: …`, then the diff.
+/// A patch file: a title line, fields such as `tests: …`, and the diff.
 pub(crate) struct Patch {
-    /// The file's name without its extension.
+    /// The name of the file without its extension.
     pub(crate) name: String,
 
-    /// The first line.
+    /// The first line, which says what the patch changes.
     pub(crate) title: String,
 
     file: PathBuf,
     text: String,
 }
 
-/// A copy of the checkout with a target directory of its own.
+/// A copy of the checkout with a separate target directory.
 ///
-/// Cargo tells crates of one name apart by their path in the workspace, and would take those of
-/// the copy for those of the checkout if both were built into one directory.
+/// Cargo identifies crates by their path in the workspace. In a shared target directory it would
+/// confuse the crates of the copy with those of the checkout.
 pub(crate) struct Tree {
     root: PathBuf,
     target: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Tree {
 // === impl Patch ===
 
 impl Patch {
-    /// The patches in `folder`, in the order of their names.
+    /// The patches in `folder`, ordered by name.
     pub(crate) fn all(repository: &Repository, folder: &str) -> io::Result<Vec<Self>> {
         let mut patches = Vec::new();
         for entry in fs::read_dir(repository.join(folder))? {
@@ -54,15 +54,15 @@ impl Patch {
         Ok(patches)
     }
 
-    /// What the line `name: …` says.
+    /// The text of the line `name: …`.
     ///
     /// # Errors
     ///
-    /// There is no such line.
+    /// The patch has no such line.
     pub(crate) fn field(&self, name: &str) -> Result<&str> {
         let mut lines = self.text.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        let missing = || format!("{}: there is no line `{name}: …`", self.file.display());
+        let missing = || format!("{}: the line `{name}: …` is missing", self.file.display());
         Ok(found.ok_or_else(missing)?.trim())
     }
 
@@ -70,7 +70,7 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// Which hunk does not apply.
+    /// The hunk that does not apply.
     #[cfg(test)]
     pub(crate) fn check(&self, root: &Path) -> Result<()> {
         self.git_apply(root, &["--check"])
@@ -82,7 +82,7 @@ impl Patch {
             .args(options)
             .arg(&self.file)
             .current_dir(root)
-            // A copy is within the repository, and git would look for the paths from its root.
+            // The copy is inside the repository, so git would resolve paths from the wrong root.
             .env("GIT_CEILING_DIRECTORIES", root.parent().unwrap_or(root))
             .output()?;
         if output.status.success() {
@@ -90,14 +90,14 @@ impl Patch {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let file = self.file.display();
-        Err(format!("{file} does not apply, write it anew for the code as it is: {said}").into())
+        Err(format!("{file} does not apply, write it again for the current code: {said}").into())
     }
 }
 
 // === impl Tree ===
 
 impl Tree {
-    /// The copy called `name`. It is kept, so that a second run compiles little.
+    /// The copy called `name`. It is kept, so that the next run compiles less.
     pub(crate) fn new(repository: &Repository, name: &str) -> Result<Self> {
         let folder = repository.target()?.join(name);
         let (root, target) = (folder.join("tree"), folder.join("target"));
@@ -105,17 +105,18 @@ impl Tree {
         Ok(Self { root, target })
     }
 
-    /// Makes the copy equal to what git tracks of the checkout, but for `patch`.
+    /// Updates the copy with all files that git tracks, and applies `patch`.
     ///
     /// # Errors
     ///
-    /// A file cannot be copied, or the patch does not apply.
+    /// If a file cannot be copied or the patch does not apply.
     pub(crate) fn patched(&self, repository: &Repository, patch: &Patch) -> Result<()> {
         self.refresh(repository)?;
         patch.git_apply(&self.root, &[])
     }
 
-    /// Files that are equal keep their times, so that cargo compiles only what differs.
+    /// Updates the copy. Unchanged files keep their times, so that cargo compiles only changed
+    /// packages.
     fn refresh(&self, repository: &Repository) -> Result<()> {
         let output = Command::new("git")
             .args(["ls-files", "-z"])
@@ -124,7 +125,7 @@ impl Tree {
         let names = String::from_utf8(output.stdout)?;
         for name in names.split('\0').filter(|name| !name.is_empty()) {
             let (from, to) = (repository.join(name), self.root.join(name));
-            // A file that was deleted, and not committed yet.
+            // Deleted, but the deletion is not committed yet.
             let Ok(bytes) = fs::read(from) else { continue };
             if fs::read(&to).is_ok_and(|there| there == bytes) {
                 continue;
@@ -135,7 +136,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Has `command` run in the copy, and build into its target directory.
+    /// Makes `command` run in the copy with its target directory.
     pub(crate) fn enter(&self, command: &mut Command) {
         command
             .current_dir(&self.root)

@@ -1,4 +1,4 @@
-//! A program that runs for long, and a line that says so.
+//! Runs a program and shows its progress.
 
 use std::{
     io::{BufRead as _, BufReader, IsTerminal as _, Read, Write as _, stderr},
@@ -13,21 +13,21 @@ use crate::{
     duration::{Elapsed, Stopwatch},
 };
 
-/// How a program ended, and what it said.
+/// The exit status and the output of a program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: ExitStatus,
     pub(crate) elapsed: Elapsed,
 
-    /// What it printed, lines of stdout and stderr as they came.
+    /// The lines of stdout and stderr, in order of arrival.
     pub(crate) output: String,
 }
 
-/// Where there is no terminal, a line this often shows a reader of the log that it lives.
+/// The time between two progress lines if stderr is not a terminal.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
-/// Runs `command` to its end. Shows `what` and the time meanwhile, and what `note` makes of
-/// the lines that the program prints.
+/// Runs `command` to its end. Meanwhile it shows `what`, the elapsed time, and the last text that
+/// `note` returned for a line of the program.
 pub(crate) fn run(
     what: &str,
     command: &mut Command,
@@ -93,7 +93,7 @@ pub(crate) fn run(
 fn read(from: impl Read, to: &Sender<String>) {
     let mut from = BufReader::new(from);
     let mut bytes = Vec::new();
-    // A program may print what is not UTF-8.
+    // The output may be invalid UTF-8.
     while from
         .read_until(b'\n', &mut bytes)
         .is_ok_and(|length| length > 0)

@@ -1,4 +1,4 @@
-//! `cargo xtask protobuf-tables`: the field tables of `crates/protobuf`.
+//! `cargo xtask protobuf-tables`: generates the field tables of `crates/protobuf`.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -6,12 +6,12 @@ use clap::Args;
 
 use crate::{Result, repository::Repository};
 
-// What is read.
+// Input.
 pub(crate) mod go_types;
 mod modules;
 mod proto;
 
-// What is written.
+// Output.
 mod messages;
 mod tables;
 
@@ -20,12 +20,12 @@ use self::{go_types::GoPackage, proto::ProtoMessage, tables::Tables};
 
 /// Generates the field tables of crates/protobuf from Kubernetes' Go modules.
 ///
-/// Downloads the modules in the versions that tests/kube-apiserver/go.mod pins, for which Go
-/// is needed. The numbers and types of the fields come from their `generated.proto` files; the
-/// JSON names, and whether an empty field is left out, from the tags of the Go structs.
+/// Downloads the modules in the versions that tests/kube-apiserver/go.mod pins, which requires Go.
+/// The numbers and types of the fields come from their `generated.proto` files. The JSON names, and
+/// whether an empty field is omitted, come from the tags of the Go structs.
 #[derive(Args, Debug)]
 pub(crate) struct ProtobufTables {
-    /// Checks that the committed tables are what would be generated, and writes nothing.
+    /// Checks that the committed tables are up to date, and writes nothing.
     #[arg(long)]
     check: bool,
 }
@@ -33,23 +33,23 @@ pub(crate) struct ProtobufTables {
 /// One API package: a `generated.proto` file and the Go types beside it.
 #[derive(Debug)]
 pub(crate) struct Package {
-    /// As protobuf names it, such as `k8s.io.api.core.v1`.
+    /// The protobuf package, such as `k8s.io.api.core.v1`.
     proto_name: String,
 
-    /// Where it is in its module, such as `k8s.io/api/core/v1`.
+    /// The Go package, such as `k8s.io/api/core/v1`.
     pub(crate) path: String,
 
     /// The module with its version, such as `k8s.io/api v0.36.3`.
     module: String,
 
-    /// The API group; `None` if the package has no kinds of its own.
+    /// The API group. `None` if the package has no kinds.
     group: Option<String>,
 
     messages: Vec<ProtoMessage>,
     pub(crate) go: GoPackage,
 }
 
-/// Where the tables are written.
+/// The folder of the tables.
 const FOLDER: &str = "crates/protobuf/src";
 
 // === impl ProtobufTables ===

@@ -16,7 +16,7 @@ pub(crate) struct Repository {
     root: PathBuf,
 }
 
-/// A file of text, by its path from the root, with slashes.
+/// A text file, with its path from the root, with slashes.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) path: String,
@@ -44,7 +44,7 @@ impl Repository {
         self.root.join(path)
     }
 
-    /// The text of a file that must be there.
+    /// The text of a file, which must exist.
     pub(crate) fn read(&self, path: &str) -> Result<String> {
         fs::read_to_string(self.join(path)).map_err(|error| format!("{path}: {error}").into())
     }
@@ -58,7 +58,7 @@ impl Repository {
                 let path = entry?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 if path.is_dir() {
-                    // What is built, and what tools keep for themselves.
+                    // Build output, and private folders of tools.
                     if name != "target" && !name.starts_with('.') {
                         folders.push(path);
                     }
@@ -75,7 +75,7 @@ impl Repository {
         Ok(sources)
     }
 
-    /// `path` as the documents name it: from the root, with slashes.
+    /// `path` from the root, with slashes, as in the documents.
     pub(crate) fn relative(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.root).unwrap_or(path);
         path.components()
@@ -84,7 +84,7 @@ impl Repository {
             .join("/")
     }
 
-    /// What cargo knows of the packages of this workspace, without asking a registry.
+    /// The output of `cargo metadata` for this workspace, without network access.
     pub(crate) fn metadata(&self) -> Result<Value> {
         let arguments = [
             "metadata",
@@ -100,7 +100,7 @@ impl Repository {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Where cargo puts what it builds, and where we put the rest.
+    /// The target directory of cargo, which xtask also uses.
     pub(crate) fn target(&self) -> Result<PathBuf> {
         let metadata = self.metadata()?;
         let target = metadata["target_directory"].as_str();
@@ -110,7 +110,7 @@ impl Repository {
     }
 }
 
-/// The cargo that runs us.
+/// The cargo that runs this process.
 pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: simulates operators with faults, and checks that planted bugs are found.
+//! `cargo xtask sim`: simulates operators under faults, and checks that planted bugs are found.
 
 use std::{
     fs,
@@ -15,16 +15,16 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Simulates operators of all kinds: each fault at each step, and random combinations.
+/// Simulates operators under faults: each fault at each step, and random combinations.
 ///
-/// Replay a finding with `--operator` and `--plan`.
+/// Use `--operator` and `--plan` to replay a finding.
 #[derive(Args, Debug)]
 pub(crate) struct Sim {
-    /// How many runs with random faults are made for each operator.
+    /// The number of runs with random faults for each operator.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
 
-    /// Simulates this operator only: the name of a test in crates/simulate/tests/campaign.
+    /// Simulates only this operator: the name of a test in crates/simulate/tests/campaign.
     #[arg(long)]
     operator: Option<String>,
 
@@ -32,8 +32,8 @@ pub(crate) struct Sim {
     #[arg(long, requires = "operator")]
     plan: Option<String>,
 
-    /// Applies each patch in crates/simulate/tests/planted to a copy of this checkout, and fails
-    /// unless the simulation finds it; the bugs of operators too.
+    /// Checks that planted bugs are found: each patch in crates/simulate/tests/planted, applied to a
+    /// copy of this checkout, and the bugs in the test operators.
     #[arg(long)]
     planted: bool,
 }
@@ -44,7 +44,7 @@ struct Planted {
     file: PathBuf,
     /// The campaign that finds it.
     test: String,
-    /// The oracles of which one finds it.
+    /// The oracles that can find it.
     oracles: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Sim {
         Ok(ExitCode::FAILURE)
     }
 
-    /// Whether every planted bug is found.
+    /// Returns whether all planted bugs are found.
     fn find_planted(&self, repository: &Repository) -> Result {
         let stopwatch = Stopwatch::start();
         let mut missed = Vec::new();
@@ -121,7 +121,7 @@ impl Sim {
                 }
             }
         }
-        println!("all planted bugs took {}", stopwatch.elapsed());
+        println!("checked all planted bugs in {}", stopwatch.elapsed());
         if missed.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -161,7 +161,7 @@ impl Planted {
     }
 }
 
-/// The test binary of the campaigns, with all faults at all steps.
+/// The command for the test binary of the campaigns, with all faults at all steps.
 fn campaign(root: &Path, filter: &str, seeds: u64) -> Command {
     let mut command = cargo();
     command
@@ -179,7 +179,7 @@ fn campaign(root: &Path, filter: &str, seeds: u64) -> Command {
     command
 }
 
-/// What of the output is shown while a command runs.
+/// The part of an output line that is shown as progress.
 fn note(line: &str) -> Option<String> {
     let shows_progress = line.contains(" runs; now ") || line.starts_with("test ");
     shows_progress.then(|| line.chars().take(100).collect())
@@ -189,7 +189,7 @@ fn is_result(line: &str) -> bool {
     line.contains(" runs with one fault ") || line.starts_with("test result")
 }
 
-/// Copies what git tracks to `tree`. Files that are equal already keep their times.
+/// Copies all files that git tracks to `tree`. Unchanged files keep their times.
 fn copy_tree(repository: &Repository, tree: &Path) -> Result<()> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
@@ -198,7 +198,7 @@ fn copy_tree(repository: &Repository, tree: &Path) -> Result<()> {
     let names = String::from_utf8(output.stdout)?;
     for name in names.split('\0').filter(|it| !it.is_empty()) {
         let (from, to) = (repository.join(name), tree.join(name));
-        // A file that was deleted and not committed yet.
+        // Deleted, but the deletion is not committed yet.
         let Ok(bytes) = fs::read(from) else { continue };
         if fs::read(&to).is_ok_and(|there| there == bytes) {
             continue;
@@ -209,14 +209,14 @@ fn copy_tree(repository: &Repository, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Applies a patch to the copy, or takes it back.
+/// Applies a patch to the copy, or reverts it.
 fn apply(tree: &Path, patch: &Path, back: bool) -> Result<()> {
     let mut command = Command::new("git");
     command.args(["apply", "--recount"]);
     if back {
         command.arg("--reverse");
     }
-    // Without this, git takes the copy for a folder of the repository that it lies in.
+    // Without this, git treats the copy as a folder of the enclosing repository.
     let above = tree.parent().unwrap_or(tree);
     let status = command
         .arg(patch)
@@ -227,7 +227,7 @@ fn apply(tree: &Path, patch: &Path, back: bool) -> Result<()> {
         return Ok(());
     }
     Err(format!(
-        "{} does not apply to this checkout; make it anew",
+        "{} does not apply to this checkout; create it again",
         patch.display()
     )
     .into())

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: random work and faults for minutes, on both servers.
+//! `cargo xtask soak`: runs random work under random faults, on both servers.
 
 use std::process::{Command, ExitCode};
 
@@ -10,16 +10,16 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Runs random work under random faults for minutes, and prints progress, memory and what was lost.
+/// Runs random work under random faults, and prints progress, memory and losses.
 ///
-/// First on the embedded server and then on the real kube-apiserver, each for this long.
+/// Runs first on the embedded server, then on the real kube-apiserver.
 #[derive(Args, Debug)]
 pub(crate) struct Soak {
-    /// How long, for each server. From five minutes on memory must stay flat.
+    /// The time for each server, in minutes. After five minutes memory must not grow.
     #[arg(long, default_value_t = 10)]
     minutes: u64,
 
-    /// Leaves the real kube-apiserver out.
+    /// Does not use the real kube-apiserver.
     #[arg(long)]
     without_kube_apiserver: bool,
 }
@@ -41,7 +41,7 @@ impl Soak {
                 Found::Server(server) => {
                     command.env("WINDLASS_KUBE_APISERVER", server.program);
                 }
-                Found::Nothing(reason) => println!("not run on kube-apiserver: {reason}"),
+                Found::Nothing(reason) => println!("skipped on kube-apiserver: {reason}"),
             }
         }
         let status = command.status()?;

@@ -1,4 +1,4 @@
-//! `cargo xtask stats`: files by size and public items by crate. Informs, and never fails.
+//! `cargo xtask stats`: lists files by size and public items by crate. Never fails.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -12,12 +12,12 @@ use crate::{
 /// Lists files by size and public items by crate.
 #[derive(Args, Debug)]
 pub(crate) struct Stats {
-    /// How many files to list.
+    /// The number of files to list.
     #[arg(long, default_value_t = 25)]
     files: usize,
 }
 
-/// The size at which our style looks for a second noun.
+/// The number of lines at which `docs/style.md` recommends to split a file.
 const LARGE: usize = 400;
 
 // === impl Stats ===
@@ -71,7 +71,7 @@ fn print_crates(sources: &[Source]) {
     }
 }
 
-/// The folder that a file belongs to: a crate, or the like of `tests`.
+/// The folder of a file: a crate, or a folder such as `tests`.
 fn package(path: &str) -> &str {
     let ends = path.match_indices('/').map(|(at, _)| at);
     let depth = usize::from(path.starts_with("crates/"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_public_when_a_user_may_name_it() {
+    fn an_item_is_public_if_a_user_can_name_it() {
         assert!(is_public_item("    pub fn push(&self) {"));
         assert!(!is_public_item("pub(crate) fn push(&self) {"));
         assert!(!is_public_item("pub use self::list::Items;"));

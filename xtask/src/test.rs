@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all that CI checks, on this machine.
+//! `cargo xtask test`: runs everything that CI checks.
 
 use std::{
     fs,
@@ -24,32 +24,32 @@ mod totals;
 
 use self::totals::Totals;
 
-/// Checks all that CI checks, and ends with one line of totals.
+/// Runs everything that CI checks, and prints one line of totals at the end.
 ///
-/// Formatting, lints, documentation, packages, unit tests, doc tests, the behaviour suite on the
-/// embedded server and on a real kube-apiserver, and the examples. A step that fails stops
-/// none of the others.
+/// Checks formatting, lints, documentation and packages. Runs unit tests, doc tests, the behaviour
+/// suite on the embedded server and on a real kube-apiserver, and the examples. If a step fails,
+/// the other steps still run.
 #[derive(Args, Debug)]
 pub(crate) struct Test {
-    /// Leaves the real kube-apiserver out.
+    /// Does not use the real kube-apiserver.
     #[arg(long)]
     without_kube_apiserver: bool,
 
-    /// Shows what the steps print also where they succeed.
+    /// Prints the output of all steps, not only of failed ones.
     #[arg(long)]
     verbose: bool,
 }
 
-/// One line of what is checked.
+/// One step: a command, and the name that is printed.
 struct Step {
     name: String,
     command: Command,
 
-    /// Whether its tests have the name of a server in their paths.
+    /// Whether the paths of its tests contain the name of a server.
     on_servers: bool,
 }
 
-/// What the steps came to.
+/// The result of all steps.
 #[derive(Default)]
 struct Outcome {
     totals: Totals,
@@ -59,7 +59,7 @@ struct Outcome {
 /// The test binaries whose tests run on both servers.
 const ON_BOTH_SERVERS: [&str; 3] = ["behaviour", "freeze", "soak"];
 
-/// The version of the types that is documented, as in the dev-dependencies.
+/// The version of the Kubernetes types for the documentation, as in the dev-dependencies.
 const K8S_VERSION: &str = "1.36";
 
 // === impl Test ===
@@ -86,11 +86,11 @@ impl Test {
             self.check(&repository, licences(&deny), &mut outcome)?;
         } else {
             let why = "cargo-deny is not installed (cargo xtask tools)";
-            not_run.push(format!("licences of dependencies: {why}"));
+            not_run.push(format!("the licences of dependencies: {why}"));
         }
         if !has_promtool() {
             let why = "promtool is not on the PATH (it comes with Prometheus)";
-            not_run.push(format!("promtool's judgement of the metrics: {why}"));
+            not_run.push(format!("promtool on the metrics: {why}"));
         }
         let found = self.server(&repository, &mut outcome);
         for test in ON_BOTH_SERVERS {
@@ -103,15 +103,15 @@ impl Test {
         }
 
         let Outcome { totals, failed } = outcome;
-        println!("all steps took {}", stopwatch.elapsed());
+        println!("all steps finished in {}", stopwatch.elapsed());
         if let Found::Nothing(reason) = &found {
             not_run.push(format!(
-                "{} tests on a real kube-apiserver: {reason}",
+                "{} tests on the real kube-apiserver: {reason}",
                 totals.real()
             ));
         }
         for what in not_run {
-            println!("not run: {what}");
+            println!("skipped: {what}");
         }
         if !failed.is_empty() {
             println!("failed: {}", failed.join(", "));
@@ -128,7 +128,7 @@ impl Test {
         })
     }
 
-    /// Runs one step, and prints what it said if it failed.
+    /// Runs one step, and prints its output if it failed.
     fn check(&self, repository: &Repository, step: Step, outcome: &mut Outcome) -> Result<()> {
         let Step {
             name,
@@ -164,7 +164,7 @@ impl Test {
 
     fn server(&self, repository: &Repository, outcome: &mut Outcome) -> Found {
         if self.without_kube_apiserver {
-            return Found::Nothing("left out by --without-kube-apiserver".to_owned());
+            return Found::Nothing("disabled by --without-kube-apiserver".to_owned());
         }
         let stopwatch = Stopwatch::start();
         let name = "kube-apiserver, real";
@@ -182,7 +182,7 @@ impl Test {
             Err(error) => {
                 println!("FAIL {name:28} {:>12}\n{error}", stopwatch.elapsed());
                 outcome.fail(name.to_owned(), true);
-                Found::Nothing("it cannot be had, see above".to_owned())
+                Found::Nothing("it cannot be built, see above".to_owned())
             }
         }
     }
@@ -191,7 +191,7 @@ impl Test {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Notes a step that failed; `counts` where no test of its own says so.
+    /// Records a failed step; with `counts` it counts as a failed test.
     fn fail(&mut self, name: String, counts: bool) {
         if counts {
             self.totals.fail();
@@ -213,7 +213,7 @@ impl Step {
         }
     }
 
-    /// Tells its tests where the clients in Go are, or that they are not there.
+    /// Sets the path of the clients in Go for its tests, if they are available.
     fn tell(&mut self, clients: Option<&Path>) {
         match clients {
             Some(program) => self.command.env(go_clients::VARIABLE, program),
@@ -222,7 +222,7 @@ impl Step {
     }
 }
 
-/// The clients in Go that some tests run; notes why they cannot be had.
+/// Builds the clients in Go that some tests use. Records the reason if they cannot be built.
 fn go_clients(
     repository: &Repository,
     outcome: &mut Outcome,
@@ -243,7 +243,7 @@ fn go_clients(
     }
 }
 
-/// The generated tables are those that the modules in tests/kube-apiserver/go.mod give.
+/// Checks that the generated tables match the modules in tests/kube-apiserver/go.mod.
 fn tables() -> Step {
     let arguments = [
         "run",
@@ -270,7 +270,7 @@ fn checks() -> [Step; 3] {
     documentation
         .command
         .env("RUSTDOCFLAGS", "-D warnings")
-        // A library leaves the choice to its user, and documentation has no user.
+        // The user's binary normally selects the version; the documentation has none.
         .env("K8S_OPENAPI_ENABLED_VERSION", K8S_VERSION);
     [
         Step::new("format", &["fmt", "--all", "--check"]),
@@ -279,7 +279,7 @@ fn checks() -> [Step; 3] {
     ]
 }
 
-/// Each published crate as it goes to a registry.
+/// Packages each published crate.
 fn packages(metadata: &Value) -> Step {
     let mut step = Step::new(
         "packages",
@@ -303,14 +303,13 @@ fn licences(deny: &Path) -> Step {
     }
 }
 
-/// Without it, the test that asks it says so and passes.
+/// Without promtool, its test prints that it is skipped, and passes.
 fn has_promtool() -> bool {
     let output = Command::new("promtool").arg("--version").output();
     output.is_ok_and(|output| output.status.success())
 }
 
-/// All tests but the documentation's and those on both servers, whose results are counted
-/// apart.
+/// Runs all tests except doc tests and the tests on both servers, which are counted separately.
 fn unit(metadata: &Value) -> Step {
     let mut step = Step::new(
         "unit and model tests",
@@ -320,11 +319,11 @@ fn unit(metadata: &Value) -> Step {
     for test in targets(metadata, "test").filter(|name| !ON_BOTH_SERVERS.contains(name)) {
         step.command.args(["--test", test]);
     }
-    // Only the examples that have tests of their own say so.
+    // Only for the examples that have tests.
     for example in targets(metadata, "example") {
         step.command.args(["--example", example]);
     }
-    // What one run of the tests finds, the next one finds too.
+    // A fixed seed, so that the next run finds the same.
     step.command.env(fuzz::SEED, "1");
     step
 }
@@ -354,7 +353,7 @@ fn on_both_servers(test: &str, found: &Found) -> Step {
     step
 }
 
-/// Each example runs to its end by itself.
+/// Runs each example to its end.
 fn examples(repository: &Repository) -> Result<Vec<Step>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(repository.join("examples"))? {

@@ -1,8 +1,8 @@
-//! Rules of the repository itself, as tests, so that CI has no checks of its own.
+//! Rules of the repository, as tests, so that CI needs no other checks.
 //!
-//! Each fails with a sentence per finding that says what to do.
+//! A failed rule prints one sentence for each finding, which says what to do.
 
-// Of each file.
+// Rules for each file.
 mod header;
 mod ignored;
 mod language;
@@ -10,7 +10,7 @@ mod names;
 mod orphans;
 mod pure;
 
-// Of the repository.
+// Rules for the repository.
 mod architecture;
 mod directions;
 mod links;
@@ -20,7 +20,7 @@ mod publish;
 mod reliability;
 mod rows;
 
-/// Fails if there are `findings`, and tells them all.
+/// Fails if there are `findings`, and prints all of them.
 #[track_caller]
 fn nothing(findings: &[String]) {
     assert!(findings.is_empty(), "\n{}\n", findings.join("\n"));

@@ -9,11 +9,11 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// Installs cargo-deny, which `cargo xtask test` uses where it is there.
+/// Installs cargo-deny, which `cargo xtask test` uses if it is installed.
 #[derive(Args, Debug)]
 pub(crate) struct Tools;
 
-/// The version that is installed; an update is tried with the licences of all dependencies.
+/// The installed version. Before an update, check that the licences of all dependencies pass.
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
 // === impl Tools ===
@@ -38,7 +38,7 @@ impl Tools {
     }
 }
 
-/// The path of cargo-deny: ours if it was installed, or the name of that on the PATH.
+/// The path of cargo-deny: the installed one, or the one on the PATH.
 pub(crate) fn cargo_deny(repository: &Repository) -> Result<PathBuf> {
     let ours = folder(repository)?.join("bin/cargo-deny");
     Ok(if ours.is_file() {

@@ -1,4 +1,4 @@
-//! The commands that the documents name, run as a reader runs them.
+//! Runs the commands that the documents name.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Each command that README, CONTRIBUTING or a page in docs/ names exists.
+/// README, CONTRIBUTING and the pages in docs/ name only existing commands.
 #[test]
 fn every_documented_command_of_xtask_has_a_help_text() {
     let root = root();
@@ -30,7 +30,7 @@ fn every_documented_command_of_xtask_has_a_help_text() {
                 .expect("it runs");
             assert!(
                 output.status.success(),
-                "{}: there is no `cargo xtask {command}`",
+                "{}: `cargo xtask {command}` does not exist",
                 page.display()
             );
             tried.push(command);
@@ -39,13 +39,13 @@ fn every_documented_command_of_xtask_has_a_help_text() {
     assert!(tried.contains(&"test".to_owned()), "{tried:?}");
 }
 
-/// `cargo xtask kube-apiserver` keeps the stdin of its server open, which ends with it.
+/// `cargo xtask kube-apiserver` keeps the stdin of its server open until it ends.
 #[test]
 #[cfg(target_os = "linux")]
 fn kube_apiserver_prints_a_kubeconfig_and_stays() {
     let folder = Folder::new();
-    // Says whether its stdin was still open a second after it was ready: 124 is `timeout`'s word
-    // for that.
+    // This fake server writes 124, the exit code of `timeout`, if its stdin is still open a second
+    // after it was ready.
     let program = folder.0.join("server");
     let script = "#!/bin/sh\n\
         if [ \"$1\" = --version ]; then echo v0.0.0; exit; fi\n\
@@ -71,7 +71,10 @@ fn kube_apiserver_prints_a_kubeconfig_and_stays() {
     let kubeconfig = line();
     let kubeconfig = kubeconfig.strip_prefix("export KUBECONFIG=");
     let kubeconfig = PathBuf::from(kubeconfig.expect("a path"));
-    assert_eq!(line(), "Ctrl-C ends it and removes all it wrote.");
+    assert_eq!(
+        line(),
+        "Press Ctrl-C to stop the server and remove its data."
+    );
 
     let open = program.with_extension("open");
     while !open.is_file() {
@@ -81,7 +84,7 @@ fn kube_apiserver_prints_a_kubeconfig_and_stays() {
     assert_eq!(fs::read_to_string(open).expect("a number").trim(), "124");
     assert!(kubeconfig.is_file());
 
-    // However it ends, its server sees that, and removes what it wrote.
+    // The server notices the end of the command and removes its files.
     drop(running);
     while kubeconfig.is_file() {
         std::thread::yield_now();
@@ -100,7 +103,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// A process that ends with the test.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -110,7 +113,7 @@ impl Drop for Running {
     }
 }
 
-/// A folder that goes with the test.
+/// A folder that is removed when this is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

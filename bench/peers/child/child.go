@@ -1,9 +1,9 @@
-// Package child is what a peer that is written in Go does as a child of the benchmark: it
-// gets its task as JSON, does it in a process of its own, and prints what it measured.
+// Package child runs contenders in Go as child processes of the benchmark: a child gets its job as
+// JSON, runs it, and prints the measurements.
 //
-// bench/src/child.rs is the other side of this: what a task is and between which two moments
-// it is measured stands there, and is the same here. The contenders do not stand here, and
-// nothing of Kubernetes does, so that each peer is built with the modules that it asks for.
+// bench/src/child.rs defines the tasks and what is measured; this package does the same. It does
+// not contain the contenders and does not import Kubernetes modules, so that each contender is built
+// with the modules that it requires.
 package child
 
 import (
@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Contender is the program that is measured.
+// Contender is the measured program.
 type Contender struct {
-	// Follow has it follow a kind in the background, and returns once it is whole.
+	// Follow lists and watches a kind in the background, and returns when the store is filled.
 	Follow func(context.Context, Job, *Seen) (Following, error)
-	// Queue starts what it has to call handlers with; nil where that is not measured.
+	// Queue starts the queue of the contender; nil if it is not measured.
 	Queue func(ctx context.Context, count int, call Call) (Queue, error)
 }
 
-// Job is the task of a child.
+// Job is the job of a child process.
 type Job struct {
 	Contender string `json:"contender"`
 	Task      Task   `json:"task"`
@@ -34,8 +34,8 @@ type Job struct {
 	URL       string `json:"url"`
 }
 
-// Task is what is measured: a name, and for most of them how many updates, and how many of
-// them a second.
+// Task is the measured task: its name, and for most tasks the number of updates, in total and per
+// second.
 type Task struct {
 	Name   string
 	Events int    `json:"events"`
@@ -43,18 +43,18 @@ type Task struct {
 	By     string `json:"by"`
 }
 
-// Following is a contender that follows a kind, in the background.
+// Following is a contender that lists and watches a kind in the background.
 type Following struct {
-	// Relisted returns when the next whole picture has been taken.
+	// Relisted returns when the next relist is complete.
 	Relisted func()
-	// Kept is what must not be collected while memory is measured.
+	// Kept keeps the state alive while memory is measured.
 	Kept any
 }
 
-// quiet is long enough that what was begun is done.
+// quiet is enough time for pending work to finish.
 const quiet = 200 * time.Millisecond
 
-// Main does what the command line says, with the contender that it names.
+// Main runs the command line with the contender that it names.
 func Main(contenders map[string]Contender) {
 	if len(os.Args) != 3 || os.Args[1] != "child" {
 		fmt.Fprintf(os.Stderr, "usage: %s child JOB\n", os.Args[0])
@@ -75,9 +75,9 @@ func run(text []byte, contenders map[string]Contender) (numbers, error) {
 	}
 	contender, known := contenders[job.Contender]
 	if !known {
-		return nil, fmt.Errorf("no peer here is called %q", job.Contender)
+		return nil, fmt.Errorf("this program has no contender %q", job.Contender)
 	}
-	// It must be set before the first client is made.
+	// It must be set before the first client is created.
 	streamed := "false"
 	if job.Lists == "Streamed" {
 		streamed = "true"
@@ -92,7 +92,7 @@ func run(text []byte, contenders map[string]Contender) (numbers, error) {
 	return job.measure(ctx, contender)
 }
 
-// Handles is whether handlers of a controller are called, rather than listeners of a store.
+// Handles returns whether the task uses the handlers of a controller, not a subscriber of a store.
 func (j Job) Handles() bool {
 	switch j.Task.Name {
 	case "Start", "Handle", "Isolation", "Disturbed":
@@ -102,13 +102,13 @@ func (j Job) Handles() bool {
 	}
 }
 
-// Listens is whether a handler receives what a store holds.
+// Listens returns whether a handler receives the events of the store.
 func (j Job) Listens() bool {
 	return j.Task.Name != "Sync"
 }
 
 func (j Job) measure(ctx context.Context, contender Contender) (numbers, error) {
-	// What is made once by the first request is not the contender's.
+	// One-time allocations of the first request do not count for the contender.
 	if answer, err := http.Get(j.URL + "/version"); err == nil {
 		_ = answer.Body.Close()
 	}
@@ -153,28 +153,28 @@ func (j Job) measure(ctx context.Context, contender Contender) (numbers, error) 
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("%s does no %q", j.Contender, j.Task.Name)
+		return nil, fmt.Errorf("%s does not support the task %q", j.Contender, j.Task.Name)
 	}
 	keep(following.Kept)
 	return measured, nil
 }
 
-// updates is updates of one object after the other.
+// updates measures updates of the objects, one after the other.
 func (j Job) updates(seen *Seen, measured numbers) error {
 	events, rate := j.Task.Events, j.Task.Rate
 	objects := min(events, j.Count)
-	patience := 10 * time.Minute
+	limit := 10 * time.Minute
 	isolation := j.Task.Name == "Isolation"
 	if isolation {
-		patience = j.patience()
+		limit = j.limit()
 	}
 	seen.want(updateVersion(j.Count, events-objects), objects)
 	begun := now()
 	if err := j.post(fmt.Sprintf("/bench/go?events=%d&rate=%d", events, rate)); err != nil {
 		return err
 	}
-	if !seen.All(patience) && !isolation {
-		return fmt.Errorf("not every event came")
+	if !seen.All(limit) && !isolation {
+		return fmt.Errorf("some events did not arrive")
 	}
 	begun.cost(events, measured)
 	measured["calls"] = float64(seen.calls.Load())
@@ -183,17 +183,17 @@ func (j Job) updates(seen *Seen, measured numbers) error {
 	return nil
 }
 
-// disturbed is a quiet run, and the same beside one object that is trouble.
+// disturbed measures an undisturbed run, and then a run with a disturbing object.
 func (j Job) disturbed(seen *Seen, measured numbers) error {
 	events, rate := j.Task.Events, j.Task.Rate
-	patience := j.patience()
+	limit := j.limit()
 	seen.apart.Store(int64(j.Count - 1))
 	seen.want(updateVersion(j.Count, 0), events)
 	if err := j.post(fmt.Sprintf("/bench/go?events=%d&rate=%d", events, rate)); err != nil {
 		return err
 	}
-	if !seen.All(patience) {
-		return fmt.Errorf("not every event of the quiet run came")
+	if !seen.All(limit) {
+		return fmt.Errorf("some events of the undisturbed run did not arrive")
 	}
 	seen.lateness(measured, "quiet_p50_us", "quiet_p99_us")
 
@@ -203,9 +203,9 @@ func (j Job) disturbed(seen *Seen, measured numbers) error {
 	if err := j.post(fmt.Sprintf("/bench/go?events=%d&rate=%d&hot=%d", events, rate, hot)); err != nil {
 		return err
 	}
-	_ = seen.All(patience)
+	_ = seen.All(limit)
 	measured["delivered"] = float64(seen.done(events))
-	// Where one of a hundred never came, there is no such number.
+	// If more than one in a hundred never arrived, there is no p99.
 	if seen.done(events)*100 < events*99 {
 		return nil
 	}
@@ -216,12 +216,12 @@ func (j Job) disturbed(seen *Seen, measured numbers) error {
 	return nil
 }
 
-// patience is how long the updates take, and two seconds.
-func (j Job) patience() time.Duration {
+// limit is the time of the updates plus two seconds.
+func (j Job) limit() time.Duration {
 	return 2*time.Second + time.Duration(j.Task.Events/max(j.Task.Rate, 1))*time.Second
 }
 
-// hotRate is how often the object that is trouble is updated.
+// hotRate is the number of updates of the disturbing object per second.
 func hotRate(by string) int {
 	if by == "Hot" {
 		return 1000

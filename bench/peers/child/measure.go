@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// numbers is what a child measured, by what it is.
+// numbers are the measurements of a child, by name.
 type numbers map[string]float64
 
-// moment is a moment, by all that is measured.
+// moment is the state of all meters at one time.
 type moment struct {
 	wall, cpu    uint64
 	heap         uint64
@@ -23,13 +23,13 @@ type moment struct {
 	residentKept uint64
 }
 
-// now is a moment, after a collection.
+// now reads all meters after a garbage collection.
 func now() moment {
 	runtime.GC()
 	return glance()
 }
 
-// glance is a moment as it is.
+// glance reads all meters without a garbage collection.
 func glance() moment {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
@@ -42,7 +42,7 @@ func glance() moment {
 	}
 }
 
-// cost notes what the time since then has cost, for each of count things.
+// cost records the cost since then, divided by count.
 func (m moment) cost(count int, measured numbers) {
 	wall, cpu := monotonic(), clock(unix.CLOCK_PROCESS_CPUTIME_ID)
 	measured["cpu_us"] = float64(cpu-m.cpu) / 1e3 / float64(count)
@@ -52,7 +52,7 @@ func (m moment) cost(count int, measured numbers) {
 	measured["allocations"] = float64(stats.Mallocs-m.mallocs) / float64(count)
 }
 
-// growth notes how many bytes more there are than then, after a collection, and were at most.
+// growth records the growth of the heap since then, after a garbage collection, and its peak.
 func (m moment) growth(count int, measured numbers, most uint64) {
 	m.residence(count, measured)
 	runtime.GC()
@@ -62,7 +62,7 @@ func (m moment) growth(count int, measured numbers, most uint64) {
 	measured["peak_bytes"] = since(max(most, stats.HeapAlloc), m.heap) / float64(count)
 }
 
-// residence notes how many bytes of memory more were resident at most than then.
+// residence records the growth of the peak of resident memory since then.
 func (m moment) residence(count int, measured numbers) {
 	measured["rss_bytes"] = since(status("VmHWM:"), m.residentKept) / float64(count)
 }
@@ -71,7 +71,7 @@ func since(now, then uint64) float64 {
 	return max(float64(now)-float64(then), 0)
 }
 
-// memory looks at the heap all the time: what lives, and what is not collected yet.
+// memory samples the size of the heap, including memory that is not collected yet.
 type memory struct {
 	peak atomic.Uint64
 }
@@ -86,8 +86,8 @@ func watchMemory() *memory {
 			if heap > memory.peak.Load() {
 				memory.peak.Store(heap)
 			}
-			// Often enough to see each cycle of a heap that grows, and seldom enough not
-			// to be what is measured: it takes less than a thousandth of the time.
+			// Often enough for each cycle of a growing heap. It takes less than a
+			// thousandth of the time.
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
@@ -102,12 +102,12 @@ func (m *memory) forget() {
 	m.peak.Store(0)
 }
 
-// keep holds on to what is measured until the end.
+// keep keeps the measured state alive until the end.
 func keep(kept any) {
 	runtime.KeepAlive(kept)
 }
 
-// monotonic is nanoseconds of the clock that all processes share.
+// monotonic returns the time of the monotonic clock, which all processes share, in nanoseconds.
 func monotonic() uint64 {
 	return clock(unix.CLOCK_MONOTONIC)
 }
@@ -120,7 +120,7 @@ func clock(which int32) uint64 {
 	return uint64(time.Nano())
 }
 
-// status is a line of what Linux knows about this process, in bytes; zero elsewhere.
+// status returns a line of /proc/self/status in bytes, or zero on other systems.
 func status(line string) uint64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -8,18 +8,16 @@ import (
 	"time"
 )
 
-// Call is what a handler does for the object of this number. It returns after how long it is
-// to be called again; zero if it is not.
+// Call handles the object with this index. It returns the delay of a retry, or zero for none.
 type Call func(index int) time.Duration
 
-// Queue is what a contender has to call handlers with, for objects that are in its store.
+// Queue is the queue of a contender, for objects that are in its store.
 type Queue interface {
-	// OfferAll tells of something new in each object.
+	// OfferAll queues an event for each object.
 	OfferAll()
 }
 
-// again is that a handler asks to be called again, after some time that is another for each
-// object.
+// again makes handlers request a retry, with a different delay for each object.
 type again struct {
 	after, within time.Duration
 }
@@ -29,15 +27,15 @@ type handler struct {
 	left atomic.Int64
 	all  chan struct{}
 	does atomic.Pointer[again]
-	// due is when each object is to be called again; zero if it is not.
+	// due is the due time of each object's retry, or zero.
 	due []atomic.Uint64
 
 	lock sync.Mutex
 	late []uint64
 }
 
-// retries is calls that are to be made again later, as in bench/src/queue.rs: what it costs to
-// have one pending, to make it needless, and how late it is made.
+// retries measures retries as in bench/src/queue.rs: scheduling and cancelling one, the memory of a
+// pending one, and the delay after the due time.
 func retries(
 	ctx context.Context,
 	count int,
@@ -54,14 +52,14 @@ func retries(
 	}
 	measured := numbers{}
 	far := &again{
-		// Nothing of it comes due here.
+		// These retries are never due during a run.
 		after:  100_000 * time.Second,
 		within: 1_000 * time.Second,
 	}
 	before := now()
 	var costs []float64
-	// The first round is to warm up; then reconciles that leave nothing, that set, and that
-	// cancel what was set.
+	// A warm-up round, a round without retries, a round that schedules them, and a round that
+	// cancels them.
 	for _, does := range []*again{nil, nil, far, nil} {
 		costs = append(costs, handler.round(queue, count, does))
 		if does == far {
@@ -70,7 +68,7 @@ func retries(
 	}
 	measured["set_cancel_us"] = costs[2] + costs[3] - 2*costs[1]
 	soon := &again{
-		// Late enough that all have been set, also where other work takes most of the time.
+		// Late enough that all are scheduled before, even on a busy machine.
 		after:  time.Duration(costs[2]*float64(count)*5)*time.Microsecond + time.Second/2,
 		within: time.Duration(20*count) * time.Microsecond,
 	}
@@ -82,7 +80,7 @@ func retries(
 	return measured, nil
 }
 
-// round calls the handler of each object once, and says what one of these costs.
+// round calls the handler of each object once, and returns the cost of one call.
 func (h *handler) round(queue Queue, count int, does *again) float64 {
 	h.expect(count, does)
 	spent := numbers{}
@@ -94,7 +92,7 @@ func (h *handler) round(queue Queue, count int, does *again) float64 {
 	return spent["cpu_us"]
 }
 
-// expect expects so many calls, to do this.
+// expect sets the number of expected calls and their result.
 func (h *handler) expect(calls int, does *again) {
 	h.does.Store(does)
 	h.left.Store(int64(calls))
@@ -119,21 +117,21 @@ func (h *handler) after(index int) time.Duration {
 		h.lock.Unlock()
 		return 0
 	}
-	// Spread evenly, and in no order: by the golden ratio.
+	// Evenly distributed in a scrambled order, by the golden ratio.
 	part := float64(uint64(index)*0x9E37_79B9_7F4A_7C15>>40) / (1 << 24)
 	after := does.after + time.Duration(float64(does.within)*part)
 	h.due[index].Store(monotonic() + uint64(after))
 	return after
 }
 
-// lateness notes how late the calls were that were made again.
+// lateness records the delays of retries after their due times.
 func (h *handler) lateness(measured numbers) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	note(h.late, measured, "p50_us", "p99_us")
 }
 
-// note notes how late half were, and 99 of 100.
+// note records the p50 and p99 of the delays.
 func note(late []uint64, measured numbers, half, nearlyAll string) {
 	if len(late) == 0 {
 		return
@@ -144,10 +142,10 @@ func note(late []uint64, measured numbers, half, nearlyAll string) {
 	measured[nearlyAll] = float64(late[last*990/1000]) / 1e3
 }
 
-// idle waits until there is nothing to do.
+// idle waits until the process is idle.
 func idle() {
 	const (
-		// Long enough to see that nothing happens, and a share of it that is nothing.
+		// The time between two checks, and the CPU time below which the process is idle.
 		while   = 20 * time.Millisecond
 		nothing = 500.0
 	)

@@ -11,20 +11,20 @@ import (
 // firstVersion is the version of the first object, as in bench/src/objects.rs.
 const firstVersion = 1_000_000_000
 
-// sent is the annotation that says when an event was sent.
+// sent is the annotation with the time at which an event was sent.
 const sent = "bench/sent"
 
-// Seen is what the handlers of one child saw, as in bench/src/seen.rs.
+// Seen has the counts of the handlers of one child, as in bench/src/seen.rs.
 type Seen struct {
 	calls atomic.Int64
-	// An object is done once it is seen in a version from this one on.
+	// An object is done when it is seen with at least this version.
 	wanted   atomic.Uint64
 	finished []atomic.Bool
 	left     atomic.Int64
 	complete chan struct{}
 
-	// apart is the object that is not looked at, because it is trouble; hang is whether
-	// its handler never returns.
+	// apart is the disturbing object, which is not counted; hang is whether its handler never
+	// returns.
 	apart atomic.Int64
 	hang  atomic.Bool
 
@@ -32,7 +32,7 @@ type Seen struct {
 	late []uint64
 }
 
-// Object is what a handler looks at.
+// Object has the fields of an object that a handler reads.
 type Object interface {
 	GetName() string
 	GetResourceVersion() string
@@ -50,7 +50,7 @@ func newSeen(count int) *Seen {
 	return seen
 }
 
-// Object notes that a handler was entered with it.
+// Object records a call of a handler.
 func (s *Seen) Object(object Object) {
 	s.calls.Add(1)
 	index, known := indexOf(object.GetName())
@@ -60,7 +60,7 @@ func (s *Seen) Object(object Object) {
 	}
 	wanted := s.wanted.Load()
 	if wanted > 0 {
-		// An object that was there from the start was sent at no time.
+		// An object of the first list has no time of sending.
 		if then, _ := strconv.ParseUint(object.GetAnnotations()[sent], 10, 64); then > 0 {
 			late := monotonic() - then
 			s.lock.Lock()
@@ -76,7 +76,7 @@ func (s *Seen) Object(object Object) {
 	}
 }
 
-// Hangs is whether the handler of this object never returns.
+// Hangs returns whether the handler of this object must hang.
 func (s *Seen) Hangs(name string) bool {
 	if !s.hang.Load() {
 		return false
@@ -85,7 +85,7 @@ func (s *Seen) Hangs(name string) bool {
 	return known && int64(index) == s.apart.Load()
 }
 
-// All waits until every object was seen in the version that is wanted, and says whether it was.
+// All waits until every object was seen with the expected version, and returns whether it was.
 func (s *Seen) All(patience time.Duration) bool {
 	timeout := time.After(patience)
 	for s.left.Load() > 0 {
@@ -98,7 +98,7 @@ func (s *Seen) All(patience time.Duration) bool {
 	return true
 }
 
-// want wants every object again, in a version from wanted on; count of them.
+// want expects count objects with at least the version wanted.
 func (s *Seen) want(wanted uint64, count int) {
 	for index := range s.finished {
 		s.finished[index].Store(false)
@@ -115,7 +115,7 @@ func (s *Seen) done(objects int) int {
 	return objects - int(s.left.Load())
 }
 
-// lateness notes how late the calls were.
+// lateness records the delays of the calls.
 func (s *Seen) lateness(measured numbers, half, nearlyAll string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -127,7 +127,7 @@ func updateVersion(count, event int) uint64 {
 	return uint64(firstVersion + 2*count + event)
 }
 
-// indexOf is the number of an object, from its name.
+// indexOf returns the index of an object, from its name.
 func indexOf(name string) (int, bool) {
 	index, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	return index, err == nil

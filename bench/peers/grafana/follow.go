@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// follow is a controller where handlers are called, and an informer where they are not, once
-// it is whole.
+// follow starts a controller for tasks with handlers, or an informer for other tasks, and waits
+// until it has all objects.
 func follow(ctx context.Context, job child.Job, seen *child.Seen) (child.Following, error) {
-	// As many requests a second as can be: a list of 200 pages is not what a limit is for.
+	// No rate limit, because a list has up to 200 pages.
 	config := rest.Config{Host: job.URL, QPS: -1}
 	clients := k8s.NewClientRegistry(config, k8s.DefaultClientConfig())
 	kind := kindOf(job)
@@ -29,8 +29,8 @@ func follow(ctx context.Context, job child.Job, seen *child.Seen) (child.Followi
 	return store(ctx, job, informer, seen)
 }
 
-// informerOf is what simple.DefaultInformerSupplier, with which the apps of the SDK are made,
-// would wrap for several workers.
+// informerOf creates the informer that simple.DefaultInformerSupplier, the default of the SDK's apps,
+// wraps for several workers.
 func informerOf(kind resource.Kind, clients *k8s.ClientRegistry) (*operator.KubernetesBasedInformer, error) {
 	client, err := clients.ClientFor(kind)
 	if err != nil {
@@ -39,7 +39,7 @@ func informerOf(kind resource.Kind, clients *k8s.ClientRegistry) (*operator.Kube
 	return operator.NewKubernetesBasedInformer(kind, client, operator.InformerOptions{})
 }
 
-// store is an informer alone, and its watcher, once it is whole.
+// store starts an informer with a watcher, and waits until its store is filled.
 func store(
 	ctx context.Context,
 	job child.Job,
@@ -73,8 +73,8 @@ func store(
 	return child.Following{
 		Kept: informer,
 		Relisted: func() {
-			// The listener receives every object again; should that ever change, the
-			// new version is there all the same.
+			// The listener receives every object again. If client-go changes that, this still
+			// checks the new version.
 			for shared.LastSyncResourceVersion() == version {
 				time.Sleep(time.Millisecond)
 			}
@@ -83,14 +83,14 @@ func store(
 	}, nil
 }
 
-// synced is what WaitForSync does, without taking a core for it.
+// synced does the same as WaitForSync, without a busy loop.
 func synced(informer cache.SharedIndexInformer) {
 	for !informer.HasSynced() {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// control is a controller, once its reconciler was called for every object.
+// control starts a controller, and waits until its reconciler was called for every object.
 func control(
 	ctx context.Context,
 	job child.Job,
@@ -129,8 +129,8 @@ func control(
 	}, nil
 }
 
-// add adds an informer and a reconciler as an app of the SDK does by default: the informer
-// hands its events to ten workers, by the object.
+// add adds an informer and a reconciler as an app of the SDK does by default: ten workers process the
+// events, by object.
 func add(
 	controller *operator.InformerController,
 	kind resource.Kind,

@@ -9,15 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// pod is a Pod as the SDK has it: the spec and the status of Kubernetes' own types in an object
-// of its own, as it is generated for a user's kind too.
+// pod is a Pod in the SDK: its generic object with the spec and the status types of Kubernetes, as in
+// the generated code for custom kinds.
 type pod = resource.TypedSpecStatusObject[corev1.PodSpec, corev1.PodStatus]
 
-// configMap is a ConfigMap as the SDK has it: it has no spec, and what it has instead is a field
-// beside that.
+// configMap is a ConfigMap in the SDK: it has no spec, and its data are additional fields.
 //
-// Neither resource.UntypedObject nor resource.TypedObject can be it: they do not decode what has
-// no kind, and in a list of a built-in kind no object has.
+// resource.UntypedObject and resource.TypedObject cannot be used: they do not decode objects without
+// a kind, and the objects in a list of a built-in kind have none.
 type configMap struct {
 	resource.TypedSpecObject[struct{}]
 	Immutable  *bool             `json:"immutable,omitempty"`
@@ -30,7 +29,7 @@ var (
 
 	configMaps = kind("ConfigMap", new(configMap), new(resource.TypedList[*configMap]))
 
-	// secrets are those that the load server never sends.
+	// secrets are never sent by the load server.
 	secrets = kind("Secret", new(resource.UntypedObject), new(resource.UntypedList))
 )
 

@@ -1,4 +1,4 @@
-// Command grafana is grafana-app-sdk, as a child of the benchmark.
+// Command grafana runs grafana-app-sdk as a child process of the benchmark.
 package main
 
 import (

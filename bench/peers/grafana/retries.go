@@ -9,7 +9,7 @@ import (
 	"github.com/windlass-rs/windlass/bench/peers/child"
 )
 
-// offered is an informer that has its objects from here, and not from a server.
+// offered is an informer whose objects are created in this process.
 type offered struct {
 	ctx     context.Context
 	started chan struct{}
@@ -17,10 +17,10 @@ type offered struct {
 	objects []resource.Object
 }
 
-// namespaces is over how many the objects are spread, as in bench/src/queue.rs.
+// namespaces is the number of namespaces of the objects, as in bench/src/queue.rs.
 const namespaces = 100
 
-// startRetries is a controller whose reconciler asks to be called again.
+// startRetries starts a controller whose reconciler requests retries.
 func startRetries(ctx context.Context, count int, call child.Call) (child.Queue, error) {
 	informer := &offered{
 		ctx:     ctx,
@@ -51,11 +51,11 @@ func startRetries(ctx context.Context, count int, call child.Call) (child.Queue,
 	return informer, nil
 }
 
-// OfferAll tells of a change of each object.
+// OfferAll delivers an update of each object.
 func (o *offered) OfferAll() {
 	for index, old := range o.objects {
-		// Of another generation, or what is pending would not be made needless, with the
-		// policy that is the default.
+		// With a new generation: otherwise the default policy would not cancel the pending
+		// retry.
 		o.objects[index] = object(index, old.GetGeneration()+1)
 		_ = o.told.Update(o.ctx, old, o.objects[index])
 	}
@@ -79,7 +79,7 @@ func (o *offered) AddEventHandler(handler operator.ResourceWatcher) error {
 	return nil
 }
 
-// object is as small as can be: it is not what is measured.
+// object is as small as possible.
 func object(index int, generation int64) resource.Object {
 	object := new(configMap)
 	object.Name = "config-" + strconv.Itoa(index)

@@ -1,4 +1,4 @@
-//! The children whose memory is measured: counting costs time, so their time is not.
+//! The child processes whose memory is measured. Counting costs time, so their time is not measured.
 
 use std::{alloc::System, process::ExitCode};
 

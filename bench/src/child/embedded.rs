@@ -36,13 +36,13 @@ async fn create<K: Object>(client: &Client, kind: Kind, count: usize) -> Result<
         object.meta_mut().resource_version = None;
         object.meta_mut().uid = None;
         object.meta_mut().generate_name = None;
-        // The server deletes an object whose owners do not exist.
+        // The server garbage-collects objects whose owners do not exist.
         object.meta_mut().owner_references = None;
         api.create(&PostParams::default(), &object).await?;
     }
     let stored = api.list_metadata(&ListParams::default()).await?.items.len();
     if stored != count {
-        return Err(format!("{stored} of {count} objects are stored").into());
+        return Err(format!("the server stored only {stored} of {count} objects").into());
     }
     Ok(())
 }

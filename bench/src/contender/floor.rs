@@ -1,5 +1,5 @@
-//! The floor: the same bytes read, each object decoded once, straight into what is kept and
-//! without managed fields, and nothing else done.
+//! The floor: reads the same bytes, and decodes each object once into the kept form, without managed
+//! fields.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,31 +19,31 @@ use crate::{
     objects::{Kind, index_of},
 };
 
-/// Everything that is kept.
+/// The kept objects.
 pub(crate) struct Kept<T> {
     objects: Vec<Arc<T>>,
     watch: Body,
     rest: Vec<u8>,
 }
 
-/// What is kept of an object.
+/// The kept form of an object.
 pub(crate) trait Bare: Send + Sync + Sized + 'static {
     fn name(&self) -> &str;
 
-    /// Reads a page, and tells of each object on it.
+    /// Reads a page, and calls a function for each object.
     fn page(text: &[u8], each: impl FnMut(Self)) -> Result<PageMeta>;
 
-    /// Reads the line of an event: what happened, and to what.
+    /// Reads the line of an event: its type and its object.
     fn event(line: &[u8]) -> Result<(String, Self)>;
 }
 
-/// An object that is decoded, without its managed fields.
+/// A decoded object without managed fields.
 pub(super) trait Decoded: DeserializeOwned + Send + Sync + 'static {
     fn name(&self) -> &str;
 }
 
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "it is kept, and not looked at")]
+#[expect(dead_code, reason = "only kept in memory")]
 pub(crate) struct BarePod {
     metadata: BareMeta,
     spec: Option<PodSpec>,
@@ -52,29 +52,29 @@ pub(crate) struct BarePod {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is kept, and not looked at")]
+#[expect(dead_code, reason = "only kept in memory")]
 pub(crate) struct BareConfigMap {
     metadata: BareMeta,
     data: Option<BTreeMap<String, String>>,
     immutable: Option<bool>,
 }
 
-/// Any object of which only metadata is asked for.
+/// An object of which only metadata is requested.
 #[derive(Deserialize)]
 pub(crate) struct BareObject {
     metadata: BareMeta,
 }
 
-/// Any object, as its bytes: its identity is read, and nothing else.
+/// An object as bytes: only its identity is decoded.
 pub(crate) struct BareText {
     name: String,
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is kept, and not looked at"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "only kept in memory"))]
     json: Box<[u8]>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is kept, and not looked at")]
+#[expect(dead_code, reason = "only kept in memory")]
 pub(super) struct BareMeta {
     name: String,
     generate_name: Option<String>,
@@ -112,7 +112,7 @@ struct Event<T> {
     object: T,
 }
 
-/// The identity of an object on a page, which is all that a relist of unchanged objects needs.
+/// The identity of an object on a page, which is sufficient for a relist without changes.
 #[derive(Deserialize)]
 struct Identity {
     metadata: IdentityMeta,
@@ -120,7 +120,7 @@ struct Identity {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "it is read, and not looked at")]
+#[expect(dead_code, reason = "only read")]
 struct IdentityMeta {
     name: String,
     uid: Option<String>,
@@ -130,7 +130,7 @@ struct IdentityMeta {
 // === impl Kept ===
 
 impl<T: Bare> Kept<T> {
-    /// Reads everything there is, and opens a watch.
+    /// Lists all objects, and opens a watch.
     pub(crate) async fn read(
         client: &Client,
         kind: Kind,
@@ -200,7 +200,7 @@ impl<T: Bare> Kept<T> {
     }
 }
 
-/// Reads all pages, of each object only its identity.
+/// Reads all pages, and decodes only the identities.
 pub(crate) async fn identities(client: &Client, kind: Kind, keeps: Keeps) -> Result<()> {
     let mut read = 0_usize;
     pages::<Identity>(client, kind, keeps, |_| read += 1).await?;
@@ -227,7 +227,7 @@ async fn pages<T: Bare>(
     }
 }
 
-/// What is asked for: the objects, or of each only the metadata.
+/// The request: complete objects, or only metadata.
 fn accept(keeps: Keeps, list: &str) -> String {
     match keeps {
         Keeps::Metadata => {
@@ -270,7 +270,7 @@ impl Bare for BareText {
         &self.name
     }
 
-    /// One pass: where the identity of an object has been read, the object ends.
+    /// Reads identities and finds the ends of objects in one pass.
     fn page(text: &[u8], mut each: impl FnMut(Self)) -> Result<PageMeta> {
         let metadata = after(text, b"\"metadata\":")?;
         let metadata = serde_json::Deserializer::from_slice(metadata).into_iter();
@@ -294,10 +294,10 @@ impl Bare for BareText {
 }
 
 impl BareText {
-    /// Reads the object that `text` begins with, and returns how long it is.
+    /// Reads the object at the start of `text`, and returns its length.
     fn read(text: &[u8], mut each: impl FnMut(Self)) -> Result<usize> {
         let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<Identity>();
-        let identity = objects.next().ok_or("there is no object")??;
+        let identity = objects.next().ok_or("the object is missing")??;
         let length = objects.byte_offset();
         each(Self {
             name: identity.metadata.name,
@@ -309,7 +309,7 @@ impl BareText {
 
 fn after<'t>(text: &'t [u8], what: &[u8]) -> Result<&'t [u8]> {
     let place = text.windows(what.len()).position(|it| it == what);
-    let place = place.ok_or("the server writes it otherwise")?;
+    let place = place.ok_or("unexpected format of the server")?;
     Ok(&text[place + what.len()..])
 }
 
@@ -353,7 +353,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_not_decoded_is_kept_as_it_came() {
+    fn undecoded_objects_are_kept_as_received() {
         let [one, other] = OBJECTS;
         let page = format!(
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"9","continue":"7"}},"items":[{one},{other}]}}"#

@@ -1,4 +1,4 @@
-//! A Pod as an operator would declare it that keeps what it reads.
+//! A custom Pod type that declares only the fields that an operator reads.
 
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::floor::{BareMeta, Decoded};
 
-/// A Pod, of which only that is declared which is looked at: where it runs, what, and how that
-/// goes.
+/// A Pod with only the fields that an operator reads: node, containers and status.
 #[derive(Clone, Debug, Deserialize, Serialize, Resource)]
 #[resource(inherit = Pod)]
 pub(crate) struct OwnPod {
@@ -16,7 +15,7 @@ pub(crate) struct OwnPod {
     status: Option<OwnStatus>,
 }
 
-/// The floor of the same.
+/// The same type for the floor.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "it is kept, and not looked at")]
 pub(crate) struct BareOwnPod {

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::{Following, Lists, Object};
 use crate::{Result, seen::Seen};
 
-/// A reflector, and its subscriber, once it is whole.
+/// Starts a reflector with a subscriber, and waits until its store is filled.
 pub(crate) async fn store<K: Object>(
     client: Client,
     lists: Lists,
@@ -65,7 +65,7 @@ pub(crate) async fn store<K: Object>(
     })
 }
 
-/// A controller with a reconciler that does nothing, once it was called for every object.
+/// Starts a controller with an empty reconciler, and waits until it was called for every object.
 pub(crate) async fn controller<K: Object>(
     client: Client,
     lists: Lists,

@@ -11,7 +11,7 @@ use windlass_informer::{HealthState, Informer, ListWatch, Packed, Source, Stored
 use super::{Following, Keeps, Lists, Object};
 use crate::{Result, seen::Seen};
 
-/// A store, and its subscriber, once it is whole.
+/// Starts an informer with a subscriber, and waits until its store is filled.
 pub(crate) async fn store<K: Object>(
     client: Client,
     lists: Lists,
@@ -21,14 +21,14 @@ pub(crate) async fn store<K: Object>(
     let source = source::<K>(client, lists);
     match keeps {
         Keeps::Typed => whole(informer(source), seen, typed).await,
-        // Smaller than their JSON.
+        // The decoded objects are smaller than their JSON.
         Keeps::Own => whole(informer(source.decoded()), seen, typed).await,
         Keeps::Packed | Keeps::Metadata => whole(informer(source.packed()), seen, untouched).await,
         Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
     }
 }
 
-/// A controller with a reconciler that does nothing, once it was called for every object.
+/// Starts a controller with an empty reconciler, and waits until it was called for every object.
 pub(crate) async fn controller<K: Object>(
     client: Client,
     lists: Lists,
@@ -36,7 +36,7 @@ pub(crate) async fn controller<K: Object>(
     seen: Arc<Seen>,
     broken: bool,
 ) -> Result<Following> {
-    // The list of a broken watch never comes, and by default handlers wait for all lists.
+    // The list of the broken watch never completes, and by default handlers wait for all lists.
     let builder = InformerController::builder().start_before_sync(broken);
     let controller = builder.build()?;
     let healthy = source::<K>(client.clone(), lists);
@@ -44,7 +44,7 @@ pub(crate) async fn controller<K: Object>(
         Keeps::Typed => add(&controller, &informer(healthy), &seen, typed)?,
         Keeps::Own => add(&controller, &informer(healthy.decoded()), &seen, typed)?,
         Keeps::Packed => add(&controller, &informer(healthy.packed()), &seen, untouched)?,
-        // Metadata too: the handlers of the peers are given them decoded.
+        // Decode metadata too, because the handlers of the peers get decoded metadata.
         Keeps::Decoded | Keeps::Metadata => {
             add(&controller, &informer(healthy.packed()), &seen, decoded)?;
         }

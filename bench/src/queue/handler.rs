@@ -1,4 +1,4 @@
-//! The handlers of all contenders, which do next to nothing.
+//! The handlers of all contenders, which only count.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -11,11 +11,11 @@ use tokio::sync::{Mutex, Notify};
 use super::index_of;
 use crate::measure::{Measured, float, monotonic};
 
-/// What a handler does when it is called for something new.
+/// The result of a handler after a new event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     Nothing,
-    /// It asks to be called again, after some time that is another for each object.
+    /// Requests a retry, with a different delay for each object.
     Again {
         after: Duration,
         within: Duration,
@@ -30,7 +30,7 @@ pub(super) struct Handler {
     left: AtomicUsize,
     all: Notify,
     does: std::sync::RwLock<Does>,
-    /// When each object is to be called again; zero if it is not.
+    /// The due time of each object's retry. Zero if it has none.
     due: Vec<AtomicU64>,
     late: Mutex<Vec<u64>>,
 }
@@ -50,7 +50,7 @@ impl Handler {
         }
     }
 
-    /// Expects so many calls, to do this.
+    /// Sets the number of expected calls and their result.
     pub(super) fn expect(&self, calls: usize, does: Does) {
         *self
             .does
@@ -59,7 +59,7 @@ impl Handler {
         self.left.store(calls, Ordering::Release);
     }
 
-    /// Calls wait from now on.
+    /// Makes all further calls wait.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -69,14 +69,14 @@ impl Handler {
         self.opened.notify_waiters();
     }
 
-    /// Waits until all calls that are expected have been made.
+    /// Waits until all expected calls have been made.
     pub(super) async fn all(&self) {
         while self.left.load(Ordering::Acquire) > 0 {
             self.all.notified().await;
         }
     }
 
-    /// One call. Returns when it is to be made again.
+    /// Handles one call. Returns the delay of a retry.
     pub(super) async fn call(&self, object: &ConfigMap) -> Option<Duration> {
         while self.closed.load(Ordering::Acquire) {
             let opened = self.opened.notified();
@@ -91,7 +91,7 @@ impl Handler {
         again
     }
 
-    /// Notes how late the calls were that were made again.
+    /// Records the delays of retries after their due times.
     pub(super) fn lateness(&self, measured: &mut Measured) {
         let Ok(mut late) = self.late.try_lock() else {
             return;
@@ -122,7 +122,7 @@ impl Handler {
             }
             return None;
         }
-        // Spread evenly, and in no order: by the golden ratio.
+        // Evenly distributed in a scrambled order, by the golden ratio.
         let part = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
         let after = after + within.mul_f64(float(part) / float(1 << 24));
         let nanos = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! kube-runtime's queue: what its `Controller` runs, as its `reconcile_all_on` feeds it.
+//! The queue of kube-runtime: its `Controller`, with keys from `reconcile_all_on`.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -48,7 +48,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
         Config::default().concurrency(AT_ONCE),
     );
     tokio::spawn(async move {
-        // Who writes lives as long as who reads.
+        // The writer must live as long as the reader.
         let _writer = writer;
         results.for_each(|_| ready(())).await;
     });

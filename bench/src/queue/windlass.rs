@@ -1,4 +1,4 @@
-//! Windlass' queue.
+//! The queue of Windlass.
 
 use std::{convert::Infallible, num::NonZeroUsize, sync::Arc};
 
@@ -15,8 +15,8 @@ const KIND: &str = "configmaps";
 struct Windlass {
     controller: InformerController,
     informer: Informer<ConfigMap>,
-    /// Of the kind until the first offer: a controller does not run with handlers of a kind
-    /// that has no informer.
+    /// The informer of the kind until the first round: a controller rejects handlers of a kind
+    /// without an informer.
     placeholder: Informer<ConfigMap>,
 }
 
@@ -29,13 +29,13 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
     });
     script.list((0..count).map(object)).await?;
     informer.synced().await?;
-    // The source ends, and the informer goes on with what it has.
+    // The source ends, and the informer keeps its objects.
     drop(script);
 
     let at_once = NonZeroUsize::from(std::num::NonZero::new(AT_ONCE).ok_or("no calls at once")?);
     let controller = InformerController::builder()
         .concurrency(at_once)
-        // All of them are to wait there.
+        // The queue must hold all of them.
         .queue(NonZeroUsize::new(count).ok_or("no objects")?)
         .build()?;
     controller.add_reconciler(KIND, move |request: Request<ConfigMap>| {
@@ -61,7 +61,7 @@ pub(super) async fn start(count: usize, handler: Arc<Handler>) -> Result<Box<dyn
 // === impl Windlass ===
 
 impl Queue for Windlass {
-    /// A new subscriber receives what is there.
+    /// A new subscriber receives all objects of the store.
     fn offer_all(&self) -> Result<()> {
         self.controller.remove_informer(&self.placeholder);
         self.controller.remove_informer(&self.informer);

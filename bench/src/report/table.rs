@@ -1,4 +1,4 @@
-//! A table of medians, with how far the samples lie apart.
+//! A table of medians, with the spread of the samples.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use crate::{
     scenario::{Number, Outcome},
 };
 
-/// A row for each number of each scenario, a column for each contender of any of them. The
-/// ratio is to the peer before it; a peer that is better than Windlass is bold.
+/// A row for each number of each scenario, and a column for each contender. The ratio refers to the
+/// peer before it. A peer that is better than Windlass is bold.
 pub(super) fn of(outcomes: &[&Outcome]) -> String {
     let among = |contender: &Contender| {
         let mut scenarios = outcomes.iter().map(|outcome| &outcome.scenario);

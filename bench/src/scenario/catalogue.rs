@@ -1,4 +1,4 @@
-//! All comparisons, in the order in which they run.
+//! All scenarios, in the order in which they run.
 
 use super::{Like, Number, Scenario, Served};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     servers::Load,
 };
 
-/// All comparisons of this size.
+/// All scenarios of this size.
 pub(crate) fn catalogue(size: Size) -> Vec<Scenario> {
     let mut all = [
         size.embedded(),
@@ -32,18 +32,18 @@ pub(crate) fn catalogue(size: Size) -> Vec<Scenario> {
     all
 }
 
-/// How large the comparisons are.
+/// The size of the scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// Large enough for numbers that are published.
+    /// The size of published numbers.
     Full,
-    /// Small: all of them take less than two minutes.
+    /// Small: all scenarios together take less than two minutes.
     Quick,
-    /// As small as can be, to see that they run. The numbers mean nothing.
+    /// The smallest size, to test that they run. The numbers are not meaningful.
     Least,
 }
 
-/// Those whose store alone is measured.
+/// The contenders of scenarios that measure a store.
 const STORES: [Contender; 5] = [
     Contender::Windlass,
     Contender::Runtime,
@@ -52,10 +52,10 @@ const STORES: [Contender; 5] = [
     Contender::Floor,
 ];
 
-/// Those who can read from a server without a socket.
+/// The contenders that can read from a server without a socket.
 const RUST: [Contender; 3] = [Contender::Windlass, Contender::Runtime, Contender::Floor];
 
-/// Those whose handler is called, as one's own is.
+/// The contenders of scenarios that measure a handler.
 const CONTROLLERS: [Contender; 4] = [
     Contender::Windlass,
     Contender::Runtime,
@@ -63,9 +63,8 @@ const CONTROLLERS: [Contender; 4] = [
     Contender::GrafanaAppSdk,
 ];
 
-/// Where grafana-app-sdk takes part in a quick run: with it everywhere, that would take half a
-/// minute more. It decodes a Pod for most of a millisecond, and waits for all that a handler
-/// which hangs holds up.
+/// The scenarios with grafana-app-sdk in a quick run. In all scenarios it would add half a minute: it
+/// decodes a Pod in almost a millisecond, and waits for all objects behind a hanging handler.
 const QUICK_GRAFANA: [&str; 8] = [
     "P1-configmap-10k",
     "P1-handled-configmap",
@@ -83,7 +82,7 @@ const BOTH: [Kind; 2] = [Kind::Configmap, Kind::Pod];
 
 impl Size {
     fn pick(self, full: usize, quick: usize) -> usize {
-        /// Enough that each of the namespaces and percentiles of a scenario has something.
+        /// Enough objects for each namespace and percentile of a scenario.
         const LEAST: usize = 40;
         match self {
             Self::Full => full,
@@ -96,7 +95,7 @@ impl Size {
         matches!(self, Self::Full)
     }
 
-    /// As many objects as make a store.
+    /// The number of objects in a store.
     fn few(self) -> usize {
         self.pick(10_000, 2_000)
     }
@@ -124,7 +123,7 @@ impl Size {
         }
     }
 
-    /// All `numbers`; when not full only those that need no second process of each contender.
+    /// All `numbers` in a full run; otherwise only those that need no second process.
     fn of(self, numbers: &[Number]) -> Vec<Number> {
         let numbers = numbers.iter().copied();
         numbers.filter(|it| self.is_full() || !it.counted).collect()
@@ -151,7 +150,7 @@ impl Size {
         vec![configs.clone(), streamed(configs), in_process, pods]
     }
 
-    /// P1: from nothing to whole.
+    /// P1: a store is filled.
     fn cold_start(self) -> Vec<Scenario> {
         BOTH.into_iter().flat_map(|kind| self.lists(kind)).collect()
     }
@@ -172,7 +171,7 @@ impl Size {
             ..self.base("P1-handled", kind, count, Task::Start)
         };
         if kind == Kind::Pod {
-            // As long again as its store takes, which is minutes, to show as much.
+            // Left out: it takes as long as without a handler, which is minutes.
             without(&mut handled, Contender::GrafanaAppSdk);
         }
         let sync = self.base("P1", kind, count, Task::Sync);
@@ -220,7 +219,7 @@ impl Size {
         BOTH.into_iter().flat_map(of).collect()
     }
 
-    /// P2: a list that shows nothing new.
+    /// P2: a relist without changes.
     fn relist(self) -> Vec<Scenario> {
         let numbers = [
             Number::CPU,
@@ -258,7 +257,7 @@ impl Size {
             let mut all = all.iter();
             all.find(|it| it.kind == kind && it.name.starts_with(id))
                 .cloned()
-                .expect("the scenario is there")
+                .expect("the scenario exists")
         };
         let list = find(&lists, "P1-");
         let relist = find(&relists, "P2-");
@@ -267,7 +266,7 @@ impl Size {
             let contenders = scenario.contenders.iter().copied();
             contenders.filter(|it| it.is_peer()).collect::<Vec<_>>()
         };
-        // What the peers keep is the same, whatever we do: they are not measured twice.
+        // The peers keep the same form as before, so they are not measured twice.
         let packed = |id, scenario: &Scenario| Scenario {
             like: Some(Like {
                 name: scenario.name.clone(),
@@ -282,7 +281,7 @@ impl Size {
             }),
             ..kept("P3-packed-decoded", Keeps::Decoded, &update)
         };
-        // Who decodes into types of Go's own packages goes on doing so.
+        // Contenders in Go use their usual types, as before.
         let own = |id, scenario: &Scenario| {
             let in_go = scenario.contenders.iter().copied();
             Scenario {
@@ -307,7 +306,7 @@ impl Size {
         all
     }
 
-    /// P4: a thousand updates a second.
+    /// P4: 1,000 updates per second.
     fn latency(self) -> Vec<Scenario> {
         let events = self.pick(5_000, 1_000);
         let rate = 1_000;
@@ -323,7 +322,7 @@ impl Size {
         }]
     }
 
-    /// P5: reconciles that do nothing, by how many keys wait for one.
+    /// P5: empty reconciles, by the number of waiting keys.
     fn reconciles(self) -> Vec<Scenario> {
         let of = |count, threads| Scenario {
             name: format!("P5-{}", short(count)),
@@ -345,7 +344,7 @@ impl Size {
             all.push(Scenario {
                 name: format!("P5-{}-two-threads", short(many)),
                 numbers: vec![Number::PER_SECOND, Number::CPU],
-                // The peer takes half a minute.
+                // Left out: the peer takes half a minute.
                 repeats: 1,
                 ..of(many, 2)
             });
@@ -353,7 +352,7 @@ impl Size {
         all
     }
 
-    /// P6: calls that are to be made again.
+    /// P6: retries.
     fn retries(self) -> Vec<Scenario> {
         let two = [Contender::Windlass, Contender::Runtime];
         let of = |count, contenders: &[Contender]| Scenario {
@@ -372,13 +371,13 @@ impl Size {
         let few = self.pick(100_000, 10_000);
         let mut all = vec![of(few, &[&two[..], &[Contender::GrafanaAppSdk]].concat())];
         if self.is_full() {
-            // Who looks at all of them each second would take minutes for these.
+            // Left out: it visits all retries every second, which would take minutes.
             all.push(of(1_000_000, &two));
         }
         all
     }
 
-    /// P7: one watch that is broken, beside one that is not.
+    /// P7: one broken watch and one working watch.
     fn broken_watch(self) -> Scenario {
         let events = self.pick(2_000, 150);
         let task = Task::Isolation { events, rate: 100 };
@@ -394,7 +393,7 @@ impl Size {
         }
     }
 
-    /// P7: one object that is trouble, beside many that are not.
+    /// P7: one object that disturbs many others.
     fn troubles(self) -> Vec<Scenario> {
         let events = self.pick(1_000, 250);
         let of = |(id, by)| {
@@ -443,7 +442,7 @@ impl Size {
     }
 }
 
-/// The same, in another form of store.
+/// The same scenario with another form of the store.
 fn kept(id: &str, keeps: Keeps, scenario: &Scenario) -> Scenario {
     Scenario {
         name: format!("{id}-{}-{}", scenario.kind.name(), short(scenario.count)),
@@ -452,15 +451,15 @@ fn kept(id: &str, keeps: Keeps, scenario: &Scenario) -> Scenario {
     }
 }
 
-/// The same, with metadata only, among those who can ask for them.
+/// The same scenario with metadata only, for the contenders that support it.
 fn metadata(id: &str, scenario: &Scenario) -> Scenario {
     let mut scenario = kept(id, Keeps::Metadata, scenario);
-    // It reads whole objects of the kinds that it is given.
+    // grafana-app-sdk reads complete objects only.
     without(&mut scenario, Contender::GrafanaAppSdk);
     scenario
 }
 
-/// Leaves out a contender.
+/// The same scenario without a contender.
 fn without(scenario: &mut Scenario, who: Contender) {
     scenario.contenders.retain(|it| *it != who);
     if let Some(like) = &mut scenario.like {
@@ -484,7 +483,7 @@ mod tests {
     use crate::{contender::Contender, scenario::Scenario};
 
     #[test]
-    fn no_two_scenarios_have_one_name() {
+    fn scenario_names_are_unique() {
         for size in [Size::Full, Size::Quick, Size::Least] {
             let all = catalogue(size);
             let names: BTreeSet<_> = all.iter().map(|scenario| &scenario.name).collect();
@@ -493,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_all_who_are_in_a_whole_one() {
+    fn a_quick_run_has_the_same_contenders_as_a_full_run() {
         let all = |size| {
             let scenarios = catalogue(size).into_iter();
             let names = scenarios.flat_map(|it| it.contenders.into_iter().map(Contender::name));
@@ -510,12 +509,12 @@ mod tests {
     }
 
     #[test]
-    fn who_does_the_same_as_elsewhere_was_measured_there_before() {
+    fn a_reused_measurement_was_taken_in_an_earlier_scenario() {
         let all = catalogue(Size::Quick);
         for (index, scenario) in all.iter().enumerate() {
             let Some(like) = &scenario.like else { continue };
             let earlier = all[..index].iter().find(|it| it.name == like.name);
-            let earlier = earlier.unwrap_or_else(|| panic!("{} comes later", like.name));
+            let earlier = earlier.unwrap_or_else(|| panic!("{} is a later scenario", like.name));
             for contender in &like.contenders {
                 assert!(earlier.contenders.contains(contender), "{}", scenario.name);
             }

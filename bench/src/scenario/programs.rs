@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::contender::Contender;
 
-/// Where they are; a contender without its program is not compared.
+/// The paths of these programs. A contender without its program is left out.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Programs {
     /// client-go and controller-runtime, built from bench/peers.
@@ -25,7 +25,7 @@ pub(crate) struct Programs {
 // === impl Programs ===
 
 impl Programs {
-    /// What the program of a contender is called; none if it is this one.
+    /// The name of a contender's program. None if it is this program.
     pub(crate) fn of(contender: Contender) -> Option<&'static str> {
         match contender {
             Contender::ClientGo | Contender::ControllerRuntime => Some("peers"),
@@ -35,7 +35,7 @@ impl Programs {
         }
     }
 
-    /// The program of a contender; none if it is this one, or not there.
+    /// The path of a contender's program. None if it is this program, or not available.
     pub(crate) fn get(&self, contender: Contender) -> Option<&Path> {
         match contender {
             Contender::ClientGo | Contender::ControllerRuntime => self.peers.as_deref(),
@@ -45,7 +45,7 @@ impl Programs {
         }
     }
 
-    /// Whether a contender can be compared.
+    /// Whether a contender is available.
     pub(crate) fn have(&self, contender: Contender) -> bool {
         Self::of(contender).is_none() || self.get(contender).is_some()
     }

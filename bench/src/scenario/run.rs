@@ -1,4 +1,4 @@
-//! Runs children, one after the other, contenders in turn.
+//! Runs the child processes one after the other; the contenders take turns.
 
 use std::{
     collections::BTreeMap,
@@ -26,20 +26,20 @@ pub(crate) struct Runner {
     timed: PathBuf,
     counted: PathBuf,
     programs: Programs,
-    /// For the embedded server.
+    /// The runtime of the embedded server.
     runtime: tokio::runtime::Runtime,
 }
 
-/// What came of a scenario: the samples of each contender, by what they measure.
+/// The outcome of a scenario: the samples of each contender, by measurement.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) scenario: Scenario,
     samples: BTreeMap<(&'static str, &'static str), Vec<f64>>,
-    /// Those whose samples are another outcome's.
+    /// The contenders whose samples come from another outcome.
     taken: Vec<Contender>,
 }
 
-/// The middle of some samples, and how far they lie apart.
+/// The median, minimum and maximum of samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -47,8 +47,8 @@ pub(crate) struct Spread {
     pub(crate) most: f64,
 }
 
-/// How far samples may lie apart that are equal for this purpose, as a share of their median: less
-/// than what the difference between two contenders has to be to mean anything.
+/// The spread below which samples count as equal, as a share of their median. It is less than a
+/// relevant difference between two contenders.
 const STEADY: f64 = 0.05;
 
 // === impl Runner ===
@@ -69,7 +69,7 @@ impl Runner {
         })
     }
 
-    /// Runs `scenario`; `earlier` is what came of others.
+    /// Runs `scenario`. `earlier` are the outcomes of the previous scenarios.
     pub(crate) fn run(
         &self,
         scenario: Scenario,
@@ -86,7 +86,7 @@ impl Runner {
         outcome.take(earlier);
         let Scenario { repeats, .. } = outcome.scenario;
         for counted in [false, true] {
-            // Counts hardly differ from run to run.
+            // Counts are almost equal in each run.
             let repeats = if counted { 1 } else { repeats };
             for repeat in 1..=repeats {
                 for contender in outcome.scenario.contenders.clone() {
@@ -128,7 +128,7 @@ impl Runner {
             let measured = servers::measure(program, arguments, load);
             return self.runtime.block_on(measured);
         }
-        // A load server of its own: what one child asked for is not there for the next.
+        // A separate load server for each child, so that no state is shared.
         let load = match scenario.served {
             Served::Load => Some(LoadServer::start(scenario.kind, scenario.count)?),
             Served::Embedded | Served::InProcess | Served::Contender | Served::Nobody => None,
@@ -168,7 +168,7 @@ impl Runner {
     }
 }
 
-/// Builds the other binary beside this one; `cargo run` builds only the one that it runs.
+/// Builds the counting binary; `cargo run` builds only the binary that it runs.
 fn build_counted(timed: &Path) -> Result<()> {
     let Some(cargo) = env::var_os("CARGO") else {
         return Ok(());
@@ -204,7 +204,7 @@ impl Outcome {
         }
     }
 
-    /// Takes the samples of those who do the same in a scenario that was run earlier.
+    /// Reuses the samples of contenders with the same task in an earlier scenario.
     fn take(&mut self, earlier: &[Self]) {
         let Some(like) = &self.scenario.like else {
             return;
@@ -224,7 +224,7 @@ impl Outcome {
         }
     }
 
-    /// Takes a sample of `number`, if it was measured.
+    /// Adds the sample of `number`, if it was measured.
     pub(crate) fn note(&mut self, contender: Contender, number: Number, measured: &Measured) {
         if let Some(sample) = measured.get(number.measure) {
             let samples = self.samples.entry((contender.name(), number.measure));
@@ -232,7 +232,7 @@ impl Outcome {
         }
     }
 
-    /// A number of Windlass, or of the first peer where that is in Rust, that was not measured.
+    /// A missing number of Windlass, or of the first peer if that is written in Rust.
     pub(crate) fn missing(&self) -> Option<String> {
         let both = [Contender::Windlass, Contender::Runtime].into_iter();
         let both = both.filter(|it| self.scenario.contenders.contains(it));
@@ -242,21 +242,21 @@ impl Outcome {
         Some(format!("{} of {}", number.suffix, contender.name()))
     }
 
-    /// The peers that Windlass is compared with; the ratio is to the first.
+    /// The peers of Windlass. The ratio refers to the first one.
     pub(crate) fn peers(&self) -> impl Iterator<Item = Contender> {
         let contenders = self.scenario.contenders.iter().copied();
         contenders.filter(|contender| contender.is_peer())
     }
 
-    /// What `contender` measured; none if it was not asked.
+    /// The spread of the samples of `contender`. None without samples.
     pub(crate) fn spread(&self, contender: Contender, measure: &'static str) -> Option<Spread> {
         let mut samples = self.samples.get(&(contender.name(), measure))?.clone();
         samples.sort_by(f64::total_cmp);
         Spread::of(&samples)
     }
 
-    /// Whether the CPU time of no contender differs much from run to run, so that it need not be
-    /// taken again. What has no CPU time is never known to be.
+    /// Whether the CPU times of each contender are almost equal, so that no further sample is
+    /// necessary. False for scenarios without CPU times.
     fn is_steady(&self) -> bool {
         let mut contenders = self.scenario.contenders.iter();
         contenders.all(|contender| {
@@ -269,7 +269,7 @@ impl Outcome {
 // === impl Spread ===
 
 impl Spread {
-    /// Of samples in their order.
+    /// Computes the spread of samples.
     fn of(samples: &[f64]) -> Option<Self> {
         let half = samples.len() / 2;
         let above = *samples.get(half)?;

@@ -12,7 +12,7 @@ use tokio::{
 use super::{Form, Load, Orders, Shape, Updates, update_version};
 use crate::{measure::monotonic, objects::FIRST_VERSION};
 
-/// One watch, between two of its events.
+/// The state of one watch.
 struct Watching {
     load: Arc<Load>,
     shape: Shape,
@@ -20,18 +20,18 @@ struct Watching {
     opened: Orders,
     stage: Stage,
 
-    /// How many orders to update were obeyed.
+    /// The number of completed orders.
     rounds: u64,
-    /// How many updates were sent.
+    /// The number of sent updates.
     sent: usize,
 }
 
 enum Stage {
-    /// What is there already, from this object on.
+    /// Sends the existing objects, from this index on.
     Initial(usize),
-    /// The bookmark that ends what was there already.
+    /// Sends the bookmark after the existing objects.
     InitialEnd,
-    /// Nothing to send until there are orders.
+    /// Waits for orders.
     Waiting,
     Updating(Updating),
     Ended,
@@ -158,7 +158,7 @@ impl Updating {
         }
     }
 
-    /// Which object is updated next, of `count`, when its time has come.
+    /// The index of the next updated object, when its time has come.
     async fn next(&mut self, count: usize) -> Option<usize> {
         if self.done == self.events {
             return None;
@@ -173,7 +173,7 @@ impl Updating {
     }
 }
 
-/// Nothing, if as many as can be are wanted, or none.
+/// The interval for a rate. None if the rate is zero.
 fn ticks(rate: u64) -> Option<Interval> {
     let apart = Duration::from_secs(1).checked_div(u32::try_from(rate).unwrap_or(u32::MAX))?;
     let mut ticks = interval(apart);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_object_that_is_hot_is_updated_between_the_others() {
+    async fn the_hot_object_is_updated_between_the_others() {
         let updates = Updates {
             events: 3,
             rate: 100,
@@ -222,7 +222,7 @@ mod tests {
         };
         let (others, hot) = count(&told(updates).await);
         assert_eq!(others, 3);
-        // Twenty milliseconds lie between the first of the others and the last.
+        // The first and the last update of the other objects are 20 ms apart.
         assert!((19..=22).contains(&hot), "{hot}");
     }
 
@@ -239,7 +239,7 @@ mod tests {
 
     const LAST: usize = 3;
 
-    /// Which objects of four have events; without trouble, the last is none of them.
+    /// The indexes of updated objects, out of four. The last one is only updated if it is hot.
     async fn told(updates: Updates) -> Vec<usize> {
         let count = if updates.hot > 0 { LAST + 1 } else { LAST };
         let mut updating = Updating::new(updates);

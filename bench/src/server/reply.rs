@@ -1,4 +1,4 @@
-//! The answers to requests.
+//! The responses to requests.
 
 use std::{collections::HashMap, convert::Infallible};
 
@@ -16,7 +16,7 @@ type Body = BoxBody<Bytes, Infallible>;
 // === impl Load ===
 
 impl Load {
-    /// How many objects a page holds, if the client does not say.
+    /// The default size of a page, in objects.
     const PAGE: usize = 500;
 
     pub(super) fn reply(

@@ -1,8 +1,8 @@
 //! [`ListMap`]: ordered lists by key, safe to share between threads.
 //!
-//! A utility for operators, for example for handlers by kind. The engine does not use it: its
-//! routes change in whole snapshots. Calls for the same key are serial; calls for different keys do
-//! not wait for each other, and no call waits for a user's closure.
+//! A utility for operators, for example for a registry of handlers by kind. Windlass itself does not
+//! use it. Calls for the same key run one after the other. Calls for different keys do not wait for
+//! each other, and no call waits for a user's closure.
 //!
 //! ```
 //! use windlass_listmap::ListMap;
@@ -11,7 +11,7 @@
 //! watchers.push("Website", "publish");
 //! watchers.extend("Website", ["announce", "measure"]);
 //!
-//! // What an iteration sees stays as it is, whatever happens to the map meanwhile.
+//! // An iteration sees a snapshot, even if the map changes meanwhile.
 //! watchers.for_each("Website", |index, _| {
 //!     if index == 0 {
 //!         watchers.remove_first("Website", |name| *name == "announce");
@@ -20,12 +20,12 @@
 //! assert_eq!(*watchers.items("Website"), ["publish", "measure"]);
 //! ```
 //!
-//! # For those who know the original
+//! # Coming from grafana-app-sdk
 //!
-//! The idea is the grafana-app-sdk's `ListMap`, in its `operator` package. What its
-//! methods are called here:
+//! This crate provides what `ListMap` in the `operator` package of the grafana-app-sdk provides.
+//! The methods correspond as follows; the last column is the row in `docs/features.md`:
 //!
-//! | there | here | row |
+//! | grafana-app-sdk | here | row |
 //! |--|--|--|
 //! | `NewListMap` | [`ListMap::new`] | GA-49 |
 //! | `AddItem` | [`ListMap::push`], and [`ListMap::extend`] for several | GA-50 |
@@ -36,18 +36,18 @@
 //! | `RangeAll` | [`ListMap::for_each_of_all`], or a loop over [`ListMap::lists`] | GA-55 |
 //! | `RemoveItem` | [`ListMap::remove_first`], which also returns the item | GA-56 |
 //! | `RemoveItemAt` | [`ListMap::remove_at`], which also returns the item | GA-57 |
-//! | `RemoveItems` | [`ListMap::remove_items`]; no limit is `None` | GA-58 |
+//! | `RemoveItems` | [`ListMap::remove_items`]; `None` is no limit | GA-58 |
 //! | `RemoveKey` | [`ListMap::remove_key`], which also returns the list | GA-59 |
 //! | `Size` | [`ListMap::len`] | GA-60 |
 //!
-//! Two things are otherwise than there. A key goes with its last item, unless
-//! [`EmptyKeys::Keep`] is asked for; there it stays forever. And an iteration walks over a
-//! snapshot; there it walks over memory that a removal shifts under it.
+//! There are two differences. By default a key is removed with its last item, unless
+//! [`EmptyKeys::Keep`] is set; in the grafana-app-sdk it stays for ever. And an iteration runs over
+//! a snapshot; in the grafana-app-sdk a concurrent removal shifts the memory of the iteration.
 
-// What one uses.
+// The public type.
 mod list_map;
 
-// How it works: which list a key has, its lock, its items.
+// The implementation: the table of keys, the lock of each key, and its items.
 mod table;
 
 mod slot;

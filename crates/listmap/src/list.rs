@@ -1,45 +1,42 @@
-//! The items of one key, in order: what is kept, and what is handed out.
+//! The items of one key, in order, and snapshots of them. *(pure)*
 //!
-//! *(pure)* Nothing here locks or waits; [`Slot`](crate::slot::Slot) adds the lock.
+//! [`Slot`](crate::slot::Slot) adds the lock.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-/// Ordered items, each known by a number that is never given twice.
+/// Ordered items, each with a number that is never reused.
 ///
-/// Cloning it is cheap, and a clone never changes: a change to the original copies what the
-/// clone still needs.
+/// A clone is cheap and never changes: the list is copied before a change if a clone exists.
 #[derive(Clone, Debug)]
 pub(crate) struct List<V> {
     values: Arc<Vec<V>>,
 
-    /// The number of each value, ascending: values are only ever added at the end.
+    /// The number of each value, in ascending order, because values are only added at the end.
     ids: Arc<Vec<u64>>,
 
     next: u64,
 }
 
-/// What a search has found out about a list so far.
+/// The progress of a search in a list.
 ///
-/// A search asks the user's closure about one item after the other, without any lock, while
-/// others add and remove. Numbers make that safe: whatever was not asked about yet has a
-/// number of `unasked` or above, and what was found is named by its number and not by its
-/// place.
+/// A search calls the user's closure for one item after the other, without a lock, while other
+/// threads add and remove items. Numbers make this safe: all unvisited items have numbers of at
+/// least `unasked`, and matches are remembered by number and not by index.
 #[derive(Debug)]
 pub(crate) struct Search {
-    /// How many items are wanted.
+    /// The highest number of matches.
     limit: usize,
 
-    /// The items that matched, ascending.
+    /// The numbers of the matches, in ascending order.
     found: Vec<u64>,
 
-    /// The first number that was not asked about.
+    /// The lowest number that was not visited.
     unasked: u64,
 }
 
-/// The items of one key at one moment, in order.
+/// A snapshot of the items of one key, in order.
 ///
-/// It is a slice of what was there when it was taken. It never changes, however the map
-/// does, and keeping it costs nothing but the memory.
+/// It dereferences to a slice. It never changes, even if the map does.
 pub struct Items<V> {
     values: Arc<Vec<V>>,
 }
@@ -55,13 +52,14 @@ impl<V: Clone> List<V> {
         }));
     }
 
-    /// Removes the item at `index`, and moves those behind it one place to the front.
+    /// Removes the item at `index`, and shifts the items after it.
     pub(crate) fn remove(&mut self, index: usize) -> Option<V> {
         self.remove_all((index < self.values.len()).then_some(index))
             .pop()
     }
 
-    /// Removes what `search` has found, or nothing at all if it has to look again.
+    /// Removes the matches of `search`. Returns `None` and removes nothing if the search must
+    /// continue.
     pub(crate) fn remove_found(&mut self, search: &Search) -> Option<Vec<V>> {
         let mut places = self.places(&search.found).collect::<Vec<_>>();
         let unasked = self.ids.last().is_some_and(|last| *last >= search.unasked);
@@ -72,14 +70,14 @@ impl<V: Clone> List<V> {
         Some(self.remove_all(places))
     }
 
-    /// Removes the items at `places`, which ascend, in one pass.
+    /// Removes the items at `places`, which are in ascending order, in one pass.
     fn remove_all(&mut self, places: impl IntoIterator<Item = usize>) -> Vec<V> {
         let mut places = places.into_iter().peekable();
         if places.peek().is_none() {
             return Vec::new();
         }
-        // Both are copied, if they must be, before one is changed: a `Clone` that panics
-        // leaves the list as it was.
+        // Copy both before either is changed, so that a panic in `Clone` leaves the list
+        // unchanged.
         let values = Arc::make_mut(&mut self.values);
         let ids = Arc::make_mut(&mut self.ids);
         let mut removed = Vec::new();
@@ -107,7 +105,7 @@ impl<V> List<V> {
         self.values.is_empty()
     }
 
-    /// Where those of `ids` stand that are still here.
+    /// The current indexes of the items with these ids.
     fn places<'a>(&'a self, ids: &'a [u64]) -> impl Iterator<Item = usize> + 'a {
         ids.iter().filter_map(|id| self.ids.binary_search(id).ok())
     }
@@ -136,7 +134,7 @@ impl Search {
         }
     }
 
-    /// Asks about the items of `list` that were not asked about, until enough are found.
+    /// Calls `matches` for the unvisited items of `list`, until the limit is reached.
     pub(crate) fn ask<V>(&mut self, list: &List<V>, mut matches: impl FnMut(&V) -> bool) {
         self.found.retain(|id| list.ids.binary_search(id).is_ok());
         let start = list.ids.partition_point(|id| *id < self.unasked);
@@ -198,7 +196,7 @@ mod tests {
     use super::{List, Search};
 
     #[test]
-    fn what_was_handed_out_does_not_change() {
+    fn a_returned_snapshot_does_not_change() {
         let mut list = List::from_iter(["a", "b"]);
         let items = list.items();
 
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_whose_find_was_taken_looks_at_what_it_has_not_seen() {
+    fn a_search_whose_match_was_removed_continues_with_unseen_items() {
         let mut list = List::from_iter([1, 2, 3]);
         let mut asked = Vec::new();
         let mut search = Search::new(1);
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_over_when_nothing_is_left_to_ask_about() {
+    fn a_search_ends_after_the_last_item() {
         let mut list = List::from_iter([2, 4]);
         let mut search = Search::new(1);
         search.ask(&list, |n| *n == 3);
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_removes_no_more_than_it_was_asked_for() {
+    fn a_search_removes_at_most_its_limit() {
         let mut list = List::from_iter([1, 2, 3, 4]);
         let mut search = Search::new(2);
         search.ask(&list, |_| true);

@@ -1,4 +1,4 @@
-//! [`ListMap`], and what it does with a key that has no items.
+//! [`ListMap`], and its setting for keys without items.
 
 use std::{borrow::Borrow, fmt, hash::Hash, num::NonZeroUsize};
 
@@ -10,31 +10,28 @@ use crate::{
 
 /// Ordered lists by key, safe to share between threads.
 ///
-/// Share it by reference or in an [`Arc`](std::sync::Arc); all methods take `&self`. Not `Clone`: a copy
-/// would be mistaken for another handle.
+/// Share it by reference or in an [`Arc`](std::sync::Arc); all methods take `&self`. It is not
+/// `Clone`, because a copy could be mistaken for a handle to the same map.
 ///
 /// # Contract
 ///
-/// Promised:
+/// *Guaranteed.*
 ///
-/// - **Serial.** Calls for the same key happen one after the other. Items that are added by
-///   one call stand together.
-/// - **Apart.** Calls for different keys do not wait for each other's work: the keys share a
-///   lock only while a key is looked up, added or dropped, never while a list is changed or
-///   copied.
-/// - **Free.** No lock is held while a closure runs. It may take its time, panic, and call
-///   the map, also for the same key.
-/// - **Still.** An iteration sees the items that were there when it began, in order, each
-///   once. Nothing that happens meanwhile adds to it or takes from it.
-/// - **Small.** A key goes with its last item, unless [`EmptyKeys::Keep`] was asked for.
+/// - Calls for the same key run one after the other. Items that one call adds are adjacent.
+/// - Calls for different keys do not wait for each other. Keys share a lock only while a key is
+///   looked up, added or removed, never while a list is changed or copied.
+/// - No lock is held while a closure runs. A closure can take long, panic, and call the map, also
+///   for the same key.
+/// - An iteration sees exactly the items that were in the list when it began, in order, each once.
+/// - A key is removed with its last item, unless [`EmptyKeys::Keep`] is set.
 ///
-/// Required: `Hash` and `Eq` of the keys, and `Clone` of keys and items, do not use the map.
-/// Items are cloned when they are handed out, and when a list is changed while a reader
-/// still holds its [`Items`]; put what is expensive to clone into an `Arc`.
+/// *Required.* `Hash` and `Eq` of the keys, and `Clone` of keys and items, do not use the map. Items
+/// are cloned when they are returned, and when a list is changed while a reader still holds its
+/// [`Items`]. Put items that are expensive to clone into an `Arc`.
 ///
-/// Not guaranteed: an order among keys, and one moment for all keys. What spans keys
-/// ([`keys`](Self::keys), [`len`](Self::len), [`lists`](Self::lists)) sees each key at some
-/// moment of the call.
+/// *Not guaranteed.* Keys have no order. Methods about several keys ([`keys`](Self::keys),
+/// [`len`](Self::len), [`lists`](Self::lists)) are not atomic: they can see each key at a different
+/// time.
 ///
 /// # Example
 ///
@@ -54,16 +51,16 @@ pub struct ListMap<K, V> {
     empty_keys: EmptyKeys,
 }
 
-/// What becomes of a key without items.
+/// Whether a key without items is removed or kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EmptyKeys {
-    /// It goes with its last item, and adding no items does not make one.
+    /// The key is removed with its last item, and adding zero items creates no key.
     #[default]
     Drop,
 
-    /// It stays until [`ListMap::remove_key`], as in the original. A map whose keys come
-    /// and go grows with every key it ever had.
+    /// The key is kept until [`ListMap::remove_key`], as in the grafana-app-sdk. The map then grows
+    /// with every key that it ever had.
     Keep,
 }
 
@@ -76,7 +73,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         Self::default()
     }
 
-    /// What to do with a key without items. The default is to drop it.
+    /// Sets whether a key without items is kept. By default it is removed.
     ///
     /// # Example
     ///
@@ -93,20 +90,20 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         Self { empty_keys, ..self }
     }
 
-    /// Adds `item` at the end of the list of `key`, which it creates if there is none.
+    /// Adds `item` at the end of the list of `key`. Creates the list if necessary.
     pub fn push(&self, key: K, item: V) {
         self.append(key, vec![item]);
     }
 
-    /// Adds `items`, in their order and next to each other, at the end of the list of `key`,
-    /// which it creates if there is none.
+    /// Adds `items`, in their order and adjacent, at the end of the list of `key`. Creates the list
+    /// if necessary.
     ///
-    /// `items` is read to its end before anything is added.
+    /// `items` is consumed completely before the first item is added.
     pub fn extend(&self, key: K, items: impl IntoIterator<Item = V>) {
         self.append(key, items.into_iter().collect());
     }
 
-    /// A copy of the item at `index` in the list of `key`.
+    /// Returns a clone of the item at `index` in the list of `key`.
     pub fn get<Q>(&self, key: &Q, index: usize) -> Option<V>
     where
         K: Borrow<Q>,
@@ -115,7 +112,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         self.items(key).get(index).cloned()
     }
 
-    /// The items of `key` as they are now; none if there is no such key.
+    /// Returns a snapshot of the items of `key`. It is empty if the key does not exist.
     ///
     /// # Example
     ///
@@ -137,7 +134,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         self.look(key, Slot::items).unwrap_or_default()
     }
 
-    /// How many items `key` has; 0 if there is no such key.
+    /// Returns the number of items of `key`, or 0 if the key does not exist.
     pub fn len_of<Q>(&self, key: &Q) -> usize
     where
         K: Borrow<Q>,
@@ -146,7 +143,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         self.items(key).len()
     }
 
-    /// Whether there is such a key.
+    /// Whether `key` exists.
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -155,32 +152,32 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         self.look(key, Slot::items).is_some()
     }
 
-    /// The keys as they are now, in no order.
+    /// Returns a snapshot of the keys, in no particular order.
     #[must_use]
     pub fn keys(&self) -> Vec<K> {
         self.table.slots().into_iter().map(|(key, _)| key).collect()
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are no keys.
+    /// Whether the map has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Every key with its items, in no order of keys.
+    /// Returns all keys with their items, in no particular order of keys.
     #[must_use]
     pub fn lists(&self) -> Vec<(K, Items<V>)> {
         let slots = self.table.slots().into_iter();
         slots
             .filter_map(|(key, slot)| match slot.items() {
                 Ok(items) => Some((key, items)),
-                // The key was removed meanwhile, and perhaps it came back.
+                // The key was removed meanwhile, and may have been added again.
                 Err(Retired) => self.look(&key, Slot::items).map(|items| (key, items)),
             })
             .collect()
@@ -197,8 +194,8 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         }
     }
 
-    /// Calls `visit` with the key, the index and the item, for each item of each key: in
-    /// order within a key, in no order of keys.
+    /// Calls `visit` with the key, the index and the item, for each item of each key: in order
+    /// within a key, in no particular order of keys.
     pub fn for_each_of_all(&self, mut visit: impl FnMut(&K, usize, &V)) {
         for (key, items) in self.lists() {
             for (index, item) in items.iter().enumerate() {
@@ -207,10 +204,10 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         }
     }
 
-    /// Removes the first item of `key` that `matches`, and returns it. Those behind it move
-    /// up and keep their order.
+    /// Removes the first item of `key` for which `matches` returns true, and returns the item. The
+    /// other items keep their order.
     ///
-    /// `matches` is asked about each item once at most, in order, until one matches.
+    /// `matches` is called at most once for each item, in order, until it returns true.
     ///
     /// # Example
     ///
@@ -231,8 +228,8 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         self.remove_matching(key, &mut matches, 1).pop()
     }
 
-    /// Removes the item at `index` in the list of `key`, and returns it. Those behind it
-    /// move up and keep their order.
+    /// Removes the item at `index` in the list of `key`, and returns it. The other items keep their
+    /// order.
     pub fn remove_at<Q>(&self, key: &Q, index: usize) -> Option<V>
     where
         K: Borrow<Q>,
@@ -242,10 +239,10 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
             .flatten()
     }
 
-    /// Removes the first `limit` items of `key` that `matches`, or all of them without a
-    /// limit, in one step. Returns how many that were.
+    /// Removes the first `limit` items of `key` for which `matches` returns true, or all of them
+    /// without a limit, in one step. Returns the number of removed items.
     ///
-    /// `matches` is asked about each item once at most, in order, until there are enough.
+    /// `matches` is called at most once for each item, in order, until `limit` is reached.
     ///
     /// # Example
     ///
@@ -278,7 +275,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         .len()
     }
 
-    /// Removes `key`, and returns the items it had; `None` if there is no such key.
+    /// Removes `key`, and returns its items, or `None` if the key does not exist.
     pub fn remove_key<Q>(&self, key: &Q) -> Option<Items<V>>
     where
         K: Borrow<Q>,
@@ -304,8 +301,8 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
                     Err(Retired) => self.table.forget(&key, &slot),
                 }
             } else {
-                // A list is never in the table without its first items, so no reader sees a
-                // key that has come without them.
+                // The new list already contains its first items, so no reader sees the key
+                // without them.
                 let new = || Slot::new(items.drain(..).collect::<List<V>>());
                 match self.table.insert(key, new) {
                     Ok(()) => return,
@@ -339,7 +336,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         .unwrap_or_default()
     }
 
-    /// Looks at the slot of `key`, if it has one.
+    /// Calls `look` with the slot of `key`, if the key exists.
     fn look<Q, T>(&self, key: &Q, look: impl Fn(&Slot<V>) -> Result<T, Retired>) -> Option<T>
     where
         K: Borrow<Q>,
@@ -354,7 +351,7 @@ impl<K: Eq + Hash + Clone, V: Clone> ListMap<K, V> {
         }
     }
 
-    /// Removes something from the slot of `key`, if it has one.
+    /// Calls a removal with the slot of `key`, if the key exists.
     fn shrink<Q, T>(
         &self,
         key: &Q,

@@ -1,22 +1,22 @@
-//! One key's list under its own lock.
+//! The list of one key, with its own lock.
 //!
-//! The lock is held for a look or a change, and never while a closure of the user's runs.
+//! The lock is held for a read or a change, and never while a user's closure runs.
 //!
 //! ```text
 //!           last item or key removed
 //!   Live ─────────────────────────────▶ Retired
 //! ```
 //!
-//! A slot that is retired stays so, and its key gets a new one. A caller that comes upon a retired
-//! slot takes it out of the table and looks again, so it does not wait for the one that retired
-//! it, and nothing is added to a list that cannot be found.
+//! A retired slot stays retired, and its key gets a new slot. A caller that finds a retired slot
+//! removes it from the table and looks up the key again. So it does not wait for the caller that
+//! retired the slot, and no item is added to a list that is not in the table.
 
 use crate::{
     list::{Items, List, Search},
     sync::Mutex,
 };
 
-/// A list that many may use, one at a time.
+/// The list of one key behind a lock.
 #[derive(Debug)]
 pub(crate) struct Slot<V> {
     list: Mutex<State<V>>,
@@ -28,33 +28,33 @@ enum State<V> {
     Retired,
 }
 
-/// The slot is no longer its key's.
+/// The error of a retired slot: the key has another slot, or none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Retired;
 
-/// What a removal removed, and whether it was the last.
+/// The result of a removal.
 #[derive(Debug)]
 pub(crate) struct Removed<T> {
     pub(crate) removed: T,
 
-    /// The slot is retired; take it out of the table.
+    /// Whether the slot was retired, so that the caller must remove it from the table.
     pub(crate) retired: bool,
 }
 
 // === impl Slot ===
 
 impl<V: Clone> Slot<V> {
-    /// Adds `values` at the end, together, and leaves none; or leaves all.
+    /// Moves all `values` to the end of the list, or none if the slot is retired.
     pub(crate) fn append(&self, values: &mut Vec<V>) -> Result<(), Retired> {
         self.live(|list| list.append(values.drain(..)))
     }
 
-    /// Removes the item at `index`. An empty list is retired, unless `keep`.
+    /// Removes the item at `index`. Retires the slot if the list is then empty, unless `keep`.
     pub(crate) fn remove(&self, index: usize, keep: bool) -> Result<Removed<Option<V>>, Retired> {
         self.shrink(keep, |list| list.remove(index))
     }
 
-    /// Removes what `search` has found, if it need not look again.
+    /// Removes the matches of `search`, unless the search must continue.
     pub(crate) fn remove_found(
         &self,
         search: &Search,

@@ -1,5 +1,4 @@
-//! The lock, in one place, so that the model test can put another here.
+//! The lock. A separate file, so that the model test can replace it.
 
-/// A mutex that a panic does not poison: a `Clone` of the user's that panics fails its own
-/// caller and no other.
+/// A mutex without poisoning: a panic in a user's `Clone` fails only its own caller.
 pub(crate) use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! The table of slots by key.
 //!
-//! Keys share the locks of the map below, so they are held to find, add or drop a slot and
-//! for nothing else; each slot has a lock of its own for what is done with its list.
+//! Keys share the locks of the map below, which are held only to find, add or remove a slot. Each
+//! slot has its own lock for the work on its list.
 
 use std::{borrow::Borrow, hash::Hash, sync::Arc};
 
@@ -25,7 +25,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
         self.slots.get(key).map(|slot| Arc::clone(&slot))
     }
 
-    /// Gives `key` the slot that `new` makes, unless it has one: then `key` comes back.
+    /// Inserts the slot that `new` creates, or returns `key` if it has a slot already.
     pub(crate) fn insert(&self, key: K, new: impl FnOnce() -> Slot<V>) -> Result<(), K> {
         match self.slots.entry(key) {
             Entry::Occupied(entry) => Err(entry.into_key()),
@@ -36,7 +36,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
         }
     }
 
-    /// Drops `slot`, if `key` still has it.
+    /// Removes `slot` if it is still the slot of `key`.
     pub(crate) fn forget<Q>(&self, key: &Q, slot: &Arc<Slot<V>>)
     where
         K: Borrow<Q>,
@@ -75,7 +75,7 @@ mod tests {
     use crate::slot::Slot;
 
     #[test]
-    fn whoever_forgets_late_does_not_forget_the_slot_that_came_after() {
+    fn a_late_removal_does_not_remove_a_newer_slot() {
         let table = Table::default();
         let slot = || Slot::<i32>::new([1].into_iter().collect());
         assert_eq!(table.insert("a", slot), Ok(()));

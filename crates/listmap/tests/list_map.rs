@@ -1,4 +1,4 @@
-//! The guarantees of `ListMap`, row by row, and against a naive model.
+//! The guarantees of `ListMap`, row by row, and a comparison with a simple model.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use std::{
 use proptest::prelude::*;
 use windlass_listmap::{EmptyKeys, Items, ListMap};
 
-/// Far longer than it takes, and far shorter than a deadlock.
+/// A timeout that only a deadlock reaches.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// Rows: GA-49
 #[test]
-fn it_is_shared_between_threads_and_what_it_hands_out_is_not_what_it_keeps() {
+fn threads_share_the_map_and_returned_lists_are_copies() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<ListMap<String, String>>();
     shared::<Items<String>>();
@@ -51,7 +51,7 @@ fn adding_creates_the_key_and_keeps_the_order() {
     assert!(keeping.contains_key("b"));
 }
 
-/// With hundreds of keys, some share a lock of dashmap's with the key whose closure waits.
+/// With hundreds of keys, some share a lock of dashmap with the key whose closure waits.
 ///
 /// Rows: GA-50
 #[test]
@@ -82,7 +82,7 @@ fn a_closure_that_does_not_return_blocks_no_other_key() {
                 map.push(key + 1000, 0);
                 map.remove_key(&(key + 1000));
             }
-            // Also the key itself, and what spans keys.
+            // Also calls for the same key, and calls for all keys.
             map.push(0, 2);
             map.len() + map.keys().len()
         }
@@ -102,7 +102,7 @@ fn a_closure_that_does_not_return_blocks_no_other_key() {
 
 /// Rows: GA-51
 #[test]
-fn an_item_is_found_by_its_index_or_not_at_all() {
+fn get_returns_the_item_at_an_index_or_none() {
     let map = ListMap::new();
     map.extend("a", ["x", "y"]);
     assert_eq!(map.get("a", 1), Some("y"));
@@ -112,17 +112,17 @@ fn an_item_is_found_by_its_index_or_not_at_all() {
 
 /// Rows: GA-52
 #[test]
-fn a_key_is_as_long_as_its_list_and_an_absent_one_is_0_long() {
+fn the_length_of_a_key_is_the_length_of_its_list_or_0() {
     let map = ListMap::new();
     map.extend("a", [1, 2, 3]);
     assert_eq!(map.len_of("a"), 3);
     assert_eq!(map.len_of("b"), 0);
-    assert!(!map.contains_key("b"), "asking does not make a key");
+    assert!(!map.contains_key("b"), "a read does not create a key");
 }
 
 /// Rows: GA-53
 #[test]
-fn keys_are_those_of_the_moment_and_whoever_holds_them_blocks_no_writer() {
+fn keys_are_a_snapshot_that_blocks_no_writer() {
     let map = ListMap::new();
     map.push("a", 1);
     map.push("b", 1);
@@ -138,7 +138,7 @@ fn keys_are_those_of_the_moment_and_whoever_holds_them_blocks_no_writer() {
 
 /// Rows: GA-54
 #[test]
-fn a_closure_sees_each_item_in_order_whatever_happens_meanwhile() {
+fn a_closure_sees_each_item_in_order_despite_concurrent_changes() {
     let map = ListMap::new();
     map.extend("a", [10, 11, 12]);
     let mut seen = Vec::new();
@@ -150,14 +150,18 @@ fn a_closure_sees_each_item_in_order_whatever_happens_meanwhile() {
         map.push("a", 99);
     });
     assert_eq!(seen, [(0, 10), (1, 11), (2, 12)]);
-    assert_eq!(kept, [10, 11, 12], "a value outlives its removal");
+    assert_eq!(
+        kept,
+        [10, 11, 12],
+        "an item in a snapshot outlives its removal"
+    );
     assert_eq!(*map.items("a"), [99, 99, 99]);
     map.for_each("b", |_, _| panic!("an absent key has no items"));
 }
 
 /// Rows: GA-54
 #[test]
-fn a_closure_that_panics_leaves_the_map_as_it_is() {
+fn a_panic_in_a_closure_leaves_the_map_unchanged() {
     let map = ListMap::new();
     map.extend("a", [1, 2]);
     let panicking = std::panic::AssertUnwindSafe(|| map.remove_first("a", |_| panic!("no")));
@@ -220,7 +224,7 @@ fn matches_are_removed_up_to_a_limit_and_all_of_them_without_one() {
     map.extend("a", [1, 0, 2, 0, 3, 0]);
     assert_eq!(map.remove_items("a", |n| *n == 0, NonZeroUsize::new(2)), 2);
     assert_eq!(*map.items("a"), [1, 2, 3, 0]);
-    // The original's "limit < 1" has no number here: `NonZeroUsize::new(0)` is `None`.
+    // `NonZeroUsize::new(0)` is `None`: no limit, as "limit < 1" in the grafana-app-sdk.
     assert_eq!(map.remove_items("a", |n| *n > 1, NonZeroUsize::new(0)), 2);
     assert_eq!(*map.items("a"), [1, 0]);
     assert_eq!(map.remove_items("a", |n| *n == 9, None), 0);
@@ -254,7 +258,7 @@ fn its_size_is_the_number_of_its_keys() {
     assert!(map.is_empty());
 }
 
-/// Items that a caller holds are copied by a change, and only by a change.
+/// Items that a caller holds are copied only when the list is changed.
 #[test]
 fn a_removal_of_an_index_that_does_not_exist_copies_nothing() {
     #[derive(Debug)]
@@ -288,9 +292,9 @@ fn a_copy_of_items_has_the_same_items_and_both_print_them() {
     assert_eq!(format!("{map:?}"), r#"{"a": [1, 2]}"#);
 }
 
-/// Better than the original, which keeps each key it ever had.
+/// The grafana-app-sdk keeps each key that it ever had.
 #[test]
-fn a_key_goes_with_its_last_item_unless_it_is_to_be_kept() {
+fn a_key_is_removed_with_its_last_item_by_default() {
     let map = ListMap::new();
     let keeping = ListMap::new().empty_keys(EmptyKeys::Keep);
     for map in [&map, &keeping] {
@@ -347,12 +351,12 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 }
 
 proptest! {
-    /// A `HashMap` of `Vec`s says what each call returns and leaves; what was held on the
-    /// way is compared at the end.
+    /// A `HashMap` of `Vec`s gives the expected result and state of each call. Snapshots that were
+    /// held on the way are compared at the end.
     ///
     /// Rows: GA-49, GA-50, GA-51, GA-52, GA-53, GA-55, GA-56, GA-57, GA-58, GA-59, GA-60
     #[test]
-    fn it_does_what_a_map_of_vecs_does(calls in calls(), keep: bool) {
+    fn a_list_map_behaves_like_a_map_of_vecs(calls in calls(), keep: bool) {
         let empty_keys = if keep { EmptyKeys::Keep } else { EmptyKeys::Drop };
         let map = ListMap::new().empty_keys(empty_keys);
         let mut naive = HashMap::<u8, Vec<u8>>::new();

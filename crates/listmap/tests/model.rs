@@ -1,14 +1,13 @@
-//! Every interleaving, within reason, of small programs on a `ListMap`.
+//! Many interleavings of small programs that use a `ListMap`, checked with shuttle.
 //!
-//! The map is compiled here a second time, from the same files, with `shuttle`'s locks in
-//! place of `parking_lot`'s and with a table whose keys all share one lock, the worst that
-//! hashing can do. A lock that is never released is a deadlock to shuttle, and it prints
-//! the schedule that led there.
+//! This test compiles the files of the map again, with the locks of `shuttle` instead of those of
+//! `parking_lot`, and with a table whose keys share one lock, the worst case of hashing. shuttle
+//! reports a lock that is never released as a deadlock, and prints the schedule.
 
 #![expect(
     unreachable_pub,
     dead_code,
-    reason = "what the library offers is private to this test, which does not call all of it"
+    reason = "the public items of the library are private here, and the test does not use all"
 )]
 
 #[path = "../src/list.rs"]
@@ -31,20 +30,19 @@ use shuttle::{
 
 use crate::list_map::{EmptyKeys, ListMap};
 
-/// Schedules tried for each program: enough that each fault that was put in by hand was
-/// found, and a second of time.
+/// The number of schedules for each program. It takes a second, and was enough to find each defect
+/// that we planted.
 const SCHEDULES: usize = 2000;
 
 /// Rows: GA-50
 #[test]
-fn a_closure_that_takes_its_time_keeps_nobody_from_any_key() {
+fn a_slow_closure_blocks_no_other_call() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.push("a", 1);
         map.push("b", 1);
 
-        // A closure on "a" waits for all that the other thread does to other keys, and to
-        // its own.
+        // A closure on "a" waits for the other thread, which works on other keys and on "a".
         let (done, wait) = channel();
         let other = thread::spawn({
             let map = Arc::clone(&map);
@@ -59,7 +57,8 @@ fn a_closure_that_takes_its_time_keeps_nobody_from_any_key() {
             }
         });
         let removed = map.remove_first("a", |_| {
-            wait.recv().expect("the other thread tells when it is done");
+            wait.recv()
+                .expect("the other thread sends a message at its end");
             true
         });
         assert_eq!(removed, Some(1));
@@ -72,7 +71,7 @@ fn a_closure_that_takes_its_time_keeps_nobody_from_any_key() {
 
 /// Rows: GA-49, GA-54
 #[test]
-fn two_closures_may_wait_for_each_other() {
+fn two_closures_can_wait_for_each_other() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.push("a", 1);
@@ -83,7 +82,7 @@ fn two_closures_may_wait_for_each_other() {
             thread::spawn(move || {
                 map.for_each(key, |_, item| {
                     both.wait();
-                    // Also for its own key.
+                    // Also for the same key.
                     map.push(key, item + 1);
                 });
             })
@@ -100,7 +99,7 @@ fn two_closures_may_wait_for_each_other() {
 
 /// Rows: GA-50
 #[test]
-fn what_one_call_adds_stands_together() {
+fn items_of_one_call_are_adjacent() {
     check(|| {
         let map = Arc::new(ListMap::new());
         let threads = [[1, 2], [3, 4], [5, 6]].map(|items| {
@@ -122,7 +121,7 @@ fn what_one_call_adds_stands_together() {
 
 /// Rows: GA-50, GA-56
 #[test]
-fn what_is_added_while_the_key_goes_is_not_lost() {
+fn an_item_added_while_its_key_is_removed_is_not_lost() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.push("a", 0);
@@ -147,7 +146,7 @@ fn what_is_added_while_the_key_goes_is_not_lost() {
 
 /// Rows: GA-49, GA-59
 #[test]
-fn a_key_that_is_seen_to_be_gone_is_gone_in_every_way() {
+fn a_removed_key_is_absent_for_all_methods() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.extend("a", [1, 2]);
@@ -170,7 +169,7 @@ fn a_key_that_is_seen_to_be_gone_is_gone_in_every_way() {
 
 /// Rows: GA-49, GA-56
 #[test]
-fn each_item_is_removed_by_one_only_and_nobody_comes_away_empty() {
+fn each_item_is_removed_by_exactly_one_caller_and_each_caller_removes_one() {
     check(|| {
         let map = Arc::new(ListMap::new().empty_keys(EmptyKeys::Keep));
         map.extend("a", [1, 2, 3]);
@@ -189,7 +188,7 @@ fn each_item_is_removed_by_one_only_and_nobody_comes_away_empty() {
 
 /// Rows: GA-49, GA-58
 #[test]
-fn a_removal_of_all_takes_what_is_there_when_it_ends() {
+fn remove_all_removes_the_items_that_exist_at_its_end() {
     check(|| {
         let map = Arc::new(ListMap::new());
         map.extend("a", [1, 2]);
@@ -205,8 +204,7 @@ fn a_removal_of_all_takes_what_is_there_when_it_ends() {
     });
 }
 
-/// Tries `program` in many orders; the seed of the random half is printed by shuttle when
-/// one fails.
+/// Runs `program` with many schedules. If one fails, shuttle prints its seed.
 fn check(program: impl Fn() + Send + Sync + 'static) {
     let program = Arc::new(program);
     let again = Arc::clone(&program);

@@ -1,11 +1,11 @@
-//! The cost of 500 hostile clients of the admin server: to `/live`, to the lease and to the work.
+//! Measures the effect of 500 hostile clients of the admin server on `/live`, the lease and the work.
 //!
 //! `cargo run --release -p windlass-operator --example hostile_clients [SECONDS]` measures an
-//! operator without and then with them, and prints both. The clients are a process of their own
-//! with the lowest priority, so that the measured loss is what they cost the operator and not what
-//! they use of the machine. Of 500 connections, 200 pipeline `/metrics`, and 100 each never read,
-//! send half a request, or send half a body. A connection that is closed is opened again after
-//! 100 ms.
+//! operator first without and then with these clients, and prints both results. The clients run in a
+//! separate process with the lowest priority, so that the result is their effect on the operator and
+//! not their own CPU time. Of the 500 connections, 200 pipeline requests for `/metrics`, 100 never
+//! read, 100 send an incomplete request, and 100 send an incomplete body. A closed connection is
+//! opened again after 100 ms.
 
 use std::{
     convert::Infallible,
@@ -37,16 +37,16 @@ use windlass_operator::{AdminServer, LeaderElection, Operator};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Set for the process of the clients: the address that they connect to.
+/// The environment variable with the address, for the process of the clients.
 const TARGET: &str = "HOSTILE_CLIENTS_OF";
 
 const OBJECTS: usize = 500;
 
-/// What was measured in one period.
+/// The measurements of one period.
 struct Measured {
-    /// Reconciles a second.
+    /// Reconciles per second.
     rate: f64,
-    /// Of `/live`, sorted.
+    /// The response times of `/live`, sorted.
     latencies: Vec<Duration>,
     failed: usize,
 }
@@ -83,7 +83,7 @@ fn measure() -> Result<(), Error> {
         "configs",
         move |_: windlass_controller::Request<ConfigMap>| {
             counted.fetch_add(1, Ordering::Relaxed);
-            // Work that a processor is needed for, again and again.
+            // CPU-bound work in a loop.
             let sum = (0..20_000_u64).fold(0, |sum: u64, it| std::hint::black_box(sum ^ it));
             let outcome = Outcome::requeue_after(Duration::from_micros(100 + sum % 2));
             async move { Ok::<_, Infallible>(outcome) }
@@ -122,7 +122,7 @@ fn measure() -> Result<(), Error> {
         .arg(env::current_exe()?)
         .env(TARGET, address.to_string())
         .spawn()?;
-    // All are connected by then.
+    // All clients have connected after this time.
     thread::sleep(Duration::from_secs(2));
     let attacked = Measured::during(period, address, &done);
     clients.kill()?;
@@ -142,7 +142,7 @@ fn measure() -> Result<(), Error> {
     Ok(())
 }
 
-/// Holds 500 connections for ever.
+/// Keeps 500 connections open.
 fn attack(target: &str) -> Result<(), Error> {
     let address: SocketAddr = target.parse()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -171,7 +171,7 @@ async fn hold(address: SocketAddr, number: u32) -> std::io::Result<()> {
                 return Ok(());
             }
         },
-        // Until the server does not take any more.
+        // Until the server closes the connection.
         2 => loop {
             stream.write_all(scrape.as_bytes()).await?;
         },
@@ -188,7 +188,7 @@ async fn hold(address: SocketAddr, number: u32) -> std::io::Result<()> {
 // === impl Measured ===
 
 impl Measured {
-    /// Probes `/live` each 20 ms on new connections, as a kubelet does.
+    /// Probes `/live` every 20 ms on new connections, as a kubelet does.
     fn during(period: Duration, address: SocketAddr, done: &AtomicU64) -> Self {
         let (began, before) = (Instant::now(), done.load(Ordering::Relaxed));
         let (mut latencies, mut failed) = (Vec::new(), 0);
@@ -231,7 +231,7 @@ impl Measured {
 
 fn probe(address: SocketAddr) -> std::io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
-    // A kubelet's default.
+    // The default of a kubelet.
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     stream.write_all(b"GET /live HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();

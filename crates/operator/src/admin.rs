@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{LeaderElection, operator::Run};
 
-// What the pages show.
+// The content of the pages.
 mod check;
 mod readiness;
 mod route;
@@ -47,39 +47,39 @@ pub use self::{
     route::Route,
 };
 
-/// Serves the health and the metrics of an operator over HTTP, to a kubelet, to Prometheus and to
-/// people.
+/// Serves the health and the metrics of an operator over HTTP, for kubelets, Prometheus and people.
 ///
-/// | path | answers |
+/// | path | response |
 /// |--|--|
 /// | `/live`, `/livez`, `/healthz` | 200 while all [live checks](Self::live_check) succeed |
-/// | `/ready`, `/readyz` | 200 while every informer of every controller has completed its first list and is not down, and all [ready checks](Self::ready_check) succeed; 503 until the lease was read, and from the moment the operator is stopped |
+/// | `/ready`, `/readyz` | 200 while every informer of every controller has completed its first list and is not down, and all [ready checks](Self::ready_check) succeed; 503 until the lease was read, and after the operator was stopped |
 /// | `/metrics` | the metrics of a registry in the text format of Prometheus, at most a second old |
-/// | any other | the answers of [routes](Self::route) |
+/// | other paths | the responses of your [routes](Self::route) |
 ///
-/// A health page has a line for each check, `[+]` if it succeeds and `[-]` if it fails, with the
-/// reason: for an informer its kind and the last error. Only clients on this machine see the lines,
-/// such as `kubectl port-forward`; others see `ok` or `not ok`. [`health_details`](Self::health_details)
-/// changes that.
+/// A health page has one line for each check: `[+]` if it succeeds, or `[-]` and the reason if it
+/// fails; for an informer the reason is its kind and its last error. Only clients on this machine,
+/// such as `kubectl port-forward`, see these lines. Other clients only see `ok` or `not ok`.
+/// [`health_details`](Self::health_details) changes this.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It answers from before the first controller starts until after the last one has
-/// ended and the lease is released. It runs on a thread and a runtime of its own, so that busy
-/// handlers do not delay a probe, and clients of this server do not delay handlers. Clients that
-/// send half a request, or never read, lose their connection after the timeouts of
-/// [`AdminLimits`]; a new connection is always accepted, and replaces an old one beyond the limits.
-/// Checks run concurrently, each with a time limit; one that fails, panics or takes too long
-/// is one line in the page. A probe sends no request to the API server.
+/// *Guaranteed.* The server starts before the first controller, and stops after the last controller
+/// has ended and the lease is released. It runs on a separate thread with a separate runtime, so
+/// that busy handlers do not delay probes, and its clients do not delay handlers. It closes the
+/// connection of a client that sends an incomplete request or does not read, after the timeouts of
+/// [`AdminLimits`]. It always accepts new connections; above the limits a new connection replaces
+/// an old one. Checks run concurrently, each with a timeout. A check that fails, panics or times
+/// out affects only its own line. A probe sends no request to the API server.
 ///
-/// *Required.* Only clients that may read the pages can reach the port. Probes have no
-/// authentication; metrics have it with [`authorize_metrics`](Self::authorize_metrics), and TLS
-/// with `tls` (feature `tls`). In a pod the port must be on an address that the kubelet and Prometheus
-/// can reach, so not on loopback; a `NetworkPolicy` should admit only them.
-/// [`metrics_on`](Self::metrics_on) puts the metrics on a port of their own.
+/// *Required.* Only clients that may read the pages must be able to reach the port. Health pages
+/// have no authentication. Metrics have it with [`authorize_metrics`](Self::authorize_metrics), and
+/// TLS with `tls` (feature `tls`). In a pod, listen on an address that the kubelet and Prometheus
+/// can reach, so not on loopback, and admit only them with a `NetworkPolicy`.
+/// [`metrics_on`](Self::metrics_on) serves the metrics on a separate port.
 ///
-/// A standby is ready: it is ready to take over. Otherwise a Deployment would wait for it before
-/// it ends the replica that leads. A replica that cannot read the lease is not ready.
+/// A standby is ready, because it can take over. Otherwise a rolling update of a Deployment would
+/// wait for the standby before it stops the leader. A replica that cannot read the lease is not
+/// ready.
 ///
 /// Not supported: HTTP/2; use a proxy in front of it.
 ///
@@ -117,12 +117,12 @@ pub struct AdminServer {
     pages: Pages,
 }
 
-/// Who sees the lines of a health page, with the names of checks and their reasons.
+/// Which clients see the lines of a health page: the names of checks and the reasons of failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HealthDetails {
     /// Clients with a loopback address: `kubectl port-forward`, and containers of the same pod. A
-    /// proxy in the same pod has one too, for all of its clients. The default.
+    /// proxy in the same pod also has a loopback address, for all of its clients. The default.
     #[default]
     Loopback,
     /// All clients of the port.
@@ -143,9 +143,9 @@ struct Pages {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Listen {
-    /// At an address, which is bound when the operator runs.
+    /// An address, which is bound when the operator runs.
     Address(SocketAddr),
-    /// At a port that is bound already.
+    /// A listener that is bound already.
     Listener(TcpListener),
 }
 
@@ -160,8 +160,8 @@ pub(crate) struct Subject {
 // === impl AdminServer ===
 
 impl AdminServer {
-    /// Half of a kubelet's default `timeoutSeconds`, so that it receives the page with the
-    /// failed check.
+    /// Half of a kubelet's default `timeoutSeconds`, so that the kubelet receives the page that
+    /// names the check that timed out.
     pub const DEFAULT_CHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
     /// Creates a server for an address or a bound listener. It answers while its operator runs.
@@ -183,7 +183,7 @@ impl AdminServer {
         }
     }
 
-    /// Serves `/metrics` on a port of its own, and only there, so that a `NetworkPolicy` can admit
+    /// Serves `/metrics` on a separate port, and only there, so that a `NetworkPolicy` can admit
     /// Prometheus to that port and the kubelet to the other. By default all pages are on one port.
     pub fn metrics_on(self, listen: impl Into<Listen>) -> Self {
         Self {
@@ -193,12 +193,12 @@ impl AdminServer {
     }
 
     /// Serves `/metrics` only to clients whose bearer token the API server accepts, and that may
-    /// `get` the non-resource URL `/metrics`. By default every client that reaches the port may.
+    /// `get` the non-resource URL `/metrics`. By default every client can read them.
     ///
-    /// Asks the API server through `client` by a `TokenReview` and a `SubjectAccessReview`, which
-    /// the operator's `ClusterRole` must be allowed to `create`. A decision is kept for a minute.
-    /// While the API server does not answer, scrapes are refused with 503. Without TLS, tokens can
-    /// be read on the network.
+    /// It sends a `TokenReview` and a `SubjectAccessReview` through `client`; the operator's
+    /// `ClusterRole` must grant `create` on both. Decisions are cached for a minute. While the API
+    /// server does not respond, the response to a scrape is 503. Without TLS, tokens can be read
+    /// on the network.
     pub fn authorize_metrics(self, client: Client) -> Self {
         Self {
             authorizer: Some(Authorizer::new(client)),
@@ -207,12 +207,12 @@ impl AdminServer {
     }
 
     /// Serves the port of the metrics over TLS, with the certificate chain and the private key in
-    /// these PEM files. By default it is served without.
+    /// these PEM files. By default it is served without TLS.
     ///
     /// All pages are on that port unless [`metrics_on`](Self::metrics_on) separates them. The files
-    /// are read again at most once a minute, so that a renewed certificate is used without a
-    /// restart; if they cannot be read then, the last ones stay and a warning is logged. Versions
-    /// 1.2 and 1.3 of TLS are supported, client certificates are not.
+    /// are reloaded at most once a minute, so that a renewed certificate is used without a restart.
+    /// If they cannot be reloaded, the previous ones stay in use and a warning is logged. TLS 1.2
+    /// and 1.3 are supported, client certificates are not.
     #[cfg(feature = "tls")]
     pub fn tls(
         self,
@@ -229,12 +229,12 @@ impl AdminServer {
         }
     }
 
-    /// Sets who sees the reasons on health pages. The default is clients on this machine.
+    /// Sets which clients see the reasons on health pages. The default is clients on this machine.
     pub fn health_details(self, details: HealthDetails) -> Self {
         Self { details, ..self }
     }
 
-    /// Sets what clients may use.
+    /// Sets the limits of connections and requests.
     pub fn limits(self, limits: AdminLimits) -> Self {
         Self { limits, ..self }
     }
@@ -248,8 +248,8 @@ impl AdminServer {
         }
     }
 
-    /// Adds a check to `/live`. A kubelet restarts the process if it fails repeatedly, so it is for
-    /// failures that only a restart can end.
+    /// Adds a check to `/live`. A kubelet restarts the container if the check fails repeatedly, so
+    /// use it only for failures that a restart corrects.
     pub fn live_check(mut self, name: impl Into<String>, check: impl HealthCheck) -> Self {
         self.pages.live.push(Check::new(name.into(), check));
         self
@@ -261,7 +261,7 @@ impl AdminServer {
         self
     }
 
-    /// How long a check may take. The default is half a second.
+    /// Sets the timeout of each check. The default is half a second.
     pub fn check_timeout(mut self, limit: Duration) -> Self {
         self.pages.check_timeout = limit;
         self
@@ -271,7 +271,7 @@ impl AdminServer {
     ///
     /// # Errors
     ///
-    /// [`RouteError`] if `path` does not begin with a slash, or has a page already.
+    /// [`RouteError`] if `path` does not begin with a slash, or another page has this path.
     pub fn route(mut self, path: impl Into<String>, route: impl Route) -> Result<Self, RouteError> {
         let path = path.into();
         if !path.starts_with('/') || path.contains(['?', '#']) {
@@ -284,7 +284,7 @@ impl AdminServer {
         Ok(self)
     }
 
-    /// Starts to answer.
+    /// Starts the server.
     pub(crate) fn serve(
         self,
         subject: Subject,
@@ -337,7 +337,7 @@ impl fmt::Debug for AdminServer {
 // === impl HealthDetails ===
 
 impl HealthDetails {
-    /// Whether a client with this address sees the lines.
+    /// Whether a client with this address sees the lines of a health page.
     fn are_for(self, client: IpAddr) -> bool {
         match self {
             Self::Loopback => client.to_canonical().is_loopback(),
@@ -372,7 +372,7 @@ mod tests {
     use super::HealthDetails;
 
     #[test]
-    fn reasons_are_for_clients_on_this_machine_unless_it_is_set_otherwise() {
+    fn by_default_only_clients_on_this_machine_see_reasons() {
         for (client, on_this_machine) in [
             ("127.0.0.1", true),
             ("127.8.9.1", true),

@@ -1,4 +1,4 @@
-//! Request budgets: a bound of the requests that an operator sends in a second.
+//! Request budgets: limit how many requests an operator sends per second.
 
 use std::{
     fmt,
@@ -11,29 +11,30 @@ use http::{Request, Response};
 use kube::{Client, client::Body};
 use tokio::time::{Instant, sleep};
 
-/// Bounds the requests that all clients with this budget send in a second.
+/// A rate limit that several clients share: limits the requests that they send per second.
 ///
-/// A budget is a token bucket: it allows a burst, and then a number of requests a second. Requests
-/// beyond it wait, in the order in which they came. It protects the API server from handlers that
-/// fail, or that write what another client changes back, on every object at once.
+/// A budget is a token bucket: it allows a burst, and then a number of requests per second. Further
+/// requests wait in the order in which they arrived. It protects the API server from handlers that
+/// fail for every object at once, or that overwrite the same fields as another client again and
+/// again.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* In `t` seconds, clients of this budget begin at most `burst + t * per_second`
-/// requests. A list page is one request, and so is a watch for as long as it stands. Each request
-/// is sent once: kube's own retries (`Config::default_retry`: 15 of them where the answer is 429,
-/// 503 or 504, also for a `POST` that may have been carried out) are turned off, so that the caller
-/// decides what such an answer means.
+/// *Guaranteed.* In `t` seconds, the clients of this budget start at most `burst + t * per_second`
+/// requests. Each list page is one request, and each watch is one request. Each request is sent
+/// once: a client of a budget does not use kube's retries (`Config::default_retry`: 15 retries
+/// after 429, 503 or 504, also for a `POST` that may have been applied). The caller decides what to
+/// do after such a response.
 ///
-/// *Required.* One budget for the whole operator: clones share it, and budgets that are created
-/// separately do not. The client of a [`LeaderElection`](crate::LeaderElection) has none, so that
-/// renewals do not wait.
+/// *Required.* Use one budget for the whole operator: clones share its tokens, separately created
+/// budgets do not. Give the [`LeaderElection`](crate::LeaderElection) a client without a budget, so
+/// that renewals do not wait.
 ///
 /// *Not guaranteed.* Fairness between callers: a handler that sends many requests delays the
-/// others. A request whose future is dropped while it waits has used its place.
+/// others. A request whose future is dropped while it waits has used its token.
 ///
-/// An operator has no budget unless its clients are given one: API servers protect themselves by
-/// API Priority and Fairness, and answer 429 where they have to.
+/// By default an operator has no budget: API servers protect themselves by API Priority and
+/// Fairness, and respond with 429 if necessary.
 ///
 /// # Example
 ///
@@ -47,7 +48,7 @@ use tokio::time::{Instant, sleep};
 /// # let connected = ApiServer::new().client();
 /// let election = LeaderElection::new(connected.clone(), "default", "website-operator")?;
 /// let budget = RequestBudget::default();
-/// // The fence is outside: a write that waits for its place is dropped at the deadline.
+/// // The fence wraps the budget: at the deadline, writes that wait for the budget are dropped.
 /// let client = election.fence().client(budget.client(connected));
 /// # drop(client);
 /// # Ok(())
@@ -59,7 +60,7 @@ pub struct RequestBudget {
 }
 
 struct Shared {
-    /// Between two requests, once the burst is used.
+    /// The time between two requests after the burst is used.
     interval: Duration,
     burst: u32,
     state: Mutex<State>,
@@ -67,24 +68,25 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// When the bucket will be full again; none before the first request.
+    /// The time at which the bucket will be full again. None before the first request.
     full_at: Option<Instant>,
-    /// When a long wait was last logged.
+    /// The time at which a long wait was last logged.
     warned: Option<Instant>,
 }
 
 // === impl RequestBudget ===
 
 impl RequestBudget {
-    /// More than client-go's 5 and less than what one handler in a loop can send (thousands): the
-    /// size of an operator that is busy with a few hundred objects.
+    /// Enough for an operator that works on a few hundred objects. client-go's default is 5; one
+    /// handler in a loop can send thousands.
     pub const DEFAULT_PER_SECOND: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 
-    /// Two seconds' worth, as client-go has: the first lists of an operator with tens of kinds do
-    /// not wait.
+    /// Two seconds of requests, as in client-go, so that the first lists of an operator with tens
+    /// of kinds do not wait.
     pub const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
-    /// Creates a budget of `per_second` requests a second, after `burst` requests at once.
+    /// Creates a budget that allows a burst of `burst` requests, and then `per_second` requests per
+    /// second.
     #[must_use]
     pub fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         let shared = Shared {
@@ -97,13 +99,13 @@ impl RequestBudget {
         }
     }
 
-    /// A client that sends its requests through `client`, each when this budget allows it.
+    /// Returns a client that waits for this budget before it sends a request through `client`.
     ///
     /// Must be called within a tokio runtime, as [`Client::new`] must.
     #[must_use]
     pub fn client(&self, client: Client) -> Client {
-        // kube repeats a request if it can clone the body. The body of an answer cannot be cloned,
-        // so bodies pass through a client whose service answers with what it was sent.
+        // kube retries a request only if it can clone the body. A response body cannot be cloned,
+        // so each body passes through a service that returns the request body as its response.
         let echo = tower::service_fn(|request: Request<Body>| async {
             Ok::<_, std::convert::Infallible>(Response::new(request.into_body()))
         });
@@ -131,11 +133,11 @@ impl RequestBudget {
         }
     }
 
-    /// Takes the next place, and returns how long it is until then.
+    /// Reserves the next token, and returns the time until it is available.
     fn reserve(&self) -> Duration {
-        /// A wait that is worth a line in the log.
+        /// Waits of at least this time are logged.
         const LONG: Duration = Duration::from_secs(1);
-        /// Between two such lines.
+        /// The shortest time between two such log lines.
         const PAUSE: Duration = Duration::from_secs(60);
 
         let Shared {
@@ -145,24 +147,21 @@ impl RequestBudget {
         } = &*self.shared;
         let now = Instant::now();
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        // The bucket empties by one interval a request, and fills as time passes.
+        // Each request moves the time at which the bucket is full by one interval.
         let full_at = state.full_at.map_or(now, |it| it.max(now));
         let full_at = full_at.checked_add(*interval).unwrap_or(full_at);
         state.full_at = Some(full_at);
         let wait = (full_at - now).saturating_sub(interval.saturating_mul(*burst));
         if wait >= LONG && state.warned.is_none_or(|it| now - it >= PAUSE) {
             state.warned = Some(now);
-            tracing::warn!(
-                ?wait,
-                "requests wait for the request budget of this operator"
-            );
+            tracing::warn!(?wait, "request budget exhausted, requests wait");
         }
         wait
     }
 }
 
 impl Default for RequestBudget {
-    /// 50 requests a second, after 100 at once.
+    /// A burst of 100 requests, then 50 requests per second.
     fn default() -> Self {
         Self::new(Self::DEFAULT_PER_SECOND, Self::DEFAULT_BURST)
     }

@@ -9,10 +9,10 @@ use windlass_controller::Fence;
 
 use crate::metrics::ElectionMetrics;
 
-// The decisions, without clock or API server.
+// The state machine, without clock and API server.
 mod campaign;
 
-// The decisions with a clock and requests, as a task.
+// The state machine with a clock and requests, as a task.
 mod candidate;
 mod leadership;
 mod lease;
@@ -28,44 +28,45 @@ pub use self::{
     error::{InvalidElection, LeadershipLost, LeaseError},
 };
 
-/// Lets one of several replicas of an operator run its controllers, by means of a `Lease`.
+/// Leader election by a `Lease`: only one of several replicas of an operator runs its controllers.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* Controllers start when this replica holds the lease, and not before. A lease of
-/// another replica is taken when it is free, or when it has not changed for the duration that it
-/// states, measured by this replica's own clock; the times in a lease are compared with no clock.
+/// *Guaranteed.* Controllers start only after this replica has acquired the lease. It acquires a
+/// lease that is free, or that has not changed for its `leaseDurationSeconds`, measured by this
+/// replica's own clock. It never compares the times in the lease with a clock.
 ///
-/// The deadline of a leader counts from before its last successful renewal was sent. It is a
-/// [`Fence`]: after it, no call of a handler begins and a [fenced client](Self::fence) sends no
-/// write, even if the process was frozen or the machine suspended meanwhile. A leader that
-/// could not renew in time, or whose lease was taken, emptied or deleted, aborts its controllers,
-/// and the operator ends with [`OperatorError::LeadershipLost`](crate::OperatorError).
+/// The deadline of a leader is the renew deadline after the time at which its last successful
+/// renewal was sent. A [`Fence`] enforces it: after the deadline no call of a handler begins and a
+/// [fenced client](Self::fence) sends no write, even if the process was frozen or the machine
+/// suspended meanwhile. A leader that could not renew in time, or whose lease another client took,
+/// emptied or deleted, aborts its controllers, and the operator ends with
+/// [`OperatorError::LeadershipLost`](crate::OperatorError).
 ///
-/// An operator that is stopped renews until its controllers have ended. Then it waits until no
-/// call is in progress, and empties the lease. If calls are still in progress, or the API server
-/// does not answer in time, the lease is left to expire. Each request has a time limit, half of the
-/// renew deadline.
+/// An operator that is stopped renews the lease until its controllers have ended. Then it waits
+/// until no call is in progress, and releases the lease. If calls are still in progress, or the API
+/// server does not respond in time, it does not release the lease, which then expires. The timeout
+/// of each request is half of the renew deadline.
 ///
-/// *Required.* Handlers yield: a call that blocks its thread cannot be aborted. All replicas have
-/// the same timing. In the namespace of the lease, a Role that grants `get`, `create` and `update`
-/// on `leases` of the group `coordination.k8s.io`; `get` and `update` may be limited to the one
-/// name.
+/// *Required.* Handlers must yield: a call that blocks its thread cannot be aborted. All replicas
+/// must have the same timing. A Role in the namespace of the lease must grant `get`, `create` and
+/// `update` on `leases` of the group `coordination.k8s.io`; `get` and `update` can be limited to
+/// the name of the lease.
 ///
-/// *Not guaranteed.* That nothing which a former leader sent before its deadline arrives after it:
-/// no lease can guarantee that. Write with `resourceVersion` where it matters.
+/// *Not guaranteed.* A request that a former leader sent before its deadline can arrive after it;
+/// no lease can prevent that. Send a `resourceVersion` with writes for which this matters.
 ///
-/// An operator that has lost the lease ends, rather than standing as a candidate again: the process
-/// is started anew, and keeps nothing in memory from the time in which it led.
+/// An operator that has lost its lease ends and does not become a candidate again. The restarted
+/// process then has no state from the time in which it led.
 ///
-/// A standby runs no informers, and fills its stores when it leads. To keep them warm, run an
-/// [`Informer`](windlass_informer::Informer) yourself and add it to a controller as well: the
-/// controller receives what the informer knows already.
+/// A standby runs no informers; it lists when it begins to lead. To have its stores filled before,
+/// run an [`Informer`](windlass_informer::Informer) yourself and add it to a controller too: the
+/// controller then receives the objects that the informer already has.
 ///
-/// Two replicas with the same [identity](LeaderElectionBuilder::identity) are two candidates: each
-/// recognizes what it has written itself.
+/// Two replicas with the same [identity](LeaderElectionBuilder::identity) are still two candidates:
+/// each recognizes its own writes by their `renewTime`.
 ///
-/// Clones are the same election.
+/// All clones share one election.
 ///
 /// # Example
 ///
@@ -98,15 +99,15 @@ pub struct LeaderElection {
     fence: Fence,
 }
 
-/// How a [`LeaderElection`] reaches the API server.
+/// The connection of a [`LeaderElection`] to the API server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum LeaseClient {
-    /// Through this client, on the runtime of the operator. Handlers that block all threads of
-    /// the runtime delay renewals, and so may a rate limit of the client.
+    /// Uses this client, on the runtime of the operator. Handlers that block all threads of the
+    /// runtime delay renewals, and so does a rate limit of the client.
     Client(Client),
-    /// Through a client of its own, which is made from this configuration, on a thread and a
-    /// runtime of its own. The recommended way on a cluster.
+    /// Creates a separate client from this configuration, on a separate thread and runtime.
+    /// Recommended on a cluster.
     Config(Box<Config>),
 }
 
@@ -156,7 +157,7 @@ impl LeaderElection {
         Self::builder(client, namespace, name).build()
     }
 
-    /// Starts the settings of an election by the lease `name` in `namespace`.
+    /// Returns a builder for an election by the lease `name` in `namespace`.
     pub fn builder(
         client: impl Into<LeaseClient>,
         namespace: impl Into<String>,
@@ -165,16 +166,16 @@ impl LeaderElection {
         LeaderElectionBuilder::new(client.into(), namespace.into(), name.into())
     }
 
-    /// The name under which this replica holds the lease.
+    /// The identity that this replica writes into the lease as its holder.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.settings.identity
     }
 
-    /// The deadline of this replica's lease, which each renewal moves.
+    /// The fence at the deadline of this replica's lease. Each renewal moves the deadline.
     ///
-    /// Its [`client`](Fence::client) and [`connect`](Fence::connect) make the clients that
-    /// reconcilers and finalizers should write with.
+    /// Create the clients of reconcilers and finalizers with [`Fence::client`] or
+    /// [`Fence::connect`].
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence.clone()
@@ -223,7 +224,7 @@ impl LeaderElection {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
 
-    /// The loss of a lease because the task that renewed it is gone.
+    /// The error if the task that renews the lease has panicked.
     fn abandoned(&self) -> LeadershipLost {
         LeadershipLost::NotRenewed {
             lease: self.lease(),
@@ -232,7 +233,7 @@ impl LeaderElection {
         }
     }
 
-    /// How long one request for the lease may take.
+    /// The timeout of one request for the lease.
     pub(crate) fn request_timeout(&self) -> Duration {
         self.settings.timing.renew / 2
     }

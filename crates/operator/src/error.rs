@@ -8,17 +8,20 @@ use crate::{AdminError, LeadershipLost};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddControllerError {
-    /// The operator runs, or has run: its controllers are fixed at the start.
-    #[error("controller {controller:?} was not added: the operator runs or has run; add it before")]
+    /// The operator is running or has run. Controllers can only be added before.
+    #[error(
+        "controller {controller:?} was not added: the operator is running or has run; add all \
+         controllers before"
+    )]
     AlreadyRan {
         /// The name of the controller.
         controller: String,
     },
 
-    /// A controller of this name was added before, or this one was.
+    /// A controller with this name, or this controller itself, was added before.
     #[error(
-        "controller {controller:?} was not added: a controller of this name was added before; \
-         give each controller a name of its own"
+        "controller {controller:?} was not added: a controller with this name was added before; \
+         give each controller a different name"
     )]
     NameTaken {
         /// The name of the controller.
@@ -26,12 +29,12 @@ pub enum AddControllerError {
     },
 }
 
-/// Why an operator ended without being stopped, or did not start.
+/// Why an operator failed to start, failed while it ran, or failed to stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// It runs already, or has run. An operator runs once.
-    #[error("the operator runs already or has run; create another one to run again")]
+    /// The operator is running or has run. It can run only once.
+    #[error("the operator is running or has run; create another one to run again")]
     AlreadyRan,
 
     /// A controller failed permanently. All others were stopped.
@@ -63,28 +66,29 @@ pub enum OperatorError {
     #[error("a second signal ended the operator before its controllers had ended")]
     Forced,
 
-    /// Some controllers had not ended within the drain timeout. They were aborted.
+    /// Some controllers did not end within the drain timeout and were aborted.
     #[error(
-        "these controllers did not end within {drain:?} and were aborted: {}; a call hangs, or \
-         the drain timeout is too short",
+        "these controllers did not end within {drain:?} and were aborted: {}; a call of a \
+         handler hangs, or the drain timeout is too short",
         controllers.join(", ")
     )]
     Undrained {
-        /// Their names.
+        /// The names of these controllers.
         controllers: Vec<String>,
         /// The drain timeout.
         drain: Duration,
     },
 
-    /// Another replica leads, or may lead soon. All controllers were aborted.
+    /// This replica lost its lease. All controllers were aborted, because another replica leads or
+    /// may lead soon.
     #[error("this replica lost its lease; its controllers were aborted")]
     LeadershipLost {
         /// The cause.
         source: LeadershipLost,
     },
 
-    /// No client for the lease could be made from its configuration.
-    #[error("cannot make a client for the lease from its configuration")]
+    /// No client for the lease could be created from its configuration.
+    #[error("cannot create a client for the lease from its configuration")]
     LeaseClient {
         /// The cause.
         source: Box<kube::Error>,
@@ -108,7 +112,7 @@ pub enum OperatorError {
 // === impl OperatorError ===
 
 impl OperatorError {
-    /// A stable word for the variant.
+    /// A stable identifier of the variant, for labels and log fields.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

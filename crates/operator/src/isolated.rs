@@ -1,4 +1,4 @@
-//! Futures on a thread and a runtime of their own.
+//! Runs a future on a separate thread with a separate runtime.
 
 use std::{
     future::Future,
@@ -15,8 +15,8 @@ use tokio_util::{
 use tracing::instrument::WithSubscriber as _;
 use windlass_controller::is_time_simulated;
 
-/// The output of a future that runs as a task or on a thread of its own; none if it panicked.
-/// Dropping this drops the future.
+/// A handle of a future that runs as a task or on a separate thread. Its output is `None` if the
+/// future panicked. Dropping the handle drops the future.
 pub(crate) struct Isolated<T> {
     run: Run<T>,
 }
@@ -42,9 +42,9 @@ impl<T: Send + 'static> Isolated<T> {
         }
     }
 
-    /// Runs `future` on a new thread called `name`, with a runtime of its own: blocked or busy
-    /// workers of the current runtime do not delay it. Where time is simulated it is a task, since
-    /// a thread would be outside of the simulation.
+    /// Runs `future` on a new thread called `name` with a separate runtime, so that blocked or
+    /// busy workers of the current runtime do not delay it. Under simulated time it runs as a
+    /// task, because a thread would be outside of the simulation.
     pub(crate) fn thread(
         name: &str,
         future: impl Future<Output = T> + Send + 'static,
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Isolated<T> {
             if let Some(output) = runtime.block_on(stopped.run_until_cancelled(future)) {
                 _ = send.send(output);
             }
-            // A name that is being resolved must not keep the thread.
+            // Do not wait for a blocking DNS lookup.
             runtime.shutdown_background();
         };
         std::thread::Builder::new()
@@ -95,11 +95,11 @@ mod tests {
         let (send, receive) = std::sync::mpsc::channel();
         let isolated = Isolated::thread("test", async move {
             _ = send.send(std::thread::current().id());
-            // Shows that the runtime of the thread has a timer; nothing depends on how long.
+            // Fails if the runtime of the thread has no timer. The duration does not matter.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             7
         });
-        // The runtime of the caller stands still here.
+        // This blocks the runtime of the caller.
         let thread = receive.recv().expect("it runs");
         assert_ne!(thread, caller);
         assert_eq!(isolated.expect("a thread").await, Some(7));
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_ends_it_without_output() {
-        let isolated = Isolated::thread("test", async { panic!("out of cheese") });
+    async fn after_a_panic_the_output_is_none() {
+        let isolated = Isolated::thread("test", async { panic!("test") });
         let output: Option<()> = isolated.expect("a thread").await;
         assert_eq!(output, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_time_is_simulated_no_thread_is_started() {
+    async fn under_simulated_time_no_thread_is_started() {
         let caller = std::thread::current().id();
         let isolated = Isolated::thread("test", async { std::thread::current().id() });
         assert_eq!(isolated.expect("a task").await, Some(caller));

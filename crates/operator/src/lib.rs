@@ -1,21 +1,21 @@
-//! Operators: controllers as one process.
+//! Operators: run controllers as one process.
 //!
-//! An [`Operator`] runs controllers until it is stopped by a signal or a token, or until one of
-//! them fails permanently; then it stops the others and waits for them. With a
-//! [`LeaderElection`], only one of several replicas runs its controllers, and nothing begins and
-//! nothing is written after the deadline of its lease. An [`AdminServer`] serves health, metrics
-//! and your own pages over HTTP.
+//! An [`Operator`] runs controllers until a signal or a token stops it, or until one of them fails
+//! permanently. Then it stops the others and waits for them. With a [`LeaderElection`], only one
+//! of several replicas runs its controllers, and after the deadline of its lease a replica starts
+//! no call and sends no write. An [`AdminServer`] serves health, metrics and your own pages over
+//! HTTP.
 
 // The process.
 mod operator;
 
-// The signals that stop it.
+// SIGINT and SIGTERM.
 mod signal;
 
-// Which of several replicas runs its controllers.
+// Leader election.
 mod election;
 
-// How many requests it sends.
+// A limit of the request rate.
 mod budget;
 
 // Health, metrics and spans.
@@ -23,7 +23,7 @@ mod admin;
 mod metrics;
 mod trace;
 
-// Threads of their own.
+// Futures on separate threads.
 mod isolated;
 
 // Errors.

@@ -1,6 +1,6 @@
 //! Metrics of operators. All names are in this file.
 //!
-//! Metrics that client-go has too have its names.
+//! Metrics that exist in client-go have the same names.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, core::Collector};
 
@@ -26,7 +26,7 @@ impl ElectionMetrics {
             ))),
             slow_path: valid(IntCounter::with_opts(opts(
                 "leader_election_slowpath_total",
-                "Times that a leader had to read the lease before it could renew it.",
+                "Number of renewals before which the leader had to read the lease.",
             ))),
             failures: valid(IntCounterVec::new(
                 opts(
@@ -37,7 +37,7 @@ impl ElectionMetrics {
             )),
             transitions: valid(IntGauge::with_opts(opts(
                 "leader_election_lease_transitions",
-                "How often the lease has changed its holder, as last read.",
+                "Number of times that the lease changed its holder, as last read.",
             ))),
         }
     }
@@ -68,7 +68,7 @@ impl ElectionMetrics {
     }
 }
 
-/// A collector with a name of this file.
+/// Unwraps a collector whose name is a constant of this file.
 fn valid<C>(made: prometheus::Result<C>) -> C {
     made.expect("the names in this file are valid")
 }

@@ -1,4 +1,4 @@
-//! The operator process: start, lead, wait, stop, join.
+//! The operator: starts its controllers, waits, stops them and waits for their end.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use crate::{
 // Settings.
 mod builder;
 
-// The controllers: before they run, while they run, and one of them.
+// All controllers before the start, all running controllers, and a single one.
 mod controller_set;
 mod registry;
 mod run;
@@ -40,15 +40,15 @@ use self::{
 /// # Contract
 ///
 /// *Guaranteed.* All controllers run concurrently; with a [`LeaderElection`], only while this
-/// replica leads. When one of them fails permanently, or the operator is stopped, all are stopped,
-/// and each has ended or was aborted before [`run`](Self::run) returns: aborted if it did not end
-/// within the [drain timeout](OperatorBuilder::drain_timeout), or if this replica lost its lease.
-/// Then the lease is released, and last the [`AdminServer`] ends. A controller that ends
-/// without an error ends nothing else.
+/// replica leads. When a controller fails permanently, or the operator is stopped, the operator
+/// stops all controllers and waits for them. It aborts a controller that does not end within the
+/// [drain timeout](OperatorBuilder::drain_timeout), and all of them if this replica lost its lease.
+/// Then it releases the lease, and stops the [`AdminServer`] last. After all of this
+/// [`run`](Self::run) returns. When a controller ends without an error, the others continue.
 ///
-/// *Required.* It is run once.
+/// *Required.* An operator can run only once.
 ///
-/// Clones are the same operator.
+/// All clones share one operator.
 ///
 /// # Example
 ///
@@ -81,7 +81,7 @@ pub struct Operator {
 struct Shared {
     controllers: Registry,
     election: Option<LeaderElection>,
-    /// None once the operator runs.
+    /// None after the operator has started.
     admin: Mutex<Option<AdminServer>>,
     drain: Duration,
 }
@@ -89,14 +89,14 @@ struct Shared {
 // === impl Operator ===
 
 impl Operator {
-    /// Creates an operator without controllers, with the default settings;
-    /// [`builder`](Self::builder) changes them.
+    /// Creates an operator with the default settings and without controllers. Use
+    /// [`builder`](Self::builder) to change the settings.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Starts the settings of an operator.
+    /// Returns a builder with the default settings.
     pub fn builder() -> OperatorBuilder {
         OperatorBuilder::new()
     }
@@ -122,9 +122,9 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// [`AddControllerError::AlreadyRan`] if the operator runs, or has run;
-    /// [`AddControllerError::NameTaken`] if a controller of this name was added before: names
-    /// tell controllers apart in metrics, logs and errors.
+    /// [`AddControllerError::AlreadyRan`] if the operator is running or has run.
+    /// [`AddControllerError::NameTaken`] if a controller with this name was added before: metrics,
+    /// logs and errors identify a controller by its name.
     pub fn add_controller(&self, controller: impl Controller) -> Result<(), AddControllerError> {
         let name = controller.name().to_owned();
         let added = self.shared.controllers.add(Arc::new(controller));
@@ -134,11 +134,11 @@ impl Operator {
         })
     }
 
-    /// A client that writes only while this replica leads; `client` itself without a
-    /// [`LeaderElection`].
+    /// Returns a client that sends writes only while this replica leads. Without a
+    /// [`LeaderElection`] it returns `client` unchanged.
     ///
-    /// To be given to reconcilers and finalizers. As [`Fence::client`] of the
-    /// [election's fence](LeaderElection::fence); [`Fence::connect`] is stricter.
+    /// Use this client in reconcilers and finalizers. It is the [`Fence::client`] of the
+    /// [election's fence](LeaderElection::fence). [`Fence::connect`] checks more strictly.
     ///
     /// [`Fence::client`]: windlass_controller::Fence::client
     /// [`Fence::connect`]: windlass_controller::Fence::connect
@@ -150,7 +150,8 @@ impl Operator {
         }
     }
 
-    /// The collectors of the operator and all its controllers, to be registered in a registry.
+    /// Returns the collectors of the operator and all its controllers. Register them in your
+    /// registry.
     #[must_use]
     pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let controllers = self.shared.controllers.all();
@@ -165,8 +166,8 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// [`OperatorError`] if a controller failed or did not end in time, a second signal arrived,
-    /// this replica lost its lease, or the admin server could not start.
+    /// [`OperatorError`] if a controller failed or did not end within the drain timeout, a second
+    /// signal arrived, this replica lost its lease, or the admin server could not start.
     ///
     /// # Cancel safety
     ///
@@ -193,12 +194,13 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// [`OperatorError`] if a controller failed (the first one) or did not end in time, this
-    /// replica lost its lease, or the admin server could not start.
+    /// [`OperatorError`] if a controller failed or did not end within the drain timeout, this
+    /// replica lost its lease, or the admin server could not start. If several controllers fail,
+    /// it is the error of the first one.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future aborts all controllers. A lease is then not released: it expires.
+    /// Dropping the future aborts all controllers. The lease is not released then, but expires.
     pub async fn run_until(&self, stop: CancellationToken) -> Result<(), OperatorError> {
         let Some(controllers) = self.shared.controllers.close() else {
             return Err(OperatorError::AlreadyRan);
@@ -225,7 +227,7 @@ impl Operator {
             ),
             None => None,
         };
-        // Boxed: the states of an election are large, and our caller's future holds them.
+        // Boxed, because the future of an election is large and becomes part of the caller's.
         let outcome = if let Some(election) = &self.shared.election {
             Box::pin(self.lead(election, &stop, controllers)).await
         } else {
@@ -270,7 +272,7 @@ impl Operator {
         outcome
     }
 
-    /// How an election ended, as the operator's outcome.
+    /// Converts the end of an election to the result of the operator.
     fn left(end: LeadershipEnd) -> Result<(), OperatorError> {
         match end {
             LeadershipEnd::Stopped => Ok(()),
@@ -282,10 +284,10 @@ impl Operator {
         }
     }
 
-    /// How long the release of the lease may take: what is left until the drain `deadline`, but
-    /// no longer than one request, and never less than a second.
+    /// The time limit for the release of the lease: the time until the drain `deadline`, but at most
+    /// the timeout of one request and at least a second.
     fn release_limit(&self, election: &LeaderElection, deadline: Option<Instant>) -> Duration {
-        /// For the release after a drain that took all of its time.
+        /// For a release after a drain that used all its time.
         const LEAST: Duration = Duration::from_secs(1);
 
         let left = match deadline {

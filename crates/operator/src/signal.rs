@@ -1,4 +1,4 @@
-//! The signals that stop a process.
+//! SIGINT and SIGTERM, which stop the operator.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Starts to listen. From then on these signals do not end the process.
+    /// Starts to listen. From now on these signals do not terminate the process.
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -23,7 +23,7 @@ impl Signals {
         })
     }
 
-    /// The name of the next signal.
+    /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             Some(()) = self.interrupt.recv() => "SIGINT",
@@ -41,7 +41,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// The name of the next signal.
+    /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         match tokio::signal::ctrl_c().await {
             Ok(()) => "Ctrl-C",

@@ -2,7 +2,7 @@
 
 use tracing::{Span, info_span};
 
-/// One candidate, from start to end; its log lines are within it.
+/// One candidate from its start to its end. Its log lines are in this span.
 pub(crate) fn election(lease: &str, identity: &str) -> Span {
     info_span!("leader-election", lease, identity)
 }

@@ -35,7 +35,7 @@ struct Running {
     run: AbortOnDropHandle<Result<(), OperatorError>>,
 }
 
-/// Ends when it is notified, and not when it is stopped.
+/// A controller that ends when it is notified, not when it is stopped.
 struct Stubborn(Arc<Notify>);
 
 impl Controller for Stubborn {
@@ -103,13 +103,13 @@ impl Running {
 
     async fn stop(self) {
         self.stop.cancel();
-        self.run.await.expect("no panic").expect("it ends well");
+        self.run.await.expect("no panic").expect("no error");
     }
 }
 
 /// Rows: BO-26
 #[tokio::test]
-async fn it_is_ready_when_all_informers_have_synced_and_not_after_the_stop() {
+async fn an_operator_is_ready_after_all_informers_have_synced_until_the_stop() {
     let (configs, source) = Scripted::<ConfigMap>::new();
     let (others, other) = Scripted::<ConfigMap>::new();
     let ends = Arc::new(Notify::new());
@@ -119,15 +119,17 @@ async fn it_is_ready_when_all_informers_have_synced_and_not_after_the_stop() {
         |operator| {
             for (name, source) in [("web", source), ("shop", other)] {
                 let controller = InformerController::builder().name(name).build();
-                let controller = controller.expect("good settings");
+                let controller = controller.expect("valid settings");
                 let informer = Informer::new(source);
                 controller.add_informer("configs", &informer).expect("new");
                 operator
                     .add_controller(controller)
-                    .expect("it does not run");
+                    .expect("the operator is not running");
             }
             let stubborn = Stubborn(Arc::clone(&ends));
-            operator.add_controller(stubborn).expect("it does not run");
+            operator
+                .add_controller(stubborn)
+                .expect("the operator is not running");
         },
     );
     let page = running
@@ -151,7 +153,7 @@ async fn it_is_ready_when_all_informers_have_synced_and_not_after_the_stop() {
     assert_eq!(running.get("/readyz").await, (200, page));
 
     running.stop.cancel();
-    // It drains, and says so; it lives all the same.
+    // During the drain the operator is not ready, but still live.
     let (status, page) = running.get("/ready").await;
     assert_eq!(status, 503);
     assert!(page.contains("[-] operator: is stopping"), "{page}");
@@ -163,7 +165,7 @@ async fn it_is_ready_when_all_informers_have_synced_and_not_after_the_stop() {
     assert!(TcpStream::connect(address).await.is_err(), "it is closed");
 }
 
-/// The namespace is not in the page, since an informer does not know it.
+/// The page does not contain the namespace, because an informer does not know it.
 #[tokio::test]
 async fn an_informer_that_is_down_is_named_with_its_last_error() {
     let server = ApiServer::builder()
@@ -178,12 +180,12 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
         |server| server,
         |operator| {
             let controller = InformerController::builder().name("web").build();
-            let controller = controller.expect("good settings");
+            let controller = controller.expect("valid settings");
             let informer = Informer::new(ListWatch::new(configs));
             controller.add_informer("sites", &informer).expect("new");
             operator
                 .add_controller(controller)
-                .expect("it does not run");
+                .expect("the operator is not running");
         },
     );
     let line = "[-] informer sites of web: configmaps: down, cannot watch configmaps: forbidden";
@@ -192,7 +194,7 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
 }
 
 #[tokio::test]
-async fn it_is_live_from_the_start_under_the_paths_that_kubernetes_uses() {
+async fn an_operator_is_live_from_the_start_on_all_paths_that_kubernetes_uses() {
     let running = Running::start(Operator::builder(), |server| server, |_| {});
     for path in ["/live", "/livez", "/healthz", "/ready?verbose", "/readyz"] {
         assert_eq!(running.get(path).await, (200, "ok\n".to_owned()), "{path}");
@@ -209,16 +211,16 @@ async fn it_is_live_from_the_start_under_the_paths_that_kubernetes_uses() {
 
 /// Rows: BO-26
 #[tokio::test]
-async fn metrics_are_those_of_the_operator_or_of_a_given_registry() {
+async fn metrics_are_those_of_the_operator_or_of_the_configured_registry() {
     let running = Running::start(
         Operator::builder(),
         |server| server,
         |operator| {
             let controller = InformerController::builder().name("web").build();
-            let controller = controller.expect("good settings");
+            let controller = controller.expect("valid settings");
             operator
                 .add_controller(controller)
-                .expect("it does not run");
+                .expect("the operator is not running");
         },
     );
     let (status, page) = running.get("/metrics").await;
@@ -242,7 +244,7 @@ async fn metrics_are_those_of_the_operator_or_of_a_given_registry() {
 }
 
 #[tokio::test]
-async fn a_check_that_hangs_panics_or_fails_is_one_line() {
+async fn a_check_that_hangs_panics_or_fails_affects_only_its_own_line() {
     let running = Running::start(
         Operator::builder(),
         |server| {
@@ -250,8 +252,8 @@ async fn a_check_that_hangs_panics_or_fails_is_one_line() {
                 .check_timeout(Duration::from_secs(1))
                 .ready_check("hangs", pending::<Result<(), String>>)
                 .ready_check("panics", || async {
-                    panic!("out of cheese");
-                    #[expect(unreachable_code, reason = "it says the type")]
+                    panic!("test panic");
+                    #[expect(unreachable_code, reason = "determines the type")]
                     Ok::<(), String>(())
                 })
                 .ready_check("fails", || async { Err::<(), _>("no\nconnection") })
@@ -265,8 +267,8 @@ async fn a_check_that_hangs_panics_or_fails_is_one_line() {
         assert_eq!(
             page,
             "not ok\n\
-             [-] hangs: not finished yet, after 1s\n\
-             [-] panics: panicked: out of cheese\n\
+             [-] hangs: timed out after 1s\n\
+             [-] panics: panicked: test panic\n\
              [-] fails: no connection\n\
              [+] works: ok\n"
         );
@@ -310,7 +312,7 @@ async fn checks_run_concurrently() {
 
 /// Rows: BO-26
 #[tokio::test]
-async fn routes_choose_their_answer_and_a_panic_is_a_500() {
+async fn a_route_sends_its_response_and_a_panic_becomes_a_500() {
     let running = Running::start(
         Operator::builder(),
         |server| {
@@ -322,9 +324,7 @@ async fn routes_choose_their_answer_and_a_panic_is_a_500() {
                     answer
                 })
                 .expect("a path")
-                .route("/panic", |_: Request<Bytes>| async {
-                    panic!("out of cheese")
-                })
+                .route("/panic", |_: Request<Bytes>| async { panic!("test panic") })
                 .expect("a path")
         },
         |_| {},
@@ -333,7 +333,7 @@ async fn routes_choose_their_answer_and_a_panic_is_a_500() {
         let answer = ask(running.address, "PUT", "/echo?a=b", "hello").await;
         assert_eq!(answer, (202, "PUT b\"hello\"".to_owned()));
         let (status, page) = running.get("/panic").await;
-        assert_eq!((status, &*page), (500, "/panic panicked: out of cheese\n"));
+        assert_eq!((status, &*page), (500, "/panic panicked: test panic\n"));
     }
     let long = "x".repeat(2 * 1024 * 1024);
     assert_eq!(ask(running.address, "POST", "/echo", &long).await.0, 413);
@@ -341,7 +341,7 @@ async fn routes_choose_their_answer_and_a_panic_is_a_500() {
 }
 
 #[test]
-fn a_route_that_no_request_reaches_is_refused() {
+fn a_route_with_an_invalid_or_used_path_is_rejected() {
     let answer = |_: Request<Bytes>| async { Response::new(Bytes::new()) };
     let server = || {
         let server = AdminServer::new(([127, 0, 0, 1], 0));
@@ -378,22 +378,22 @@ async fn an_admin_server_that_cannot_start_names_the_address() {
     let server = AdminServer::new(([127, 0, 0, 1], 0));
     let operator = Operator::builder().admin_server(server).build();
     let twice = || InformerController::builder().name("twice").build();
-    let first = operator.add_controller(twice().expect("good settings"));
-    first.expect("it does not run");
-    let second = operator.add_controller(twice().expect("good settings"));
+    let first = operator.add_controller(twice().expect("valid settings"));
+    first.expect("the operator is not running");
+    let second = operator.add_controller(twice().expect("valid settings"));
     assert!(
         matches!(second, Err(AddControllerError::NameTaken { .. })),
         "{second:?}"
     );
 }
 
-/// A Deployment waits until a standby is ready before it ends the leader.
+/// A rolling update waits until the standby is ready before it stops the leader.
 #[tokio::test]
 async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     let server = ApiServer::new();
     let election = |identity| {
         let builder = LeaderElection::builder(server.client(), "default", "web");
-        builder.identity(identity).build().expect("good settings")
+        builder.identity(identity).build().expect("valid settings")
     };
     let start = |election| {
         let builder = Operator::builder().leader_election(election);
@@ -418,21 +418,24 @@ async fn a_standby_is_ready_and_a_replica_that_cannot_read_the_lease_is_not() {
     third.stop().await;
 }
 
-/// Sends a request, and reads the answer.
+/// Sends a request, and reads the response.
 async fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     let length = body.len();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
-    stream.write_all(head.as_bytes()).await.expect("it reads");
-    // It may have had enough.
+    stream
+        .write_all(head.as_bytes())
+        .await
+        .expect("the request is sent");
+    // The server may close the connection before it has read all.
     _ = stream.write_all(body.as_bytes()).await;
     let mut answer = Vec::new();
     let read = timeout(Duration::from_secs(30), stream.read_to_end(&mut answer));
-    _ = read.await.expect("it answers");
+    _ = read.await.expect("a response");
     let answer = String::from_utf8(answer).expect("text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a response");
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
     (status.expect("a status"), body.to_owned())
 }

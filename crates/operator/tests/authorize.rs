@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use windlass_operator::{AdminServer, Operator};
 
-/// Scrapes with this token, in order, and the status of each answer.
+/// Scrapes with these tokens, and checks the status of each response.
 async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -34,7 +34,7 @@ async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
         async move { operator.run_until(stop).await }
     });
     for (token, status) in scrapes {
-        // The API server is asked ten times a second at most.
+        // At most ten reviews per second are sent.
         sleep(Duration::from_millis(150)).await;
         assert_eq!(get(address, "/metrics", *token).await, *status, "{token:?}");
     }
@@ -44,7 +44,7 @@ async fn check(client: Client, scrapes: &[(Option<&str>, u16)]) {
         "probes need no token"
     );
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 #[tokio::test]
@@ -58,12 +58,12 @@ async fn only_a_token_that_is_valid_and_allowed_reads_the_metrics() {
         (Some("prometheus"), 200),
     ];
     check(api_server(&asked), &scrapes).await;
-    // The reviews of three tokens, of which one was not valid. The last scrape asked nothing.
+    // The reviews of three tokens, one of them invalid. The last scrape used a cached decision.
     assert_eq!(asked.load(Ordering::SeqCst), 5);
 }
 
 #[tokio::test]
-async fn without_a_decision_of_the_api_server_nothing_is_shown() {
+async fn metrics_are_refused_while_the_api_server_makes_no_decision() {
     let refuses = tower::service_fn(|_: http::Request<Body>| async {
         let mut answer = http::Response::new(Full::from("token: canary"));
         *answer.status_mut() = http::StatusCode::FORBIDDEN;
@@ -85,7 +85,7 @@ async fn without_a_decision_of_the_api_server_nothing_is_shown() {
 }
 
 #[tokio::test]
-async fn invented_tokens_are_not_passed_on_without_a_pause() {
+async fn reviews_of_unknown_tokens_are_rate_limited() {
     let asked = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -106,10 +106,10 @@ async fn invented_tokens_are_not_passed_on_without_a_pause() {
     );
     assert!(asked.load(Ordering::SeqCst) < 25, "{asked:?}");
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
-/// Answers reviews: `known` and `prometheus` are valid, and `prometheus` is allowed.
+/// Responds to reviews: the tokens `known` and `prometheus` are valid, and `prometheus` is allowed.
 fn api_server(asked: &Arc<AtomicUsize>) -> Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -144,10 +144,13 @@ fn api_server(asked: &Arc<AtomicUsize>) -> Client {
 }
 
 async fn get(address: SocketAddr, path: &str, token: Option<&str>) -> u16 {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     let token = token.map_or_else(String::new, |it| format!("authorization: Bearer {it}\r\n"));
     let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{token}\r\n");
-    stream.write_all(head.as_bytes()).await.expect("it reads");
+    stream
+        .write_all(head.as_bytes())
+        .await
+        .expect("the request is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("text");
     let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok());

@@ -24,7 +24,7 @@ use windlass_controller::{Failure, InformerController, Outcome};
 use windlass_informer::{Informer, ListWatch};
 use windlass_operator::{Operator, RequestBudget};
 
-/// When a server received which requests, and what it answers to writes.
+/// Records the requests of a server and their times.
 #[derive(Clone)]
 struct Recorder {
     received: Arc<Mutex<Vec<(Instant, String)>>>,
@@ -42,8 +42,8 @@ impl Recorder {
         }
     }
 
-    /// A client that passes reads on to `server`, and answers writes with 503. It repeats such
-    /// requests by itself, as a client that is made from a `Config` does.
+    /// A client that forwards reads to `server`, and responds to writes with 503. It has kube's
+    /// retries, as a client from a `Config` has.
     fn client(&self, server: &ApiServer) -> Client {
         let (received, reads) = (Arc::clone(&self.received), server.client());
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -72,13 +72,13 @@ impl Recorder {
         Client::new(retries.layer(boxed), "default")
     }
 
-    /// When each request arrived, from `began`.
+    /// The arrival times of all requests since `began`.
     fn times(&self, began: Instant) -> Vec<Duration> {
         let received = self.received.lock().expect("no panic");
         received.iter().map(|(at, _)| *at - began).collect()
     }
 
-    /// Fails if in any second more requests came than the budget allows.
+    /// Fails if more requests arrived in a second than the budget allows.
     #[track_caller]
     fn assert_within_budget(&self, began: Instant) {
         let times = self.times(began);
@@ -86,7 +86,7 @@ impl Recorder {
             for (count, until) in (1..).zip(&times[index..]) {
                 let allowed = f64::from(BURST)
                     + until.saturating_sub(*from).as_secs_f64() * f64::from(PER_SECOND);
-                // One for the request at each end.
+                // Plus one, because both ends of the interval are included.
                 assert!(
                     f64::from(count) <= allowed + 1.0,
                     "{count} from {from:?} to {until:?}"
@@ -102,17 +102,17 @@ fn budget() -> RequestBudget {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_beyond_the_burst_wait_for_their_place_in_the_order_in_which_they_came() {
+async fn requests_beyond_the_burst_wait_in_order_of_arrival() {
     let (server, recorder) = (ApiServer::new(), Recorder::new());
     let (budget, began) = (budget(), Instant::now());
-    // Two clients, one budget.
+    // Two clients with one budget.
     let clients = [(); 2].map(|()| budget.client(recorder.client(&server)));
     let requests = (0..120).map(|number: usize| {
         let configs: Api<ConfigMap> = Api::default_namespaced(clients[number % 2].clone());
         async move { configs.get_opt(&format!("object-{number}")).await }
     });
     for answer in join_all(requests).await {
-        assert!(answer.expect("it is passed on").is_none());
+        assert!(answer.expect("a response").is_none());
     }
     let times = recorder.times(began);
     assert_eq!(times.len(), 120);
@@ -128,13 +128,13 @@ async fn requests_beyond_the_burst_wait_for_their_place_in_the_order_in_which_th
     tokio::time::sleep(Duration::from_secs(60)).await;
     let again = Instant::now();
     let configs: Api<ConfigMap> = Api::default_namespaced(clients[0].clone());
-    _ = configs.get_opt("object").await.expect("it is passed on");
+    _ = configs.get_opt("object").await.expect("a response");
     assert_eq!(again.elapsed(), Duration::ZERO);
 }
 
-/// A `POST` that is answered with 503 or 504 may have been carried out.
+/// The server may have applied a `POST` although it responds with 503 or 504.
 #[tokio::test(start_paused = true)]
-async fn a_request_is_sent_once_with_its_body_though_the_client_repeats_by_itself() {
+async fn a_request_is_sent_once_with_its_body_although_the_client_retries() {
     let (server, recorder) = (ApiServer::new(), Recorder::new());
     let configs: Api<ConfigMap> =
         Api::default_namespaced(budget().client(recorder.client(&server)));
@@ -148,7 +148,7 @@ async fn a_request_is_sent_once_with_its_body_though_the_client_repeats_by_itsel
     assert!(received[0].1.contains("child-"), "{received:?}");
 }
 
-/// Every handler fails, and every object is retried: what an outage of a webhook looks like.
+/// Every handler fails and is retried, as during an outage of a webhook.
 #[tokio::test(start_paused = true)]
 async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
     let (server, recorder) = (ApiServer::new(), Recorder::new());
@@ -182,7 +182,7 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
     let operator = Operator::new();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let stop = CancellationToken::new();
     let run = tokio::spawn({
         let stop = stop.clone();
@@ -199,7 +199,7 @@ async fn an_operator_whose_handlers_all_fail_stays_within_its_budget() {
 }
 
 #[test]
-fn the_default_is_fifty_a_second_after_a_hundred_at_once() {
+fn the_default_is_a_burst_of_100_and_50_per_second() {
     let shown = format!("{:?}", RequestBudget::default());
     assert_eq!(shown, "RequestBudget { interval: 20ms, burst: 100, .. }");
 }

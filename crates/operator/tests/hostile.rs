@@ -1,6 +1,6 @@
-//! Clients of the admin server that send half of what they should, or read nothing.
+//! Clients of the admin server that send incomplete requests, or never read.
 //!
-//! On sockets and real time, with limits so short that the test is.
+//! These tests use sockets and real time, with short limits.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -22,7 +22,7 @@ use windlass_operator::{
     AdminLimits, AdminServer, LeaderElection, Operator, OperatorBuilder, OperatorError,
 };
 
-/// A running operator on a runtime of its own, with one worker.
+/// A running operator on a separate runtime with one worker.
 struct Running {
     runtime: Runtime,
     address: SocketAddr,
@@ -30,7 +30,7 @@ struct Running {
     run: JoinHandle<Result<(), OperatorError>>,
 }
 
-/// Set when this is dropped, so that a test which fails ends.
+/// A flag that is set on drop, so that a failed test ends.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {
@@ -63,12 +63,12 @@ impl Running {
     fn stop(self) {
         self.stop.cancel();
         let ended = self.runtime.block_on(self.run);
-        ended.expect("no panic").expect("it ends well");
+        ended.expect("no panic").expect("no error");
     }
 }
 
 #[test]
-fn half_requests_half_bodies_and_clients_that_never_read_lose_their_connections() {
+fn incomplete_requests_and_clients_that_never_read_lose_their_connections() {
     let running = Running::start(Operator::builder(), |server| {
         let answer = |_| async { http::Response::new("hello".into()) };
         let server = server.limits(brief()).registry(large_registry());
@@ -81,21 +81,25 @@ fn half_requests_half_bodies_and_clients_that_never_read_lose_their_connections(
         "POST /echo HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhal",
     ] {
         let mut stream = connect(running.address);
-        stream.write_all(part.as_bytes()).expect("it reads");
+        stream
+            .write_all(part.as_bytes())
+            .expect("the request is sent");
         let mut answer = Vec::new();
-        // It is closed, whether or not with an answer.
+        // The connection is closed, with or without a response.
         _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8(answer).expect("text");
         let is_refused = answer.is_empty() || answer.starts_with("HTTP/1.1 408");
         assert!(is_refused, "{part:?}: {answer}");
     }
-    // An answer that is larger than what the kernel buffers, again and again.
+    // Many responses that exceed the buffers of the kernel.
     let mut stream = connect(running.address);
     let asked = "GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n".repeat(64);
-    stream.write_all(asked.as_bytes()).expect("it reads");
+    stream
+        .write_all(asked.as_bytes())
+        .expect("the request is sent");
     let mut closed = false;
     for _ in 0..600 {
-        // A write fails once the server has closed the connection.
+        // A write fails after the server has closed the connection.
         closed = stream.write_all(b"G").is_err();
         if closed {
             break;
@@ -107,7 +111,7 @@ fn half_requests_half_bodies_and_clients_that_never_read_lose_their_connections(
 }
 
 #[test]
-fn a_probe_is_answered_however_many_connections_there_are() {
+fn a_probe_is_answered_above_the_connection_limit() {
     let limits = AdminLimits {
         connections: limit(8),
         connections_per_client: limit(4),
@@ -118,11 +122,13 @@ fn a_probe_is_answered_however_many_connections_there_are() {
     let mut held = Vec::new();
     for _ in 0..100 {
         let mut stream = connect(running.address);
-        stream.write_all(b"GET /live HT").expect("it reads");
+        stream
+            .write_all(b"GET /live HT")
+            .expect("the request is sent");
         held.push(stream);
     }
     assert_eq!(get(running.address, "/live"), (200, "ok\n".to_owned()));
-    // The oldest were closed.
+    // The oldest connections were closed.
     let mut first = held.swap_remove(0);
     match first.read(&mut [0; 8]) {
         Ok(0) => {}
@@ -151,27 +157,30 @@ fn a_probe_is_answered_while_all_threads_of_the_operator_are_blocked() {
     begun.1.recv().expect("it begins");
     let (status, metrics) = get(running.address, "/metrics");
     assert_eq!((status, &*metrics), (200, ""), "no controller, no election");
-    // A check of the user's runs where the user's code runs.
+    // Checks of the user run on the runtime of the operator.
     let (status, page) = get(running.address, "/live");
     assert_eq!(status, 503, "{page}");
-    assert!(page.contains("[-] user: not finished yet"), "{page}");
+    assert!(page.contains("[-] user: timed out after"), "{page}");
     may_end.store(true, Ordering::SeqCst);
     running.runtime.block_on(blocked).expect("no panic");
     running.stop();
 }
 
 #[test]
-fn metrics_can_have_a_port_of_their_own() {
+fn metrics_can_be_served_on_a_separate_port() {
     let (listener, metrics) = listener();
     let running = Running::start(Operator::builder(), |server| server.metrics_on(listener));
     assert_eq!(get(running.address, "/live").0, 200);
     let (status, page) = get(running.address, "/metrics");
-    assert_eq!((status, &*page), (404, "this port has /live, /ready\n"));
+    assert_eq!(
+        (status, &*page),
+        (404, "not found; this port serves /live, /ready\n")
+    );
     assert_eq!(get(metrics, "/metrics").0, 200);
     for path in ["/live", "/ready"] {
         assert_eq!(
             get(metrics, path),
-            (404, "this port has /metrics\n".to_owned())
+            (404, "not found; this port serves /metrics\n".to_owned())
         );
     }
     running.stop();
@@ -196,7 +205,7 @@ fn an_operator_is_not_ready_before_it_has_read_its_lease() {
     running.stop();
 }
 
-/// Timeouts that a test can wait for.
+/// Short timeouts.
 fn brief() -> AdminLimits {
     AdminLimits {
         read_timeout: Duration::from_millis(300),
@@ -233,7 +242,7 @@ fn listener() -> (TcpListener, SocketAddr) {
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("it listens");
+    let stream = TcpStream::connect(address).expect("a connection");
     let limit = Some(Duration::from_secs(30));
     stream.set_read_timeout(limit).expect("a limit");
     stream.set_write_timeout(limit).expect("a limit");
@@ -243,10 +252,12 @@ fn connect(address: SocketAddr) -> TcpStream {
 fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = connect(address);
     let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).expect("it reads");
+    stream
+        .write_all(head.as_bytes())
+        .expect("the request is sent");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    stream.read_to_string(&mut answer).expect("a response");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a response");
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
     (status.expect("a status"), body.to_owned())
 }

@@ -1,4 +1,4 @@
-//! What an operator logs.
+//! The log messages of an operator.
 
 use std::{
     io,
@@ -10,11 +10,11 @@ use tracing_subscriber::fmt::MakeWriter;
 use windlass_controller::Controller;
 use windlass_operator::Operator;
 
-/// The lines of a log. Clones are the same.
+/// Captured log lines. All clones share them.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// Fails at once, with an error that has causes.
+/// A controller that fails immediately, with an error that has causes.
 struct Failing;
 
 #[derive(Debug, thiserror::Error)]
@@ -38,11 +38,13 @@ impl Controller for Failing {
 }
 
 #[tokio::test]
-async fn a_controller_that_fails_is_logged_with_all_causes() {
+async fn a_failed_controller_is_logged_with_all_causes() {
     let log = Log::default();
     let _guard = log.capture();
     let operator = Operator::new();
-    operator.add_controller(Failing).expect("it does not run");
+    operator
+        .add_controller(Failing)
+        .expect("the operator is not running");
     let ended = operator.run_until(CancellationToken::new()).await;
     ended.expect_err("the controller failed");
     let line = log.line("controller failed");
@@ -52,12 +54,12 @@ async fn a_controller_that_fails_is_logged_with_all_causes() {
 }
 
 #[tokio::test]
-async fn an_operator_without_controllers_says_what_to_do() {
+async fn an_operator_without_controllers_logs_a_warning_with_advice() {
     let log = Log::default();
     let _guard = log.capture();
     let stop = CancellationToken::new();
     stop.cancel();
-    Operator::new().run_until(stop).await.expect("it ends well");
+    Operator::new().run_until(stop).await.expect("no error");
     let line = log.line("no controllers");
     assert!(
         line.contains("WARN") && line.contains("add_controller"),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::{Controller, InformerController};
 use windlass_operator::{AddControllerError, Operator, OperatorError};
 
-/// A controller that follows a plan, and counts how many run.
+/// A controller that follows a plan, and counts the running controllers.
 struct Fake {
     name: &'static str,
     plan: Plan,
@@ -23,7 +23,7 @@ struct Fake {
 
 #[derive(Clone, Copy)]
 enum Plan {
-    /// Until it is stopped, and then so much longer.
+    /// Runs until it is stopped, and then for this time.
     Linger(Duration),
     FailAfter(Duration),
     PanicAfter(Duration),
@@ -56,7 +56,7 @@ impl Controller for Fake {
             Plan::PanicAfter(time) => {
                 sleep(time).await;
                 self.running.fetch_sub(1, Ordering::SeqCst);
-                panic!("out of cheese");
+                panic!("test panic");
             }
             Plan::EndAfter(time) => {
                 sleep(time).await;
@@ -74,7 +74,7 @@ impl Controller for Fake {
     }
 }
 
-/// An operator with these controllers, and how many of them run.
+/// An operator with these controllers, and the number of running ones.
 fn operator<const N: usize>(plans: [(&'static str, Plan); N]) -> (Operator, Arc<AtomicUsize>) {
     let running = Arc::new(AtomicUsize::new(0));
     let operator = Operator::new();
@@ -85,7 +85,7 @@ fn operator<const N: usize>(plans: [(&'static str, Plan); N]) -> (Operator, Arc<
             plan,
             running,
         });
-        added.expect("it does not run yet");
+        added.expect("the operator is not running");
     }
     (operator, running)
 }
@@ -108,14 +108,14 @@ async fn controllers_run_until_the_stop_and_are_awaited() {
 
     let asked = Instant::now();
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     assert_eq!(running.load(Ordering::SeqCst), 0);
     assert!(asked.elapsed() >= SHORT, "they were waited for");
 }
 
 /// Rows: GA-63
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_added_to_a_running_operator_is_refused_by_name() {
+async fn a_controller_cannot_be_added_to_a_running_operator() {
     let (operator, running) = operator([("a", Plan::Linger(SHORT))]);
     let stop = CancellationToken::new();
     let run = tokio::spawn({
@@ -135,16 +135,16 @@ async fn a_controller_that_is_added_to_a_running_operator_is_refused_by_name() {
     sleep(LONG).await;
     assert_eq!(running.load(Ordering::SeqCst), 1);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 /// Rows: GA-64, GA-65
 #[tokio::test(start_paused = true)]
-async fn the_first_controller_that_fails_stops_all_and_is_named() {
+async fn the_first_controller_that_fails_stops_all_and_is_named_in_the_error() {
     let (operator, running) = operator([
         ("good", Plan::Linger(SHORT)),
         ("bad", Plan::FailAfter(SHORT)),
-        // While the others end.
+        // While the other controllers end.
         ("worse", Plan::FailAfter(SHORT * 2)),
     ]);
     match operator.run_until(CancellationToken::new()).await {
@@ -168,14 +168,14 @@ async fn a_panic_of_a_controller_stops_the_others_and_is_the_error() {
         Err(OperatorError::Panicked {
             controller,
             message,
-        }) => assert_eq!((&*controller, &*message), ("bad", "out of cheese")),
+        }) => assert_eq!((&*controller, &*message), ("bad", "test panic")),
         other => panic!("{other:?}"),
     }
     assert_eq!(running.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_ends_without_an_error_ends_nothing_else() {
+async fn a_controller_that_ends_without_an_error_does_not_stop_the_others() {
     let plans = [
         ("brief", Plan::EndAfter(SHORT)),
         ("long", Plan::Linger(SHORT)),
@@ -189,18 +189,15 @@ async fn a_controller_that_ends_without_an_error_ends_nothing_else() {
     sleep(LONG).await;
     assert_eq!(running.load(Ordering::SeqCst), 1);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_runs_once() {
+async fn a_second_run_of_an_operator_is_an_error() {
     let (operator, _) = operator([("a", Plan::EndAfter(SHORT))]);
     let stop = CancellationToken::new();
     stop.cancel();
-    operator
-        .run_until(stop.clone())
-        .await
-        .expect("it ends well");
+    operator.run_until(stop.clone()).await.expect("no error");
     let again = operator.run_until(stop).await;
     assert!(matches!(again, Err(OperatorError::AlreadyRan)), "{again:?}");
 }
@@ -214,8 +211,8 @@ fn the_collectors_are_those_of_all_controllers() {
     ]);
     for name in ["websites", "gateways"] {
         let controller = InformerController::builder().name(name).build();
-        let added = operator.add_controller(controller.expect("good settings"));
-        added.expect("it does not run yet");
+        let added = operator.add_controller(controller.expect("valid settings"));
+        added.expect("the operator is not running");
     }
     let registry = Registry::new();
     for collector in operator.prometheus_collectors() {
@@ -231,7 +228,7 @@ fn the_collectors_are_those_of_all_controllers() {
 
 /// D27. Rows: GA-62
 #[tokio::test]
-async fn a_controller_that_is_added_twice_or_under_a_taken_name_is_refused() {
+async fn two_controllers_cannot_have_the_same_name() {
     let (operator, _) = operator([("shop", Plan::Linger(SHORT))]);
     let again = operator.add_controller(Fake {
         name: "shop",
@@ -243,11 +240,11 @@ async fn a_controller_that_is_added_twice_or_under_a_taken_name_is_refused() {
         matches!(&refused, AddControllerError::NameTaken { controller } if controller == "shop")
     );
     assert!(
-        refused.to_string().contains("a name of its own"),
+        refused.to_string().contains("a different name"),
         "{refused}"
     );
 
-    // Controllers without a name do not meet.
+    // Controllers without a name get unique names.
     let unnamed = windlass_controller::InformerController::new;
     operator.add_controller(unnamed()).expect("the first");
     operator.add_controller(unnamed()).expect("the second");

@@ -1,4 +1,4 @@
-//! Which requests an operator sends: the rights that it needs, and no others.
+//! The requests of an operator: exactly those that its documented RBAC rules allow.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ use windlass_controller::{
 use windlass_informer::{Informer, ListWatch};
 use windlass_operator::{AdminServer, HealthDetails, LeaderElection, Operator};
 
-/// The requests that a server was asked to allow, each as verb, resource, namespace and name.
+/// Records the requests of a server, each as verb, resource, namespace and name.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<String>>>);
 
@@ -54,7 +54,7 @@ impl Asked {
         self.0.lock().expect("no panic").len()
     }
 
-    /// Each request once, in order, but those before the first `skipped`.
+    /// The distinct requests in order, without the first `skipped` ones.
     fn all(&self, skipped: usize) -> BTreeSet<String> {
         self.0.lock().expect("no panic")[skipped..]
             .iter()
@@ -63,7 +63,7 @@ impl Asked {
     }
 }
 
-/// An operator with everything that sends requests: an informer, a finalizer and a lease.
+/// An operator with all parts that send requests: an informer, a finalizer and a lease.
 fn operator(server: &ApiServer, admin: AdminServer) -> Operator {
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let name = FinalizerName::new("example.io/publisher").expect("a name");
@@ -81,12 +81,12 @@ fn operator(server: &ApiServer, admin: AdminServer) -> Operator {
     let operator = builder.admin_server(admin).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     operator
 }
 
-/// A whole life of an object and of the operator. In a namespace, no request is for all of them;
-/// nothing is deleted; and the lease is the only one that is touched.
+/// An object is created and deleted, and the operator is started and stopped. The operator sends no
+/// request for all namespaces, deletes nothing, and accesses only its own lease.
 #[tokio::test(start_paused = true)]
 async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
     let asked = Asked::default();
@@ -111,12 +111,12 @@ async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
     configs
         .delete("a", &DeleteParams::default())
         .await
-        .expect("it is there");
+        .expect("the object exists");
     sleep(Duration::from_secs(5)).await;
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     let mut all = asked.all(0);
-    // The test's own two.
+    // The two requests of the test itself.
     for own in [
         "create configmaps in \"default\" called \"\"",
         "delete configmaps in \"default\" called \"a\"",
@@ -135,9 +135,9 @@ async fn an_operator_sends_exactly_the_requests_that_its_role_must_grant() {
     assert_eq!(all, expected);
 }
 
-/// Probes and scrapes cost the API server nothing, and tell a stranger nothing.
+/// Probes and scrapes send no request to the API server, and show no details to other clients.
 #[tokio::test]
-async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
+async fn a_probe_sends_no_request_and_shows_reasons_only_to_allowed_clients() {
     for (details, shown) in [
         (HealthDetails::default(), true),
         (HealthDetails::None, false),
@@ -156,12 +156,15 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
             async move { operator.run_until(stop).await }
         });
         let get = |path: &'static str| async move {
-            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
             let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-            stream.write_all(head.as_bytes()).await.expect("it reads");
+            stream
+                .write_all(head.as_bytes())
+                .await
+                .expect("the request is sent");
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.expect("text");
-            let body = answer.split_once("\r\n\r\n").expect("an answer").1;
+            let body = answer.split_once("\r\n\r\n").expect("a response").1;
             body.to_owned()
         };
         let ready = async {
@@ -187,7 +190,7 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
                 "not ok\n"
             }
         );
-        // More than a scraper and a kubelet send between two renewals of the lease.
+        // More requests than a scraper and a kubelet send between two renewals of the lease.
         let is_renewal = |line: &String| line.contains("leases");
         let before = asked.count();
         for _ in 0..20 {
@@ -198,6 +201,6 @@ async fn a_probe_sends_no_request_and_shows_reasons_only_where_it_may() {
         let others = asked.all(before).into_iter().filter(|it| !is_renewal(it));
         assert_eq!(others.collect::<Vec<_>>(), Vec::<String>::new());
         stop.cancel();
-        run.await.expect("no panic").expect("it ends well");
+        run.await.expect("no panic").expect("no error");
     }
 }

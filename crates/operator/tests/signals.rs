@@ -1,4 +1,4 @@
-//! The signals that end an operator. One test, for they reach the whole process.
+//! The signals that stop an operator. A single test, because a signal affects the whole process.
 
 #![cfg(unix)]
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_controller::Controller;
 use windlass_operator::{Operator, OperatorError};
 
-/// Notifies when it begins and when it is stopped, and then ends or does not.
+/// A controller that notifies at its start and at the stop, and then ends or hangs.
 struct Stubborn {
     began: Arc<Notify>,
     stopped: Arc<Notify>,
@@ -36,7 +36,7 @@ impl Controller for Stubborn {
 
 /// Rows: BO-25
 #[tokio::test]
-async fn a_signal_stops_all_and_a_second_one_does_not_wait() {
+async fn a_signal_stops_gracefully_and_a_second_signal_aborts() {
     for (signal, ends) in [("-TERM", true), ("-INT", true), ("-TERM", false)] {
         let (began, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let operator = Operator::new();
@@ -45,14 +45,16 @@ async fn a_signal_stops_all_and_a_second_one_does_not_wait() {
             stopped: Arc::clone(&stopped),
             ends,
         };
-        operator.add_controller(stubborn).expect("it does not run");
+        operator
+            .add_controller(stubborn)
+            .expect("the operator is not running");
         let run = tokio::spawn(async move { operator.run().await });
         // The operator listens for signals before it runs its controllers.
         began.notified().await;
         send(signal);
         stopped.notified().await;
         if ends {
-            run.await.expect("no panic").expect("it ends well");
+            run.await.expect("no panic").expect("no error");
         } else {
             send("-INT");
             let forced = run.await.expect("no panic");

@@ -26,7 +26,7 @@ use windlass_operator::{AdminError, AdminServer, Operator, OperatorError};
 type Run = JoinHandle<Result<(), OperatorError>>;
 
 #[tokio::test]
-async fn metrics_are_served_over_tls_and_probes_on_their_own_port_without() {
+async fn metrics_are_served_with_tls_and_probes_on_a_separate_port_without_tls() {
     let (probes, metrics) = (listener(), listener());
     let (probe, scrape) = (address(&probes), address(&metrics));
     let server = AdminServer::new(probes)
@@ -41,14 +41,14 @@ async fn metrics_are_served_over_tls_and_probes_on_their_own_port_without() {
     other.expect_err("another certificate");
     assert_eq!(get(probe, "/live").await, Some(200));
     assert_eq!(get(scrape, "/metrics").await, None, "not without TLS");
-    // A client that never begins its handshake does not delay the end.
-    let _silent = TcpStream::connect(scrape).await.expect("it listens");
+    // A client that never starts its handshake does not delay the stop.
+    let _silent = TcpStream::connect(scrape).await.expect("a connection");
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
 #[tokio::test]
-async fn without_a_port_of_their_own_all_pages_are_behind_tls() {
+async fn on_a_single_port_all_pages_are_served_with_tls() {
     let listener = listener();
     let address = address(&listener);
     let server = AdminServer::new(listener).tls(file("first.pem"), file("first-key.pem"));
@@ -59,12 +59,12 @@ async fn without_a_port_of_their_own_all_pages_are_behind_tls() {
     );
     assert_eq!(get(address, "/live").await, None);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
 }
 
-/// On paused time, which passes while the test waits.
+/// Runs on paused time, which advances while the test waits.
 #[tokio::test(start_paused = true)]
-async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
+async fn a_renewed_certificate_is_used_and_an_invalid_one_is_ignored() {
     let folder = std::env::temp_dir().join(format!("windlass-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
@@ -90,12 +90,12 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     let second = get_over_tls(address, "second.pem").await;
     assert_eq!(second.expect("the last one stays"), 200);
     stop.cancel();
-    run.await.expect("no panic").expect("it ends well");
+    run.await.expect("no panic").expect("no error");
     _ = fs::remove_dir_all(folder);
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_named_at_the_start() {
+async fn an_invalid_tls_file_is_named_in_the_error_at_the_start() {
     for (certificate, key, named) in [
         ("first.pem", "no-such-key.pem", "no-such-key.pem"),
         ("README.md", "first-key.pem", "README.md"),
@@ -137,7 +137,7 @@ fn file(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The status of `/metrics` from a server that has the certificate called `trusted`.
+/// The status of `/metrics` over TLS, if the server has the certificate `trusted`.
 async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(file(trusted)).expect("a certificate");
@@ -147,7 +147,7 @@ async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(address).await.expect("it listens");
+    let stream = TcpStream::connect(address).await.expect("a connection");
     let name = ServerName::IpAddress(address.ip().into());
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = connector.connect(name, stream).await?;
@@ -155,14 +155,17 @@ async fn get_over_tls(address: SocketAddr, trusted: &str) -> std::io::Result<u16
     stream.write_all(head).await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
-    Ok(status(&answer).expect("an answer"))
+    Ok(status(&answer).expect("a response"))
 }
 
-/// The status of a page without TLS; none if there is no answer in HTTP.
+/// The status of a page without TLS. None without an HTTP response.
 async fn get(address: SocketAddr, path: &str) -> Option<u16> {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).await.expect("it reads");
+    stream
+        .write_all(head.as_bytes())
+        .await
+        .expect("the request is sent");
     let mut answer = Vec::new();
     _ = stream.read_to_end(&mut answer).await;
     status(&answer)

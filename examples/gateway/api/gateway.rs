@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GROUP;
 
-/// Which controller runs the gateways of a class.
+/// A class: it names the controller of its gateways.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
 #[kube(
     group = "gateway.networking.k8s.io",
@@ -27,7 +27,7 @@ pub(crate) struct GatewayClassStatus {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Where traffic comes in.
+/// A gateway: an entry point for traffic.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
 #[kube(
     group = "gateway.networking.k8s.io",
@@ -62,7 +62,7 @@ pub(crate) struct Listener {
     pub(crate) allowed_routes: AllowedRoutes,
 }
 
-/// The protocols that this controller knows.
+/// The protocols that this controller supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
@@ -108,7 +108,7 @@ fn secret() -> String {
 pub(crate) struct AllowedRoutes {
     #[serde(default)]
     pub(crate) namespaces: AllowedNamespaces,
-    /// Those of the protocol, if there are none.
+    /// Empty means all kinds of the protocol.
     #[serde(default)]
     pub(crate) kinds: Vec<RouteGroupKind>,
 }
@@ -177,7 +177,7 @@ pub(crate) struct ListenerStatus {
 // === impl Listener ===
 
 impl Listener {
-    /// The protocol, if this controller knows it: the API allows others too.
+    /// The protocol, if this controller supports it. The API allows others too.
     pub(crate) fn protocol(&self) -> Option<Protocol> {
         Some(match self.protocol.as_str() {
             "HTTP" => Protocol::Http,
@@ -189,12 +189,12 @@ impl Listener {
         })
     }
 
-    /// The hostname, unless all are meant.
+    /// The hostname. None means all hostnames.
     pub(crate) fn hostname(&self) -> Option<&str> {
         self.hostname.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The certificates that it needs: none where TLS ends behind it.
+    /// The required certificates. Empty if TLS is passed through.
     pub(crate) fn certificates(&self) -> &[CertificateRef] {
         match &self.tls {
             Some(tls) if tls.mode == TlsMode::Terminate => &tls.certificate_refs,

@@ -1,9 +1,9 @@
-//! Grants: who may refer to what in a namespace that is not its own.
+//! Grants: permissions for references between namespaces.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// Lets objects of other namespaces refer to objects of this one.
+/// Permits objects of other namespaces to refer to objects of this namespace.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
 #[kube(
     group = "gateway.networking.k8s.io",
@@ -29,7 +29,7 @@ pub(crate) struct GrantFrom {
 pub(crate) struct GrantTo {
     pub(crate) group: String,
     pub(crate) kind: String,
-    /// All of the kind, if there is none.
+    /// None means all objects of the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Routes: which requests of a gateway go to which services.
+//! Routes: they forward the requests of a gateway to services.
 //!
-//! The five kinds of routes differ in what they match, which decides no status; so one type
-//! reads all of them.
+//! The five kinds of routes differ only in their match rules, which do not affect the status. So one
+//! type is enough for all of them.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub(crate) struct RouteSpec {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Where a route wants to be attached.
+/// A parent: the gateway or listener to which a route attaches.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ParentRef {
@@ -69,7 +69,7 @@ pub(crate) struct Rule {
     pub(crate) filters: Vec<Filter>,
 }
 
-/// Where requests go.
+/// A backend: the target of requests.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct BackendRef {
     #[serde(default)]
@@ -89,7 +89,7 @@ fn service() -> String {
     "Service".to_owned()
 }
 
-/// What is done to requests on their way; the one filter that names a backend matters here.
+/// A filter of requests. Only the filter with a backend is relevant here.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Filter {
@@ -109,7 +109,7 @@ pub(crate) struct RouteStatus {
     pub(crate) parents: Vec<ParentStatus>,
 }
 
-/// What one controller says of a route at one of its parents.
+/// The status of a route at one of its parents, written by one controller.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ParentStatus {

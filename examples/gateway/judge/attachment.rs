@@ -1,4 +1,4 @@
-//! Attachment: the listeners that a route gets. *(pure)*
+//! Attachment of routes to listeners. *(pure)*
 
 use super::{hostname, listener::kinds};
 use crate::{
@@ -7,24 +7,23 @@ use crate::{
     snapshot::{Snapshot, selects},
 };
 
-/// A route at a listener.
+/// The attachment of a route to a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     /// The name of the listener.
     pub(crate) listener: String,
-    /// The hostnames for which the route is asked there.
+    /// The hostnames of the route on this listener.
     pub(crate) hostnames: Vec<String>,
 }
 
-/// The listeners of `gateway` that `route` gets by `parent`.
+/// The listeners of `gateway` to which `route` is attached by `parent`.
 ///
-/// Whether a listener is well does not matter here: a route is accepted by what was asked
-/// for, not by what works at the moment.
+/// The state of a listener is ignored: a route is accepted by the specs, not by the current state.
 ///
 /// # Errors
 ///
-/// The verdict of the first question that no listener answers with yes: is it the one that
-/// is named, does it allow the route, has it a hostname in common with it?
+/// The first rule that no listener fulfils: it is the selected listener, it allows the route, and it
+/// has a hostname in common with the route.
 pub(super) fn attach(
     (kind, route): (RouteKind, &Route),
     parent: &ParentRef,
@@ -55,7 +54,7 @@ pub(super) fn attach(
 
     let bindings = listeners.into_iter().filter_map(|listener| {
         let hostnames = match kind {
-            // These have no hostnames, whatever else is on the port.
+            // TCP and UDP routes have no hostnames.
             RouteKind::Tcp | RouteKind::Udp => vec!["*".to_owned()],
             _ => hostname::common(listener.hostname(), &route.spec.hostnames),
         };

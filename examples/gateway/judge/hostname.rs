@@ -1,9 +1,9 @@
-//! Hostnames: which of a route's are also a listener's. *(pure)*
+//! The common hostnames of routes and listeners. *(pure)*
 
-/// The hostnames that a route gets at a listener: none where the two have none in common.
+/// The common hostnames of a route and a listener.
 ///
-/// A listener without a hostname takes all, and a route without hostnames wants all, which
-/// shows as `*`.
+/// A listener without a hostname, and a route without hostnames, match all hostnames, printed as
+/// `*`.
 pub(super) fn common(listener: Option<&str>, route: &[String]) -> Vec<String> {
     if route.is_empty() {
         return vec![listener.unwrap_or("*").to_owned()];
@@ -15,7 +15,7 @@ pub(super) fn common(listener: Option<&str>, route: &[String]) -> Vec<String> {
     hostnames.map(str::to_owned).collect()
 }
 
-/// Whether two listeners hear a hostname in common.
+/// Whether two listeners have a hostname in common.
 pub(super) fn overlap(one: Option<&str>, other: Option<&str>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => narrower(one, other).is_some(),
@@ -23,7 +23,7 @@ pub(super) fn overlap(one: Option<&str>, other: Option<&str>) -> bool {
     }
 }
 
-/// The narrower of two hostnames, if it is part of the other.
+/// The more specific of two hostnames, if the other one covers it.
 fn narrower<'h>(one: &'h str, other: &'h str) -> Option<&'h str> {
     if covers(one, other) {
         Some(other)
@@ -32,8 +32,8 @@ fn narrower<'h>(one: &'h str, other: &'h str) -> Option<&'h str> {
     }
 }
 
-/// Whether `wide` is `narrow`, or a wildcard for it: `*.shop.io` is for everything below
-/// `shop.io`, however deep, and not for `shop.io`.
+/// Whether `wide` equals `narrow` or is a wildcard that covers it: `*.shop.io` covers all levels
+/// below `shop.io`, but not `shop.io`.
 fn covers(wide: &str, narrow: &str) -> bool {
     match wide.strip_prefix('*') {
         Some(suffix) => narrow.ends_with(suffix),
@@ -46,23 +46,23 @@ mod tests {
     use super::common;
 
     #[test]
-    fn what_route_and_listener_have_in_common() {
+    fn common_hostnames_of_route_and_listener() {
         for (listener, route, expected) in [
             // Without hostnames, everything.
             ("", "", "*"),
             ("", "a.io b.io", "a.io b.io"),
             ("a.io", "", "a.io"),
             ("*.a.io", "", "*.a.io"),
-            // An exact name is itself.
+            // An exact name matches itself.
             ("a.io", "a.io b.io", "a.io"),
             ("a.io", "b.io", ""),
-            // A wildcard is for what is below it, however deep, and not for its top.
+            // A wildcard matches all levels below it, but not its parent.
             ("*.a.io", "x.a.io", "x.a.io"),
             ("*.a.io", "x.y.a.io", "x.y.a.io"),
             ("*.a.io", "a.io", ""),
             ("*.a.io", "xa.io", ""),
             ("x.a.io", "*.a.io", "x.a.io"),
-            // Of two wildcards, the narrower.
+            // Of two wildcards, the more specific one.
             ("*.a.io", "*.a.io", "*.a.io"),
             ("*.a.io", "*.x.a.io", "*.x.a.io"),
             ("*.x.a.io", "*.a.io", "*.x.a.io"),

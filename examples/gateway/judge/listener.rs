@@ -1,4 +1,4 @@
-//! Listeners: what each can do, and whether it gets in another's way. *(pure)*
+//! The conditions of listeners, and conflicts between them. *(pure)*
 
 use super::{hostname, reference::Referrer};
 use crate::{
@@ -7,8 +7,7 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The kinds of routes that `listener` takes: those of its protocol, less those that it
-/// does not allow.
+/// The kinds of routes that `listener` supports: those of its protocol that it allows.
 pub(super) fn kinds(listener: &Listener) -> Vec<RouteKind> {
     let known = listener.protocol().map_or(&[][..], RouteKind::of);
     let allowed = &listener.allowed_routes.kinds;
@@ -28,19 +27,23 @@ pub(super) fn verdicts(index: usize, gateway: &Gateway, snapshot: &Snapshot) -> 
 
     let conflicted = match others().find_map(|other| conflict(listener, other)) {
         Some((reason, message)) => Verdict::yes(CONFLICTED, reason, message),
-        None => Verdict::no(CONFLICTED, "NoConflicts", "no other listener is in its way"),
+        None => Verdict::no(
+            CONFLICTED,
+            "NoConflicts",
+            "no conflict with another listener",
+        ),
     };
     let accepted = accepted(listener, &conflicted);
     let resolved = resolved(listener, gateway, snapshot);
     let programmed = if accepted.holds && resolved.holds {
-        Verdict::yes(PROGRAMMED, PROGRAMMED, "it is as it should be")
+        Verdict::yes(PROGRAMMED, PROGRAMMED, "the listener is valid")
     } else {
         Verdict::no(PROGRAMMED, "Invalid", "see Accepted and ResolvedRefs")
     };
     let mut verdicts = vec![accepted, resolved, programmed, conflicted];
     if let Some(other) = others().find(|other| overlaps(listener, other)) {
         let message = format!(
-            "clients of {:?} may reuse a connection for this one",
+            "clients of {:?} may reuse their connection for this listener",
             other.name
         );
         verdicts.push(Verdict::yes(
@@ -54,22 +57,25 @@ pub(super) fn verdicts(index: usize, gateway: &Gateway, snapshot: &Snapshot) -> 
 
 fn accepted(listener: &Listener, conflicted: &Verdict) -> Verdict {
     if listener.protocol().is_none() {
-        let message = format!("this controller does not know {}", listener.protocol);
+        let message = format!(
+            "this controller does not support the protocol {}",
+            listener.protocol
+        );
         Verdict::no(ACCEPTED, "UnsupportedProtocol", message)
     } else if conflicted.holds {
         Verdict::no(ACCEPTED, conflicted.reason, conflicted.message.as_str())
     } else {
-        Verdict::yes(ACCEPTED, ACCEPTED, "it is valid")
+        Verdict::yes(ACCEPTED, ACCEPTED, "the listener is valid")
     }
 }
 
-/// Whether everything is there that the listener names: kinds of routes, and certificates.
+/// Whether the references of the listener are valid: kinds of routes, and certificates.
 fn resolved(listener: &Listener, gateway: &Gateway, snapshot: &Snapshot) -> Verdict {
     let takes = kinds(listener);
     let unknown = |allowed: &&RouteGroupKind| !takes.iter().any(|kind| names(allowed, *kind));
     if let Some(unknown) = listener.allowed_routes.kinds.iter().find(unknown) {
         let message = format!(
-            "a listener of {} takes no {}",
+            "a listener with the protocol {} does not support {}",
             listener.protocol, unknown.kind
         );
         return Verdict::no(RESOLVED_REFS, "InvalidRouteKinds", message);
@@ -80,10 +86,10 @@ fn resolved(listener: &Listener, gateway: &Gateway, snapshot: &Snapshot) -> Verd
     };
     let mut certificates = listener.certificates().iter();
     let refused = certificates.find_map(|one| referrer.certificate(one, snapshot));
-    refused.unwrap_or_else(|| Verdict::yes(RESOLVED_REFS, RESOLVED_REFS, "all it names is there"))
+    refused.unwrap_or_else(|| Verdict::yes(RESOLVED_REFS, RESOLVED_REFS, "all references exist"))
 }
 
-/// Why two listeners cannot both be on their port.
+/// Why two listeners cannot share their port.
 fn conflict(listener: &Listener, other: &Listener) -> Option<(&'static str, String)> {
     let (one, two) = listener.protocol().zip(other.protocol())?;
     if listener.port != other.port || (one == Protocol::Udp) != (two == Protocol::Udp) {
@@ -93,7 +99,7 @@ fn conflict(listener: &Listener, other: &Listener) -> Option<(&'static str, Stri
     let encrypted = |protocol| matches!(protocol, Protocol::Https | Protocol::Tls);
     if one != two && !(encrypted(one) && encrypted(two)) {
         let message = format!(
-            "the listener {name:?} speaks {} on port {port}",
+            "the listener {name:?} uses the protocol {} on port {port}",
             other.protocol
         );
         return Some(("ProtocolConflict", message));
@@ -104,8 +110,8 @@ fn conflict(listener: &Listener, other: &Listener) -> Option<(&'static str, Stri
     same.then(|| ("HostnameConflict", message()))
 }
 
-/// Whether clients may take a connection to `other` for one to `listener`: they are
-/// different, and one certificate may be good for both.
+/// Whether clients may reuse a connection to `other` for `listener`: they are different, and one
+/// certificate may be valid for both.
 fn overlaps(listener: &Listener, other: &Listener) -> bool {
     let https = |one: &Listener| one.protocol() == Some(Protocol::Https);
     https(listener)

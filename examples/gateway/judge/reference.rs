@@ -1,4 +1,4 @@
-//! References: whether what is named is there, and may be named from here. *(pure)*
+//! References between objects: whether the target exists, and whether the reference is permitted. *(pure)*
 
 use k8s_openapi::api::core::v1::Service;
 use windlass::ObjectKey;
@@ -9,14 +9,14 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// Who refers: an object of the Gateway API, of this kind and in this namespace.
+/// The source of a reference: the kind and the namespace of an object of the Gateway API.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Referrer<'r> {
     pub(super) kind: &'r str,
     pub(super) namespace: &'r str,
 }
 
-/// What is referred to.
+/// The target of a reference.
 struct Referent<'r> {
     group: &'r str,
     kind: &'r str,
@@ -27,7 +27,7 @@ struct Referent<'r> {
 // === impl Referrer ===
 
 impl Referrer<'_> {
-    /// What keeps `backend` from being used, if anything does.
+    /// Why `backend` cannot be used. None if it can.
     pub(super) fn backend(self, backend: &BackendRef, snapshot: &Snapshot) -> Option<Verdict> {
         let namespace = backend.namespace.as_deref().unwrap_or(self.namespace);
         let referent = Referent {
@@ -37,7 +37,10 @@ impl Referrer<'_> {
             name: &backend.name,
         };
         if !(referent.group.is_empty() && referent.kind == "Service") {
-            let message = format!("this controller routes to no {}", referent.type_name());
+            let message = format!(
+                "this controller does not support backends of the kind {}",
+                referent.type_name()
+            );
             return Some(Verdict::no(RESOLVED_REFS, "InvalidKind", message));
         }
         if let Some(refusal) = self.not_permitted(&referent, snapshot) {
@@ -45,7 +48,7 @@ impl Referrer<'_> {
         }
         let key = ObjectKey::new(&*backend.name).within(namespace);
         let missing = match snapshot.services.get(&key) {
-            None => format!("there is no Service {key}"),
+            None => format!("the Service {key} does not exist"),
             Some(service) => match backend.port {
                 Some(port) if !has_port(service, port) => {
                     format!("the Service {key} has no port {port}")
@@ -56,7 +59,7 @@ impl Referrer<'_> {
         Some(Verdict::no(RESOLVED_REFS, "BackendNotFound", missing))
     }
 
-    /// What keeps `certificate` from being used, if anything does.
+    /// Why `certificate` cannot be used. None if it can.
     pub(super) fn certificate(
         self,
         certificate: &CertificateRef,
@@ -71,7 +74,7 @@ impl Referrer<'_> {
         };
         let invalid = |why| Some(Verdict::no(RESOLVED_REFS, "InvalidCertificateRef", why));
         if !(referent.group.is_empty() && referent.kind == "Secret") {
-            return invalid(format!("a {} is no certificate", referent.type_name()));
+            return invalid(format!("a {} is not a certificate", referent.type_name()));
         }
         if let Some(refusal) = self.not_permitted(&referent, snapshot) {
             return Some(refusal);
@@ -80,13 +83,12 @@ impl Referrer<'_> {
         if snapshot.secrets.contains(&key) {
             return None;
         }
-        invalid(format!("there is no Secret {key}"))
+        invalid(format!("the Secret {key} does not exist"))
     }
 
-    /// A refusal, unless `referent` is in the referrer's namespace or a grant permits it.
+    /// The refusal, unless `referent` is in the same namespace or a grant permits the reference.
     ///
-    /// It comes before any look at the referent: who may not refer to something does not
-    /// learn either whether it is there.
+    /// This is checked first, so that a refused reference does not reveal whether its target exists.
     fn not_permitted(self, referent: &Referent<'_>, snapshot: &Snapshot) -> Option<Verdict> {
         let permitted = referent.namespace == self.namespace
             || snapshot.grants.iter().any(|grant| {
@@ -147,10 +149,10 @@ mod tests {
 ";
 
     #[test]
-    fn a_backend_is_a_service_that_is_there_with_its_port() {
+    fn a_backend_must_be_an_existing_service_with_the_port() {
         check("{name: web, port: 80}", "", None);
         check("{name: web, port: 81}", "", Some("BackendNotFound"));
-        check("{name: shelf, port: 80}", "", Some("BackendNotFound"));
+        check("{name: absent, port: 80}", "", Some("BackendNotFound"));
         check(
             "{name: web, kind: ServiceImport, group: multicluster.x-k8s.io}",
             "",
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_elsewhere_needs_a_grant_from_there_to_here() {
+    fn a_backend_in_another_namespace_needs_a_grant() {
         let there = "{name: web, namespace: bank, port: 80}";
         for (grant, expected) in [
             ("bank, HTTPRoute, shop, Service", None),
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_refer_does_not_learn_what_is_there() {
+    fn a_refused_reference_does_not_reveal_whether_its_target_exists() {
         let there = "{name: nothing, namespace: bank, port: 80}";
         check(there, "", Some("RefNotPermitted"));
         check(
@@ -189,8 +191,8 @@ mod tests {
         );
     }
 
-    /// Why an `HTTPRoute` in `shop` may not use `backend`, given a grant such as
-    /// `in, from kind, from namespace, to kind, to name`.
+    /// Checks why an `HTTPRoute` in `shop` may not use `backend`, with a grant such as
+    /// `namespace, from kind, from namespace, to kind, to name`.
     #[track_caller]
     fn check(backend: &str, grant: &str, expected: Option<&str>) {
         let backend = serde_yaml_ng::from_str(backend).expect("a backend");

@@ -5,8 +5,7 @@ use crate::snapshot::tests::snapshot;
 
 const CONTROLLER: &str = "example.io/ours";
 
-/// A class of ours, a class of another controller, and a gateway `web` that takes what a test
-/// makes of its listeners.
+/// A class of this controller, a class of another controller, and the objects that tests refer to.
 const WORLD: &str = "
 {kind: GatewayClass, apiVersion: g/v1, metadata: {name: ours}, spec: {controllerName: example.io/ours}}
 ---
@@ -32,7 +31,7 @@ fn a_class_is_accepted_by_the_controller_that_it_names_and_by_no_other() {
 }
 
 #[test]
-fn a_route_is_at_every_listener_unless_it_names_one_by_name_or_port() {
+fn a_route_attaches_to_every_listener_unless_it_selects_one_by_name_or_port() {
     let listeners = "[{name: a, port: 80, protocol: HTTP}, {name: b, port: 81, protocol: HTTP}]";
     route(
         listeners,
@@ -59,7 +58,7 @@ fn a_route_is_at_every_listener_unless_it_names_one_by_name_or_port() {
 }
 
 #[test]
-fn each_parent_is_judged_by_itself_and_only_gateways_of_ours_are() {
+fn each_parent_has_its_own_conditions_and_only_our_gateways_are_considered() {
     let listeners = "[{name: a, port: 80, protocol: HTTP, hostname: a.io}]";
     let parents = "parentRefs: [{name: web}, {name: web, sectionName: b}, {name: none}, \
                    {name: web, kind: Service, group: ''}]";
@@ -76,7 +75,7 @@ fn each_parent_is_judged_by_itself_and_only_gateways_of_ours_are() {
 }
 
 #[test]
-fn hostnames_are_those_in_common() {
+fn hostnames_are_the_intersection_of_route_and_listener() {
     let listeners = "[{name: a, port: 80, protocol: HTTP, hostname: '*.a.io'}]";
     let accepted = "Accepted ResolvedRefs a(x.a.io)";
     route(
@@ -138,7 +137,7 @@ fn listeners_allow_kinds_of_routes() {
 }
 
 #[test]
-fn a_route_whose_backend_is_not_there_is_accepted_all_the_same() {
+fn a_route_with_a_missing_backend_is_accepted() {
     let listeners = "[{name: a, port: 80, protocol: HTTP}]";
     let rules = |backend: &str| {
         format!("parentRefs: [{{name: web}}], rules: [{{backendRefs: [{backend}]}}]")
@@ -158,7 +157,7 @@ fn a_route_whose_backend_is_not_there_is_accepted_all_the_same() {
 }
 
 #[test]
-fn the_backend_of_a_mirror_counts_too() {
+fn the_backend_of_a_mirror_filter_is_checked() {
     let mirror = "parentRefs: [{name: web}], rules: [{filters: [{type: RequestMirror, \
                   requestMirror: {backendRef: {name: gone, port: 80}}}]}]";
     route(
@@ -177,7 +176,7 @@ fn a_good_gateway_is_accepted_and_programmed() {
 }
 
 #[test]
-fn a_gateway_lives_with_a_bad_listener_and_not_with_bad_ones_only() {
+fn a_gateway_is_accepted_while_one_of_its_listeners_is_valid() {
     gateway(
         "[{name: a, port: 80, protocol: HTTP}, {name: b, port: 81, protocol: example.io/fax}]",
         "Accepted:ListenersNotValid Programmed \
@@ -191,7 +190,7 @@ fn a_gateway_lives_with_a_bad_listener_and_not_with_bad_ones_only() {
 }
 
 #[test]
-fn a_kind_that_the_protocol_does_not_know_is_not_supported() {
+fn a_route_kind_that_the_protocol_does_not_support_is_invalid() {
     gateway(
         "[{name: a, port: 80, protocol: HTTP, allowedRoutes: {kinds: [{kind: HTTPRoute}, {kind: TCPRoute}]}}]",
         "Accepted !Invalid | a: HTTPRoute Accepted !InvalidRouteKinds !Invalid",
@@ -199,7 +198,7 @@ fn a_kind_that_the_protocol_does_not_know_is_not_supported() {
 }
 
 #[test]
-fn a_certificate_is_a_secret_that_is_there() {
+fn a_certificate_must_be_an_existing_secret() {
     let https = |certificate: &str| {
         format!(
             "[{{name: a, port: 443, protocol: HTTPS, tls: {{certificateRefs: [{certificate}]}}}}]"
@@ -224,7 +223,7 @@ fn a_certificate_is_a_secret_that_is_there() {
 }
 
 #[test]
-fn what_passes_through_needs_no_certificate() {
+fn a_passthrough_listener_needs_no_certificate() {
     gateway(
         "[{name: a, port: 443, protocol: TLS, tls: {mode: Passthrough, certificateRefs: [{name: gone}]}}]",
         "Accepted Programmed | a: TLSRoute Accepted ResolvedRefs Programmed",
@@ -232,7 +231,7 @@ fn what_passes_through_needs_no_certificate() {
 }
 
 #[test]
-fn two_protocols_on_one_port_are_a_conflict_of_both() {
+fn two_protocols_on_one_port_conflict() {
     gateway(
         "[{name: a, port: 80, protocol: HTTP}, {name: b, port: 80, protocol: TCP}]",
         "!ListenersNotValid !Invalid \
@@ -247,7 +246,7 @@ fn two_protocols_on_one_port_are_a_conflict_of_both() {
 }
 
 #[test]
-fn one_hostname_on_one_port_is_a_conflict() {
+fn two_listeners_with_the_same_hostname_and_port_conflict() {
     let conflict =
         "HTTPRoute,GRPCRoute !HostnameConflict ResolvedRefs !Invalid Conflicted:HostnameConflict";
     gateway(
@@ -257,7 +256,7 @@ fn one_hostname_on_one_port_is_a_conflict() {
 }
 
 #[test]
-fn https_listeners_that_overlap_say_so_and_work() {
+fn overlapping_https_listeners_are_reported_and_programmed() {
     let works = "HTTPRoute,GRPCRoute Accepted ResolvedRefs Programmed OverlappingTLSConfig:OverlappingHostnames";
     gateway(
         "[{name: a, port: 443, protocol: HTTPS, hostname: '*.a.io'}, \
@@ -281,7 +280,7 @@ fn a_listener_counts_each_accepted_route_once() {
     assert_eq!(attached, [3, 2]);
 }
 
-/// What is said of a route with `spec` where the gateway `web` has `listeners`.
+/// Checks the conditions of a route with `spec` at a gateway `web` with `listeners`.
 #[track_caller]
 fn route(listeners: &str, spec: &str, expected: &str) {
     let manifests = world("ours", listeners) + &http_route(spec);
@@ -289,7 +288,7 @@ fn route(listeners: &str, spec: &str, expected: &str) {
     assert_eq!(show_route(&judgement), expected, "{spec} at {listeners}");
 }
 
-/// What is said of a gateway with `listeners`.
+/// Checks the conditions of a gateway with `listeners`.
 #[track_caller]
 fn gateway(listeners: &str, expected: &str) {
     let judgement = judge(&snapshot(&world("ours", listeners)), CONTROLLER);
@@ -314,7 +313,7 @@ fn http_route(spec: &str) -> String {
     format!("{{kind: HTTPRoute, apiVersion: g/v1, metadata: {{name: r}}, spec: {{{spec}}}}}\n---\n")
 }
 
-/// For each parent, its verdicts and where the route is attached.
+/// For each parent, its verdicts and the listeners of the route.
 fn show_route(judgement: &Judgement) -> String {
     let parents = judgement.routes.values().flatten().map(|judged| {
         let bindings = judged.bindings.iter();
@@ -329,8 +328,8 @@ fn show_route(judgement: &Judgement) -> String {
     parents.collect::<Vec<_>>().join("; ")
 }
 
-/// What holds by its name, with its reason if that is another; what does not by `!` and its
-/// reason. That nothing conflicts goes without saying.
+/// A true condition is printed by its type, with the reason if it differs; a false one by `!` and the
+/// reason. `NoConflicts` is not printed.
 fn show(verdicts: &[Verdict]) -> String {
     let verdicts = verdicts
         .iter()

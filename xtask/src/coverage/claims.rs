@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::features::{Features, RowId};
 use crate::repository::Source;
 
-/// All claims of all tests.
+/// The claims of all tests.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     tests: BTreeMap<RowId, Vec<String>>,
 
-    /// Words in a claim that are no row's name, and where they stand.
+    /// Words in claims that are not names of rows, with their locations.
     unreadable: Vec<(String, String)>,
 }
 
@@ -30,15 +30,19 @@ impl Claims {
         self.tests.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// What is wrong with these claims, a sentence each.
+    /// The errors in these claims, one sentence each.
     pub(super) fn errors(&self, features: &Features) -> Vec<String> {
         let unreadable = self
             .unreadable
             .iter()
-            .map(|(word, place)| format!("{place}: {word:?} is not a row"));
+            .map(|(word, place)| format!("{place}: {word:?} is not the name of a row"));
         let unknown = self.tests.iter().filter(|(id, _)| !features.contains(id));
         unreadable
-            .chain(unknown.map(|(id, tests)| format!("{}: there is no row {id}", tests.join(", "))))
+            .chain(
+                unknown.map(|(id, tests)| {
+                    format!("{}: the row {id} does not exist", tests.join(", "))
+                }),
+            )
             .collect()
     }
 
@@ -61,7 +65,7 @@ impl Claims {
                         .map(str::trim)
                         .filter(|word| !word.is_empty()),
                 );
-                // A list that ends with a comma goes on in the next line.
+                // A list that ends with a comma continues in the next line.
                 match lines.get(index).and_then(|line| comment(line)) {
                     Some(more) if claim.trim_end().ends_with(',') => claim = more,
                     _ => break,
@@ -85,7 +89,7 @@ fn comment(line: &str) -> Option<&str> {
         .map(str::trim_start)
 }
 
-/// The name of the item that a doc comment stands before.
+/// The name of the item below a doc comment.
 fn name_after<'a>(lines: &[&'a str]) -> &'a str {
     const ITEMS: [&str; 6] = ["fn ", "struct ", "enum ", "trait ", "mod ", "const "];
     let mut code = lines
@@ -105,9 +109,9 @@ mod tests {
     use crate::repository::Source;
 
     #[test]
-    fn a_claim_is_the_test_s_that_follows() {
+    fn a_claim_belongs_to_the_test_below_it() {
         let claims = claims(
-            "/// It holds.\n///\n/// Rows: GA-01, GA-02,\n/// GA-03\n#[test]\nfn it_holds() {}\n",
+            "/// Text.\n///\n/// Rows: GA-01, GA-02,\n/// GA-03\n#[test]\nfn it_holds() {}\n",
         );
         for number in 1..=3 {
             let id = format!("GA-0{number}").parse().expect("a row");
@@ -117,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_to_no_row_is_an_error_that_says_where() {
+    fn a_claim_of_an_unknown_row_is_an_error_with_its_location() {
         let features = Features::parse("## G\n| GA-01 | a |\n").expect("it can be read");
         let claims = claims("/// Rows: GA-01, GA-77, all\nasync fn it_holds() {}\n");
         assert_eq!(
             claims.errors(&features),
             [
-                "a.rs:1: \"all\" is not a row",
-                "a.rs  it_holds: there is no row GA-77"
+                "a.rs:1: \"all\" is not the name of a row",
+                "a.rs  it_holds: the row GA-77 does not exist"
             ]
         );
     }
 
     #[test]
-    fn a_word_in_a_sentence_is_no_claim() {
+    fn a_row_name_in_a_sentence_is_not_a_claim() {
         let claims = claims("/// See Rows: GA-01\nfn f() {}\nlet rows = \"Rows: GA-02\";\n");
         assert!(claims.tests.is_empty());
     }

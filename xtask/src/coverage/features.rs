@@ -17,21 +17,21 @@ pub(super) struct Group {
     pub(super) rows: BTreeMap<RowId, String>,
 }
 
-/// A row's name, such as `GA-49`.
+/// The name of a row, such as `GA-49`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RowId {
     group: String,
     number: u32,
 }
 
-/// Not the name of a row.
+/// The error of a text that is not the name of a row.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotARow;
 
 // === impl Features ===
 
 impl Features {
-    /// Reads every table row whose first cell is a row's name.
+    /// Parses every table row whose first cell is the name of a row.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut groups = Vec::<Group>::new();
         for (index, line) in text.lines().enumerate() {
@@ -51,13 +51,13 @@ impl Features {
             };
             let group = groups
                 .last_mut()
-                .ok_or("a row stands before the first heading")?;
+                .ok_or("a row is above the first heading")?;
             if group
                 .rows
                 .insert(id.clone(), statement.to_owned())
                 .is_some()
             {
-                return Err(format!("line {}: {id} is there twice", index + 1).into());
+                return Err(format!("line {}: {id} occurs twice", index + 1).into());
             }
         }
         groups.retain(|group| !group.rows.is_empty());
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_there_twice_is_an_error() {
+    fn a_duplicate_row_is_an_error() {
         let error = Features::parse("## G\n| GA-01 | a |\n| GA-01 | b |\n").expect_err("twice");
-        assert_eq!(error.to_string(), "line 3: GA-01 is there twice");
+        assert_eq!(error.to_string(), "line 3: GA-01 occurs twice");
     }
 
     #[test]
-    fn what_is_no_row_is_refused() {
+    fn a_malformed_row_is_rejected() {
         for text in ["", "GA", "GA-1", "ga-01", "GA-01x", "GAB-01", "GA-+1", "D1"] {
             assert!(text.parse::<RowId>().is_err(), "{text}");
         }

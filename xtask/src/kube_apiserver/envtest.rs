@@ -1,7 +1,7 @@
-//! A real server from binaries that are there: the `KUBEBUILDER_ASSETS` of envtest.
+//! A real server from existing binaries: the `KUBEBUILDER_ASSETS` of envtest.
 //!
-//! It prints, reads and does what `tests/kube-apiserver/README.md` says, so that a test need
-//! not know which of the two it talks to.
+//! It has the same interface as `tests/kube-apiserver` (see the README there), so that tests work
+//! with both.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ pub(crate) struct Envtest {
     flags: Vec<String>,
 }
 
-/// etcd and kube-apiserver, in a folder that goes with them.
+/// Running etcd and kube-apiserver, with a temporary folder.
 struct Servers<'a> {
     options: &'a Envtest,
     folder: PathBuf,
@@ -50,19 +50,17 @@ struct Servers<'a> {
     etcd: Option<Process>,
 }
 
-/// `compact_rev_key`, where API servers tell each other how much history is gone, and `0`,
-/// as etcd's JSON wants them.
+/// `compact_rev_key`, in which API servers share the compacted revision, and the value `0`, in the
+/// base64 of etcd's JSON API.
 const COMPACT_REV_PUT: &str = r#"{"key":"Y29tcGFjdF9yZXZfa2V5","value":"MA=="}"#;
 
-/// Makes the program that starts the binaries in `assets`.
+/// Creates the program that starts the binaries in `assets`.
 pub(super) fn find(repository: &Repository, assets: &Path) -> Result<RealServer> {
     let assets = fs::canonicalize(assets)
-        .map_err(|error| format!("{ASSETS} names {}: {error}", assets.display()))?;
+        .map_err(|error| format!("{ASSETS} is {}: {error}", assets.display()))?;
     for binary in ["etcd", "kube-apiserver"] {
         if !assets.join(binary).is_file() {
-            return Err(
-                format!("{ASSETS} names {}, where no {binary} is", assets.display()).into(),
-            );
+            return Err(format!("{ASSETS} is {}, which has no {binary}", assets.display()).into());
         }
     }
     let version = Command::new(assets.join("kube-apiserver"))
@@ -151,7 +149,7 @@ impl<'a> Servers<'a> {
             format!("--initial-cluster=default={peer}"),
         ];
         let program = self.options.assets.join("etcd");
-        // etcd is the last to go, and takes the folder with it.
+        // Stop etcd last, then remove the folder.
         let log = self.folder.join("etcd.log");
         self.etcd = Some(Process::start(&program, &flags, &log, Some(&self.folder))?);
         self.start_apiserver()
@@ -159,8 +157,8 @@ impl<'a> Servers<'a> {
 
     fn start_apiserver(&mut self) -> Result<()> {
         let in_folder = |name: &str| self.folder.join(name).display().to_string();
-        // kube-apiserver makes itself a certificate when it has none. Its key serves for
-        // service accounts too, which are not used here.
+        // kube-apiserver creates its own certificate. Its key is also used for service accounts,
+        // which these tests do not need.
         let key = in_folder("apiserver.key");
         let mut flags = vec![
             format!("--etcd-servers={}", self.etcd_url()),
@@ -187,11 +185,11 @@ impl<'a> Servers<'a> {
         self.wait()
     }
 
-    /// Waits until the server answers and the namespaces that every cluster has exist.
+    /// Waits until the server responds and the default namespaces exist.
     fn wait(&mut self) -> Result<()> {
         let certificate = self.folder.join("apiserver.crt");
         for path in ["/readyz", "/api/v1/namespaces/default"] {
-            // A minute, in steps that cost little.
+            // Waits up to a minute.
             let mut tries = 0..300;
             loop {
                 if certificate.is_file() {
@@ -214,7 +212,7 @@ impl<'a> Servers<'a> {
                     let log = fs::read_to_string(self.folder.join("kube-apiserver.log"))?;
                     return Err(format!("kube-apiserver does not start:\n{log}").into());
                 }
-                // A program of others that starts: there is nothing to be told by, so it is asked.
+                // kube-apiserver sends no notification, so poll it.
                 std::thread::sleep(std::time::Duration::from_millis(200));
             }
         }
@@ -253,18 +251,18 @@ impl<'a> Servers<'a> {
                 }
                 Ok(done)
             }
-            _ => Err("unknown command: known are compact, restart and expire".into()),
+            _ => Err("unknown command; use compact, restart or expire".into()),
         }
     }
 
-    /// Drops etcd's history; two writes see to it that the newest version is too old too.
+    /// Compacts etcd's history, after two writes, so that the newest version is compacted too.
     fn compact(&self) -> Result<Value> {
         self.etcd("put", COMPACT_REV_PUT)?;
         let put = self.etcd("put", COMPACT_REV_PUT)?;
         let revision = put["header"]["revision"].as_str().unwrap_or_default();
         let revision = revision
             .parse::<u64>()
-            .map_err(|_| format!("etcd says {put}"))?;
+            .map_err(|_| format!("unexpected response of etcd: {put}"))?;
         let request = json!({ "revision": revision.to_string(), "physical": true });
         self.etcd("compaction", &request.to_string())?;
         Ok(json!({ "revision": revision }))
@@ -285,7 +283,9 @@ impl<'a> Servers<'a> {
         )?;
         let mut response = String::new();
         stream.read_to_string(&mut response)?;
-        let (head, body) = response.split_once("\r\n\r\n").ok_or("etcd hung up")?;
+        let (head, body) = response
+            .split_once("\r\n\r\n")
+            .ok_or("etcd closed the connection")?;
         match head.lines().next() {
             Some(status) if status.contains(" 200 ") => Ok(serde_json::from_str(body)?),
             status => Err(format!("etcd: {method}: {}", status.unwrap_or_default()).into()),
@@ -300,7 +300,7 @@ impl<'a> Servers<'a> {
         self.folder.join("kubeconfig")
     }
 
-    /// A kubeconfig is YAML, and JSON is YAML.
+    /// A kubeconfig as JSON, which is valid YAML.
     fn kubeconfig_text(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(&json!({
             "apiVersion": "v1",
@@ -332,12 +332,12 @@ fn say(line: &Value) -> io::Result<()> {
     stdout.flush()
 }
 
-/// A port that was free a moment ago.
+/// A port that is currently free.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// A word that cannot be guessed.
+/// A random token.
 fn secret() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Single changes that went unnoticed once, kept as patches, and the tests that notice them now.
+//! Mutations that no test detected in the past, kept as patches, and the tests that detect them now.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// The folder of the patches. The line `tests: …` of each has the arguments of the `cargo test`
+/// The folder of the patches. The line `tests: …` of a patch has the arguments of the `cargo test`
 /// that must fail.
 pub(crate) const PATCHES: &str = "tests/mutations";
 
@@ -18,7 +18,7 @@ pub(crate) const PATCHES: &str = "tests/mutations";
 ///
 /// # Errors
 ///
-/// A patch does not apply or does not compile.
+/// If a patch does not apply or does not compile.
 pub(crate) fn run(repository: &Repository, part: &str) -> Result {
     let stopwatch = Stopwatch::start();
     let tree = Tree::new(repository, "mutations")?;
@@ -43,11 +43,11 @@ pub(crate) fn run(repository: &Repository, part: &str) -> Result {
             println!("MISSED   {}: {}", patch.name, patch.title);
             missed.push(patch.name);
         } else {
-            println!("noticed  {} ({})", patch.name, ran.elapsed);
+            println!("detected {} ({})", patch.name, ran.elapsed);
         }
     }
     println!(
-        "{tried} changes, {} noticed, in {}",
+        "{tried} mutations, {} detected, in {}",
         tried - missed.len(),
         stopwatch.elapsed()
     );

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, fmt, fmt::Write as _, fs, path::Path};
 
 use crate::Result;
 
-/// The mutants of some packages by package and name, and what became of each.
+/// The outcomes of mutants, by package and name.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     mutants: BTreeMap<(String, String), Outcome>,
 }
 
-/// What became of one mutant.
+/// The outcome of one mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// A test failed.
@@ -19,10 +19,10 @@ enum Outcome {
     /// All tests passed.
     Missed,
 
-    /// The tests did not end in time; counted as noticed.
+    /// The tests timed out; counts as detected.
     TimedOut,
 
-    /// It does not compile, so it says nothing of the tests.
+    /// It does not compile, so it is not a test of the tests.
     Unviable,
 }
 
@@ -48,7 +48,7 @@ impl Outcomes {
         Ok(Self { mutants })
     }
 
-    /// The names of those of `package` that no test noticed.
+    /// The names of the mutants of `package` that no test detected.
     pub(super) fn missed(&self, package: &str) -> Vec<String> {
         let missed = self
             .mutants
@@ -57,7 +57,7 @@ impl Outcomes {
         missed.map(|((_, name), _)| name.clone()).collect()
     }
 
-    /// Adds those of another package, or the later outcomes of these.
+    /// Adds the outcomes of another package, or later outcomes of the same mutants.
     pub(super) fn add(&mut self, other: Self) {
         self.mutants.extend(other.mutants);
     }
@@ -93,7 +93,7 @@ impl Outcomes {
     }
 }
 
-/// How many mutants of a package came to what.
+/// The number of mutants of a package by outcome.
 #[derive(Debug, Default)]
 struct Counts {
     caught: usize,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutant_that_the_second_pass_notices_is_noticed() {
+    fn a_mutant_that_the_second_pass_catches_counts_as_caught() {
         let mut all = outcomes(&[
             ("a", Outcome::Caught),
             ("b", Outcome::Missed),

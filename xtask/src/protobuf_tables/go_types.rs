@@ -155,7 +155,7 @@ mod tests {
     use super::{GoField, GoPackage};
 
     #[test]
-    fn a_struct_is_read_from_its_tags() {
+    fn a_struct_is_parsed_from_its_tags() {
         let text = "const GroupName = \"apps\"\n\
             type Verbs []string\n\
             type Pod struct {\n\

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::Result;
 
-/// All packages, with what is known of each message.
+/// All packages with their messages.
 pub(super) struct Tables<'a> {
     packages: &'a [Package],
     modules: BTreeMap<&'a str, String>,
@@ -282,7 +282,7 @@ mod tests {
     use super::{constant, module};
 
     #[test]
-    fn names_are_those_of_rust() {
+    fn names_are_converted_to_rust_style() {
         for (name, expected) in [
             ("Pod", "POD"),
             ("PodSpec", "POD_SPEC"),

@@ -1,4 +1,4 @@
-//! The totals of libtest's output.
+//! Parses the output of test binaries into totals.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) struct Totals {
 // === impl Totals ===
 
 impl Totals {
-    /// Reads what one or more test binaries printed.
+    /// Parses the output of one or more test binaries.
     pub(super) fn read(output: &str) -> Self {
         let mut totals = Self::default();
         for line in output.lines() {
@@ -26,8 +26,8 @@ impl Totals {
         totals
     }
 
-    /// Reads what the behaviour suite printed. A test that has a module `embedded` or
-    /// `kube_apiserver` in its path ran on that server; those that passed are counted.
+    /// Parses the output of the behaviour suite. A test with a module `embedded` or `kube_apiserver`
+    /// in its path ran on that server. Counts the passed tests.
     pub(super) fn by_server(output: &str) -> Self {
         let mut totals = Self::read(output);
         for test in output.lines().filter_map(passed) {
@@ -44,7 +44,7 @@ impl Totals {
         self.real += other.real;
     }
 
-    /// Counts a failure that no test stands for.
+    /// Counts a failure outside of a test.
     pub(super) fn fail(&mut self) {
         self.failed += 1;
     }
@@ -53,7 +53,7 @@ impl Totals {
         self.failed
     }
 
-    /// How many tests are for the real server, whether there was one or not.
+    /// The number of tests for the real server, even if it was not available.
     pub(super) fn real(&self) -> usize {
         self.real
     }
@@ -62,10 +62,9 @@ impl Totals {
         *self == Self::default()
     }
 
-    /// The last line: what passed, and on which servers.
+    /// The last line of the output: the totals by server.
     ///
-    /// Without a real server, the tests that need one pass by doing nothing. They are not
-    /// counted.
+    /// Without a real server, its tests pass without doing anything. They are not counted.
     pub(super) fn line(&self, version: Option<&str>) -> String {
         let Self {
             passed,
@@ -99,7 +98,7 @@ fn count(result: &str, word: &str) -> usize {
         .unwrap_or_default()
 }
 
-/// The name of the test that this line says has passed.
+/// The name of the passed test in this line.
 fn passed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... ok")
 }
@@ -126,7 +125,7 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
 ";
 
     #[test]
-    fn all_binaries_are_added_up_and_told_by_server() {
+    fn totals_of_all_binaries_are_added_up_by_server() {
         assert_eq!(
             Totals::by_server(OUTPUT).line(Some("v1.36.3")),
             "tests: 15 passed, 1 failed (embedded 1, kube-apiserver v1.36.3 1)"
@@ -134,7 +133,7 @@ test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
     }
 
     #[test]
-    fn what_was_not_run_is_not_counted() {
+    fn skipped_tests_are_not_counted() {
         assert_eq!(
             Totals::by_server(OUTPUT).line(None),
             "tests: 14 passed, 1 failed (embedded 1, kube-apiserver not run)"

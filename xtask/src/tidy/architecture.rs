@@ -1,4 +1,4 @@
-//! The rule that documents name what exists, and that ARCHITECTURE.md names every module.
+//! The rule that documents name only existing items and files, and that ARCHITECTURE.md names every module.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::repository::{Repository, Source};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// What makes a word in backticks the path of a file.
+/// The endings by which a word in backticks is a path.
 const EXTENSIONS: [&str; 6] = [".rs", ".md", ".toml", ".go", ".json", ".yaml"];
 
 #[test]
@@ -17,13 +17,12 @@ fn every_file_that_it_names_exists() {
     let missing = in_backticks(&text)
         .filter(|word| EXTENSIONS.iter().any(|it| word.ends_with(it)) && !word.contains([' ', '*']))
         .filter(|word| !paths(word).any(|path| repository.join(path).is_file()));
-    let findings =
-        missing.map(|word| format!("{ARCHITECTURE}: it names `{word}`, which does not exist"));
+    let findings = missing.map(|word| format!("{ARCHITECTURE}: `{word}` does not exist"));
     nothing(&findings.collect::<Vec<_>>());
 }
 
-/// Documents that name only items of ours. Not docs/features.md and docs/names.md, which name
-/// those of other projects.
+/// Documents that name only items of Windlass. docs/features.md and docs/names.md also name items
+/// of other projects.
 const OURS: [&str; 7] = [
     ARCHITECTURE,
     "CHANGELOG.md",
@@ -34,7 +33,7 @@ const OURS: [&str; 7] = [
     "docs/reliability.md",
 ];
 
-/// Documents beside those, whose files must exist all the same.
+/// Further documents in which all named files must exist.
 const OTHERS: [&str; 3] = ["docs/features.md", "docs/names.md", "docs/style.md"];
 
 #[test]
@@ -44,7 +43,7 @@ fn every_type_and_function_that_a_document_names_exists() {
     for extension in ["rs", "toml", "go"] {
         let sources = repository.sources(extension);
         for source in sources.expect("the repository can be read") {
-            // A name may be that of a module.
+            // The name of a module.
             known.extend(words(&source.path).map(str::to_owned));
             known.extend(words(&source.text).map(str::to_owned));
         }
@@ -54,7 +53,9 @@ fn every_type_and_function_that_a_document_names_exists() {
         let text = repository.read(page).expect("the page can be read");
         for span in in_backticks(&without_fences(&text)) {
             for word in words(span).filter(|word| is_name(word) && !known.contains(*word)) {
-                findings.push(format!("{page}: it names `{span}`, and there is no {word}"));
+                findings.push(format!(
+                    "{page}: `{span}` names {word}, which does not exist"
+                ));
             }
         }
     }
@@ -79,16 +80,16 @@ fn every_file_that_a_document_names_or_links_to_exists() {
         let links = links.map(|link| link.split('#').next().unwrap_or_default());
         for link in links.filter(|link| !link.is_empty() && !link.contains("://")) {
             if !repository.join(folder).join(link).exists() {
-                findings.push(format!("{page}: it links to {link}, which does not exist"));
+                findings.push(format!("{page}: the link target {link} does not exist"));
             }
         }
         let named = in_backticks(&text).filter(|word| word.contains('/') && !word.contains(' '));
         for word in named.filter(|word| EXTENSIONS.iter().any(|it| word.ends_with(it))) {
-            // Its end may do, as of `wire/lists.rs`, where the page says in which crate.
+            // The end of a path is enough, such as `wire/lists.rs`, if the page names the crate.
             let end = format!("/{word}");
             let is_end = sources.iter().any(|source| source.path.ends_with(&end));
             if !is_end && !paths(word).any(|path| repository.join(path).is_file()) {
-                findings.push(format!("{page}: it names `{word}`, which does not exist"));
+                findings.push(format!("{page}: `{word}` does not exist"));
             }
         }
     }
@@ -106,7 +107,7 @@ fn a_name_is_a_type_or_has_an_underscore() {
     assert_eq!(without_fences("a\n```\nb\n```\nc"), "a\nc\n");
 }
 
-/// Whether a word is the name of a type or of a function of several words.
+/// Whether a word is the name of a type, or of a function with an underscore.
 fn is_name(word: &str) -> bool {
     let mut letters = word.chars();
     let begins = letters.next().is_some_and(char::is_uppercase);
@@ -119,7 +120,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The text without its blocks of code, whose commands and programs are tried elsewhere.
+/// The text without its code blocks, which other tests check.
 fn without_fences(text: &str) -> String {
     let mut inside = false;
     let mut rest = String::new();
@@ -151,7 +152,7 @@ fn every_top_level_module_is_named() {
 }
 
 #[test]
-fn a_module_is_named_by_its_file_or_its_room() {
+fn a_module_is_named_by_its_file_or_its_folder() {
     let root = Source {
         path: "crates/informer/src/lib.rs".to_owned(),
         text: "mod watch;\npub mod store;\n#[cfg(test)]\nmod support;\nmod list;\n".to_owned(),
@@ -163,15 +164,15 @@ fn a_module_is_named_by_its_file_or_its_room() {
     );
 }
 
-/// What is written between two backticks, fenced blocks included line by line.
+/// The texts between two backticks, including lines of fenced blocks.
 pub(super) fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .flat_map(|line| line.split('`').skip(1).step_by(2))
         .map(str::trim)
 }
 
-/// The paths that `word` may stand for: from the root, or `crate/file.rs` for a file in the
-/// sources of a crate.
+/// The paths that `word` can mean: from the root, or `crate/file.rs` for a file in the sources of a
+/// crate.
 pub(super) fn paths(word: &str) -> impl Iterator<Item = String> {
     let in_crate = word
         .split_once('/')
@@ -208,7 +209,7 @@ fn unnamed(root: &Source, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether `name` stands in `text` as a whole word, with or without what follows in its path.
+/// Whether `text` contains `name` as a whole word or as the beginning of a path.
 fn is_named(name: &str, text: &str) -> bool {
     let mut places = text
         .match_indices(name)
@@ -219,6 +220,6 @@ fn is_named(name: &str, text: &str) -> bool {
 fn read(repository: &Repository) -> String {
     let text = repository.read(ARCHITECTURE);
     text.unwrap_or_else(|_| {
-        panic!("{ARCHITECTURE} does not exist; write the way of an event there")
+        panic!("{ARCHITECTURE} does not exist; describe the path of an event there")
     })
 }

@@ -1,9 +1,9 @@
-//! The rule that dependencies point one way, and come from a registry.
+//! The rule that dependencies point in one direction, and come from a registry.
 
 use super::nothing;
 use crate::repository::Repository;
 
-/// What each crate may know of the others.
+/// The crates on which each crate may depend.
 const MAY_KNOW: [(&str, &[&str]); 9] = [
     ("windlass-listmap", &[]),
     ("windlass-informer", &[]),
@@ -35,11 +35,11 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// What compares and checks knows all.
+/// Crates that may depend on all others: the benchmark and the commands.
 const KNOWS_ALL: [&str; 2] = ["windlass-bench", "xtask"];
 
 #[test]
-fn dependencies_point_one_way() {
+fn dependencies_point_in_one_direction() {
     let metadata = Repository::here()
         .metadata()
         .expect("cargo knows its packages");
@@ -51,7 +51,7 @@ fn dependencies_point_one_way() {
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let knows = dependency["name"].as_str().unwrap_or_default();
-            // Tests and examples know all.
+            // Tests and examples may depend on all crates.
             let for_tests = dependency["kind"].as_str() == Some("dev");
             let ours = knows == "windlass" || knows.starts_with("windlass-");
             if ours && !for_tests && !may_know.contains(&knows) {
@@ -63,7 +63,7 @@ fn dependencies_point_one_way() {
 }
 
 #[test]
-fn every_crate_has_its_direction() {
+fn every_crate_has_allowed_dependencies() {
     let metadata = Repository::here()
         .metadata()
         .expect("cargo knows its packages");
@@ -71,19 +71,20 @@ fn every_crate_has_its_direction() {
     let names = packages.filter_map(|package| package["name"].as_str());
     let unknown = names
         .filter(|name| !KNOWS_ALL.contains(name) && !MAY_KNOW.iter().any(|(it, _)| it == name));
-    let findings = unknown
-        .map(|name| format!("{name}: say in xtask/src/tidy/directions.rs what it may depend on"));
+    let findings = unknown.map(|name| {
+        format!("{name}: add its allowed dependencies to xtask/src/tidy/directions.rs")
+    });
     nothing(&findings.collect::<Vec<_>>());
 }
 
 #[test]
-fn nothing_comes_from_git() {
+fn no_dependency_comes_from_git() {
     let lock = Repository::here()
         .read("Cargo.lock")
         .expect("Cargo.lock is committed");
     let from_git = lock
         .lines()
         .filter(|line| line.starts_with("source = \"git+"));
-    let findings = from_git.map(|line| format!("Cargo.lock: {line}: use a release"));
+    let findings = from_git.map(|line| format!("Cargo.lock: {line}: use a published version"));
     nothing(&findings.collect::<Vec<_>>());
 }

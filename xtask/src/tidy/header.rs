@@ -1,4 +1,4 @@
-//! The rule that every file begins with a sentence that says what it holds.
+//! The rule that every file begins with a sentence that says what it contains.
 
 use super::{nothing, pure};
 use crate::repository::Repository;
@@ -13,14 +13,14 @@ fn every_file_begins_with_a_sentence() {
         .filter(|source| !begins_with_a_sentence(&source.text));
     let findings = without.map(|source| {
         format!(
-            "{}: begin it with `//!` and a sentence that says what it is",
+            "{}: begin the file with `//!` and a sentence that says what it contains",
             source.path
         )
     });
     nothing(&findings.collect::<Vec<_>>());
 }
 
-/// Words that begin a question, or a riddle: "What is.", "Whose turn it is."
+/// Words with which questions begin: "What is.", "Whose turn it is."
 const QUESTIONS: [&str; 8] = [
     "What", "Who", "Whose", "Whether", "Which", "Where", "Why", "How",
 ];
@@ -36,7 +36,7 @@ fn a_header_names_what_the_file_holds() {
         .filter(|source| is_question(&source.text));
     let findings = riddles.map(|source| {
         format!(
-            "{}: begin the header with a noun that says what the file holds, not with a question",
+            "{}: begin the header with a noun that says what the file contains, not with a question",
             source.path
         )
     });
@@ -60,22 +60,21 @@ fn is_question(text: &str) -> bool {
 
 #[test]
 fn a_sentence_has_an_end() {
-    assert!(begins_with_a_sentence("//! What one uses.\n"));
+    assert!(begins_with_a_sentence("//! The public types.\n"));
     assert!(begins_with_a_sentence(
-        "//! What one\n//! uses.\n//!\n//! More\n"
+        "//! The public\n//! types.\n//!\n//! More\n"
     ));
     assert!(!begins_with_a_sentence(
-        "//! What one uses\n//!\n//! More.\n"
+        "//! The public types\n//!\n//! More.\n"
     ));
-    assert!(!begins_with_a_sentence("// What one uses.\n"));
+    assert!(!begins_with_a_sentence("// The public types.\n"));
     assert!(!begins_with_a_sentence("use std;\n"));
     assert!(begins_with_a_sentence(
         "#![doc = include_str!(\"../README.md\")]\n"
     ));
 }
 
-/// Whether the first paragraph of the header ends as sentences do, or the header is a whole
-/// page from elsewhere.
+/// Whether the first paragraph of the header is a sentence, or the header includes a document.
 fn begins_with_a_sentence(text: &str) -> bool {
     if text.starts_with("#![doc = include_str!(") {
         return true;

@@ -1,4 +1,4 @@
-//! The rule that no test and no lint is switched off without a reason.
+//! The rule that no test is ignored, and no lint is allowed without a reason.
 
 use super::nothing;
 use crate::repository::{Repository, Source};
@@ -12,34 +12,34 @@ fn no_test_is_ignored_and_no_lint_is_allowed_without_a_reason() {
 }
 
 #[test]
-fn each_way_to_switch_something_off_is_found() {
+fn each_form_of_ignoring_a_test_or_lint_is_found() {
     check(
         "#[ignore]\nfn f() {}",
-        "a.rs:1: an ignored test proves nothing; let it run, or remove it",
+        "a.rs:1: do not ignore a test; let it run, or remove it",
     );
     check(
         "#[ignore = \"slow\"]",
-        "a.rs:1: an ignored test proves nothing; let it run, or remove it",
+        "a.rs:1: do not ignore a test; let it run, or remove it",
     );
     check(
         "x\n    /// ```ignore",
-        "a.rs:2: an ignored example proves nothing; use `no_run`, or let it run",
+        "a.rs:2: do not ignore an example; use `no_run`, or let it run",
     );
     check(
         "//! ```rust,ignore",
-        "a.rs:1: an ignored example proves nothing; use `no_run`, or let it run",
+        "a.rs:1: do not ignore an example; use `no_run`, or let it run",
     );
     check(
         "#[allow(dead_code)]",
-        "a.rs:1: say why with `reason = \"...\"`",
+        "a.rs:1: give the reason with `reason = \"...\"`",
     );
     check(
         "#![allow(\n    dead_code,\n)]\nreason",
-        "a.rs:1: say why with `reason = \"...\"`",
+        "a.rs:1: give the reason with `reason = \"...\"`",
     );
     check(
         "#[expect(dead_code)]",
-        "a.rs:1: say why with `reason = \"...\"`",
+        "a.rs:1: give the reason with `reason = \"...\"`",
     );
     check("#[allow(dead_code, reason = \"x\")]", "");
     check("#[allow(\n    dead_code,\n    reason = \"x\",\n)]", "");
@@ -59,11 +59,11 @@ fn findings(source: &Source) -> Vec<String> {
     let lines = source.text.lines().map(str::trim_start).collect::<Vec<_>>();
     let found = lines.iter().enumerate().filter_map(|(index, line)| {
         let what = if line.starts_with("#[ignore") {
-            "an ignored test proves nothing; let it run, or remove it"
+            "do not ignore a test; let it run, or remove it"
         } else if is_ignored_example(line) {
-            "an ignored example proves nothing; use `no_run`, or let it run"
+            "do not ignore an example; use `no_run`, or let it run"
         } else if is_silenced(&lines[index..]) {
-            "say why with `reason = \"...\"`"
+            "give the reason with `reason = \"...\"`"
         } else {
             return None;
         };
@@ -84,7 +84,7 @@ fn is_ignored_example(line: &str) -> bool {
     })
 }
 
-/// Whether an attribute that begins here silences a lint and does not say why.
+/// Whether an attribute that begins here allows a lint without a reason.
 fn is_silenced(lines: &[&str]) -> bool {
     const SILENCERS: [&str; 4] = ["#[allow(", "#![allow(", "#[expect(", "#![expect("];
     if !SILENCERS

@@ -1,13 +1,13 @@
-//! The language of comments, texts and documents: words that this code base does not use.
+//! The rule that comments, texts and documents use plain words: a list of words to avoid.
 //!
-//! Readers meet this code for the first time, under pressure, and often not in their first
-//! language. Each word of the list makes a sentence that has to be read twice: it hides who acts
-//! ("is told"), asks for a guess ("whoever", "somebody"), or is a figure of speech ("room").
+//! Many readers see this code for the first time, under pressure, and not in their first language.
+//! A sentence with a word of the list usually has to be read twice: it hides who acts ("is told"),
+//! requires a guess ("whoever", "somebody"), or is a figure of speech ("room").
 
 use super::nothing;
 use crate::repository::Repository;
 
-/// A word or a phrase, and what to write instead. Phrases may run over the end of a line.
+/// A word or a phrase, and what to write instead. A phrase can continue in the next line.
 const WORDS: [(&str, &str); 22] = [
     ("whoever", "name the type or function that acts"),
     ("whom", "name the handler or object"),
@@ -45,6 +45,70 @@ const WORDS: [(&str, &str); 22] = [
     ("to make good", "\"to report\", \"to repeat\""),
 ];
 
+/// Further words to avoid. They do not occur any more outside of [`NOT_YET`].
+const MORE_WORDS: [(&str, &str); 39] = [
+    ("so many", "\"this number of\""),
+    ("is trouble", "\"fails\", \"disturbs the others\""),
+    ("what came of", "\"the result of\""),
+    ("came of it", "\"the result\""),
+    ("what comes of", "\"the result of\""),
+    ("what becomes of", "\"the result of\", \"what happens to\""),
+    ("what became of", "\"the result of\", \"what happened to\""),
+    ("in hand", "\"is processing\""),
+    ("in the hand of", "\"is processed by\""),
+    ("one hand", "\"one worker at a time\""),
+    ("worker's hand", "\"a worker is processing ...\""),
+    ("worker's hands", "\"a worker is processing ...\""),
+    ("all the same", "\"nevertheless\", \"also\""),
+    ("as can be", "\"as possible\""),
+    ("needless", "\"unnecessary\", \"cancel\""),
+    ("side by side", "\"concurrently\", \"compared\""),
+    ("patience", "\"timeout\", \"limit\""),
+    ("anybody", "name the user, client or reader"),
+    ("everybody", "name the users, clients or readers"),
+    ("everybody's", "name the users, clients or readers"),
+    ("anyone", "name the user, client or reader"),
+    ("everyone", "name the users, clients or readers"),
+    ("told", "\"receives\", \"is called\", \"is printed\""),
+    ("hears", "\"receives\""),
+    ("heard", "\"received\""),
+    ("given up", "\"retries exhausted\", \"dead letter\""),
+    ("gives up", "\"stops the retries\", \"times out\""),
+    ("one uses", "\"the public types\""),
+    ("one sees", "name the output: metrics, spans, log lines"),
+    ("goes on", "\"continues\""),
+    ("go on", "\"continue\""),
+    ("is gone", "\"was deleted\", \"has expired\""),
+    ("are gone", "\"were deleted\", \"have expired\""),
+    ("those who", "name the types, programs or readers"),
+    ("made again", "\"repeated\", \"retried\""),
+    ("is well", "\"is valid\", \"succeeds\""),
+    ("all is well", "\"success\""),
+    ("taken for granted", "\"assumed\""),
+    ("much like", "\"similar to\""),
+];
+
+/// Paths in which [`MORE_WORDS`] still occur. Remove a path after rewriting its sentences.
+const NOT_YET: [&str; 16] = [
+    ".research/",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "crates/apiserver/",
+    "crates/controller/",
+    "crates/informer/",
+    "crates/model/",
+    "crates/protobuf/",
+    "crates/simulate/",
+    "docs/apiserver.md",
+    "docs/features.md",
+    "docs/reliability.md",
+    "docs/testing.md",
+    "tests/behaviour/",
+    "tests/fuzz/",
+    // Changes of these Go files rebuild kube-apiserver, which takes minutes.
+    "tests/kube-apiserver/",
+];
+
 /// Where a word of the list is the right one, and why.
 const ALLOWED: [(&str, &str, &str); 1] = [(
     "xtask/src/tidy/language.rs",
@@ -52,7 +116,7 @@ const ALLOWED: [(&str, &str, &str); 1] = [(
     "this file is the list itself",
 )];
 
-/// Files of ours that people read. Data and generated files have other authors.
+/// The extensions of checked files. Data and generated files are not checked.
 const EXTENSIONS: [&str; 5] = ["rs", "go", "md", "toml", "yml"];
 
 #[test]
@@ -63,7 +127,10 @@ fn comments_texts_and_documents_use_plain_words() {
         let sources = repository.sources(extension);
         for source in sources.expect("the repository can be read") {
             let is_code = matches!(extension, "rs" | "go");
-            for (line, word, instead) in ruled_out(&source.text, is_code) {
+            let is_rewritten = !NOT_YET.iter().any(|path| source.path.starts_with(path));
+            let more = if is_rewritten { &MORE_WORDS[..] } else { &[] };
+            let avoided = WORDS.iter().chain(more).copied().collect::<Vec<_>>();
+            for (line, word, instead) in ruled_out(&source.text, is_code, &avoided) {
                 let is_allowed = ALLOWED.iter().any(|(path, allowed, _)| {
                     *path == source.path && (allowed.is_empty() || *allowed == word)
                 });
@@ -82,7 +149,7 @@ fn comments_texts_and_documents_use_plain_words() {
 #[test]
 fn words_are_found_in_comments_and_texts_and_not_in_code() {
     let code = |text| {
-        ruled_out(text, true)
+        ruled_out(text, true, &WORDS)
             .into_iter()
             .map(|it| it.1)
             .collect::<Vec<_>>()
@@ -98,15 +165,19 @@ fn words_are_found_in_comments_and_texts_and_not_in_code() {
     assert_eq!(code("/// It waits for a\n    /// while."), ["a while"]);
     assert_eq!(code("let url = \"http://here\"; whom();"), [""; 0]);
     assert_eq!(code("/// A mushroom, amended."), [""; 0]);
-    let document = ruled_out("# The house\n\nIt is\ntold.", false);
+    let document = ruled_out("# The house\n\nIt is\ntold.", false, &WORDS);
     assert_eq!(
         document.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
         [(1, "the house"), (3, "is told")]
     );
 }
 
-/// The words of the list in `text`, with the line in which each begins.
-fn ruled_out(text: &str, is_code: bool) -> Vec<(usize, &'static str, &'static str)> {
+/// The words of `avoided` in `text`, each with its line and what to write instead.
+fn ruled_out(
+    text: &str,
+    is_code: bool,
+    avoided: &[(&'static str, &'static str)],
+) -> Vec<(usize, &'static str, &'static str)> {
     let words = text
         .lines()
         .enumerate()
@@ -122,7 +193,7 @@ fn ruled_out(text: &str, is_code: bool) -> Vec<(usize, &'static str, &'static st
         .collect::<Vec<_>>();
     let mut found = Vec::new();
     for at in 0..words.len() {
-        for (phrase, instead) in WORDS {
+        for &(phrase, instead) in avoided {
             if !phrase.starts_with(&*words[at].1) {
                 continue;
             }
@@ -136,7 +207,7 @@ fn ruled_out(text: &str, is_code: bool) -> Vec<(usize, &'static str, &'static st
     found
 }
 
-/// The comment and the texts of a line of code; of any other line nothing.
+/// The comment and the string literals of a line of code.
 fn prose(line: &str) -> String {
     let mut prose = String::new();
     let mut rest = line;
@@ -158,7 +229,7 @@ fn prose(line: &str) -> String {
     prose
 }
 
-/// Where the text that begins here ends: at the first quote without a backslash before it.
+/// The end of a string literal: the first quote without a backslash before it.
 fn end_of_text(text: &str) -> usize {
     let mut escaped = false;
     for (at, letter) in text.char_indices() {
@@ -171,8 +242,8 @@ fn end_of_text(text: &str) -> usize {
     text.len()
 }
 
-/// The words of `prose` in lower case. What stands in backticks or braces is a name, and names
-/// have other rules; it and all punctuation keep words apart.
+/// The words of `prose` in lower case. Names in backticks or braces are skipped. Names and
+/// punctuation separate phrases.
 fn words(prose: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut name_ends = None;
@@ -188,7 +259,7 @@ fn words(prose: &str) -> Vec<String> {
             }
             (None, ' ') if word.is_empty() => {}
             (None, ' ') => words.push(String::new()),
-            // A comma or an end of a sentence: no phrase goes across.
+            // A phrase does not continue after punctuation.
             (None, letter) => words.extend([letter.to_string(), String::new()]),
         }
     }

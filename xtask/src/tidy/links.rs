@@ -1,9 +1,9 @@
-//! Each guarantee in the README links to a rule or test that exists.
+//! The rule that each guarantee in the README links to an existing rule or test.
 
 use super::nothing;
 use crate::repository::Repository;
 
-/// The section of the README that says what is guaranteed.
+/// The section of the README with the guarantees.
 const SECTION: &str = "## What it guarantees\n";
 
 #[test]
@@ -19,7 +19,7 @@ fn each_guarantee_in_the_readme_links_to_a_test_that_exists() {
         let links = links(guarantee);
         if !links.iter().any(|(_, path)| path.contains("tests/")) {
             findings.push(format!(
-                "README.md: {title}: no link to a test that would fail if it stopped being true"
+                "README.md: {title}: add a link to a test that fails without this guarantee"
             ));
         }
         for (name, path) in links {
@@ -27,7 +27,7 @@ fn each_guarantee_in_the_readme_links_to_a_test_that_exists() {
                 findings.push(format!("README.md: {title}: {path} does not exist"));
                 continue;
             };
-            // A rule of the model is named by a string, a test by its function.
+            // The name of a rule of the model is a string, the name of a test is a function.
             let is_there = match name.strip_prefix('`').and_then(|it| it.strip_suffix('`')) {
                 Some(name) => [format!("fn {name}("), format!("\"{name}\"")]
                     .iter()
@@ -35,7 +35,9 @@ fn each_guarantee_in_the_readme_links_to_a_test_that_exists() {
                 None => true,
             };
             if !is_there {
-                findings.push(format!("README.md: {title}: {path} has no {name}"));
+                findings.push(format!(
+                    "README.md: {title}: {path} does not contain {name}"
+                ));
             }
         }
     }

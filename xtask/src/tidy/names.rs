@@ -1,4 +1,4 @@
-//! The rule that docs/names.md names what exists, and that the facade has every public name.
+//! The rule that docs/names.md names only existing items, and that the facade has every public name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::repository::{Repository, Source};
 const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
-/// Public in their crate for the crates above it, and no concern of a user's.
+/// Items that are public for other crates of the workspace, not for users.
 const INTERNAL: [&str; 7] = [
     "AnyTold",
     "Decoder",
@@ -20,7 +20,7 @@ const INTERNAL: [&str; 7] = [
 ];
 
 #[test]
-fn every_name_of_ours_exists() {
+fn every_windlass_name_in_the_page_exists() {
     let repository = Repository::here();
     let modules = modules(&repository.read(FACADE).expect("there is a facade"));
     let sources = repository.sources("rs").expect("it can be read");
@@ -41,7 +41,7 @@ fn every_public_name_of_the_engine_is_in_the_facade() {
     let mut findings = Vec::new();
     for name in ["informer", "controller", "operator"] {
         let path = format!("crates/{name}/src/lib.rs");
-        let root = repository.read(&path).expect("it has a root");
+        let root = repository.read(&path).expect("the crate has a root");
         for name in exports(&root) {
             if !known.contains(&name) && !INTERNAL.contains(&name.as_str()) {
                 findings.push(format!(
@@ -54,7 +54,7 @@ fn every_public_name_of_the_engine_is_in_the_facade() {
 }
 
 #[test]
-fn a_name_is_a_type_in_its_module_or_something_of_a_type() {
+fn a_name_is_a_type_in_its_module_or_an_item_of_a_type() {
     let facade = "pub mod store {\n    pub use a::{Index, Store};\n}\npub mod one {\n    pub use a::One;\n}\n";
     let modules = modules(facade);
     let source = Source {
@@ -82,8 +82,8 @@ fn ours(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether `name` is `module::Type` of the facade, or `Type::item` where a file of the engine
-/// that has the type has the item too.
+/// Whether `name` is `module::Type` of the facade, or `Type::item` where a file of the engine contains
+/// both the type and the item.
 fn exists(name: &str, modules: &BTreeMap<String, BTreeSet<String>>, sources: &[&Source]) -> bool {
     let Some((first, second)) = name.split_once("::") else {
         return false;

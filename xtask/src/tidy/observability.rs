@@ -1,7 +1,7 @@
-//! The rule that docs/observability.md has each metric and each span, once.
+//! The rule that docs/observability.md lists each metric and each span exactly once.
 //!
-//! The page has tables whose first column is headed `metric` or `span`; a name stands there
-//! in backticks, a metric with or without its labels in braces.
+//! The page has tables whose first column has the heading `metric` or `span`. The names are in
+//! backticks, a metric with or without its labels in braces.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::repository::Repository;
 const PAGE: &str = "docs/observability.md";
 
 #[test]
-fn every_metric_stands_in_the_page_once() {
+fn every_metric_is_documented_once() {
     compare("metric", "metrics.rs", metrics);
 }
 
 #[test]
-fn every_span_stands_in_the_page_once() {
+fn every_span_is_documented_once() {
     compare("span", "trace.rs", spans);
 }
 
@@ -29,25 +29,25 @@ fn a_metric_is_a_name_with_a_help_text() {
 }
 
 #[test]
-fn a_span_is_the_first_text_of_a_span_macro() {
+fn a_span_name_is_the_first_text_of_a_span_macro() {
     let code = "info_span!(\"watcher\", handler = %id)\ntracing::span!(\n    Level::INFO,\n    \"retry\",\n)\ninfo!(\"no span\")\n";
     assert_eq!(spans(code), ["watcher", "retry"]);
 }
 
 #[test]
-fn a_table_s_names_are_those_of_its_first_column() {
+fn the_names_of_a_table_are_in_its_first_column() {
     let page = "| Metric | is |\n|--|--|\n| `a_b{kind}` | `c_d` |\n\n| label | is |\n|--|--|\n| `kind` | x |\n";
     assert_eq!(named("metric", page), ["a_b"]);
 }
 
-/// Fails unless the names that `find` finds in the files called `file` are those of the
-/// page's tables of `kind`.
+/// Fails unless the names that `find` returns for the files called `file` equal those in the tables
+/// of `kind`.
 #[track_caller]
 fn compare(kind: &str, file: &str, find: fn(&str) -> Vec<String>) {
     let repository = Repository::here();
-    let page = repository.read(PAGE).unwrap_or_else(|_| {
-        panic!("{PAGE} does not exist; write there what each metric and span means")
-    });
+    let page = repository
+        .read(PAGE)
+        .unwrap_or_else(|_| panic!("{PAGE} does not exist; document each metric and span there"));
     let sources = repository
         .sources("rs")
         .expect("the repository can be read");
@@ -64,18 +64,16 @@ fn compare(kind: &str, file: &str, find: fn(&str) -> Vec<String>) {
         match in_page.iter().filter(|it| *it == name).count() {
             0 => findings.push(format!("{PAGE}: add the {kind} `{name}`")),
             1 => {}
-            _ => findings.push(format!(
-                "{PAGE}: the {kind} `{name}` is there more than once"
-            )),
+            _ => findings.push(format!("{PAGE}: the {kind} `{name}` occurs more than once")),
         }
     }
     for name in in_page.iter().filter(|it| !in_code.contains(*it)) {
-        findings.push(format!("{PAGE}: the {kind} `{name}` is in no {file}"));
+        findings.push(format!("{PAGE}: no {file} contains the {kind} `{name}`"));
     }
     nothing(&findings);
 }
 
-/// Names in the first column of the tables that are headed `kind`.
+/// The names in the first column of the tables with the heading `kind`.
 fn named(kind: &str, page: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut in_table = false;
@@ -97,8 +95,7 @@ fn named(kind: &str, page: &str) -> Vec<String> {
     names
 }
 
-/// The texts in `code` that look like a metric's name and are followed by a text of several
-/// words: what a collector is made with.
+/// The texts in `code` that look like the name of a metric and are followed by a help text.
 fn metrics(code: &str) -> Vec<String> {
     let code = without_comments(code);
     let texts = texts(&code);
@@ -110,7 +107,7 @@ fn metrics(code: &str) -> Vec<String> {
     pairs.map(|pair| pair[0].words.to_owned()).collect()
 }
 
-/// The names of the spans that `code` makes.
+/// The names of the spans in `code`.
 fn spans(code: &str) -> Vec<String> {
     let code = without_comments(code);
     let texts = texts(&code);
@@ -134,14 +131,14 @@ fn without_comments(code: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A string literal, and where what is between its quotes begins and ends.
+/// A string literal, with the start and the end of the text between its quotes.
 struct Text<'a> {
     words: &'a str,
     start: usize,
     end: usize,
 }
 
-/// The string literals of `code`. Names have no escapes, so it is enough to step over them.
+/// The string literals of `code`. Names contain no escapes, so escapes are only skipped.
 fn texts(code: &str) -> Vec<Text<'_>> {
     let mut texts = Vec::new();
     let mut start = None;

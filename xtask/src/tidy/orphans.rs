@@ -10,7 +10,7 @@ use super::nothing;
 use crate::{Result, repository::Repository};
 
 #[test]
-fn every_file_is_compiled_by_somebody() {
+fn every_file_is_compiled_by_a_target() {
     let repository = Repository::here();
     let mut compiled = BTreeSet::new();
     for root in roots(&repository).expect("cargo knows its targets") {
@@ -29,7 +29,7 @@ fn every_file_is_compiled_by_somebody() {
         .filter(|source| !compiled.contains(&source.path));
     let findings = orphans.map(|source| {
         format!(
-            "{}: no `mod` line leads here; add one, or remove it",
+            "{}: no `mod` line refers to this file; add one, or remove the file",
             source.path
         )
     });
@@ -45,7 +45,7 @@ fn roots(repository: &Repository) -> Result<Vec<PathBuf>> {
         .filter_map(|target| target["src_path"].as_str())
         .map(PathBuf::from)
         .collect::<Vec<_>>();
-    // Fuzz targets are a workspace of their own.
+    // Fuzz targets can be a separate workspace.
     for source in repository.sources("rs")? {
         if source.path.starts_with("fuzz/fuzz_targets/") {
             roots.push(repository.join(&source.path));
@@ -54,8 +54,8 @@ fn roots(repository: &Repository) -> Result<Vec<PathBuf>> {
     Ok(roots)
 }
 
-/// Notes `file` and all that its `mod` lines lead to. Modules without a path of their own
-/// are in `folder`.
+/// Records `file` and all files that its `mod` lines refer to. Modules without a path attribute are
+/// in `folder`.
 fn follow(file: &Path, folder: &Path, compiled: &mut BTreeSet<PathBuf>) {
     let Ok(text) = fs::read_to_string(file) else {
         return;
@@ -92,7 +92,7 @@ fn attribute(line: &str) -> Option<&str> {
     line.strip_prefix("#[path = \"")?.strip_suffix("\"]")
 }
 
-/// The name in `mod name;`, whatever stands before it.
+/// The name in `mod name;`, after attributes and visibility.
 fn module(line: &str) -> Option<&str> {
     let line = line.split("//").next()?.trim_end().strip_suffix(';')?;
     let (before, name) = line.rsplit_once("mod ")?;
@@ -109,7 +109,7 @@ fn stem(file: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_mod_line_is_seen_whatever_stands_before_it() {
+fn a_mod_line_is_found_after_attributes_and_visibility() {
     assert_eq!(module("mod store;"), Some("store"));
     assert_eq!(module("pub(super) mod store; // why"), Some("store"));
     assert_eq!(module("pub mod store;"), Some("store"));

@@ -1,11 +1,10 @@
-//! Each patch that is kept to show what the tests notice still applies.
+//! The rule that all patches of `cargo xtask reverts` and `cargo xtask mutants --listed` apply.
 
 use crate::{mutants::listed, patch::Patch, repository::Repository, reverts};
 
 use super::nothing;
 
-/// `cargo xtask reverts` and `cargo xtask mutants --listed` apply them and run tests, which takes
-/// long.
+/// These commands also run the tests of the patches, which takes long.
 #[test]
 fn each_patch_applies() {
     let repository = Repository::here();

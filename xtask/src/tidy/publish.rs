@@ -1,4 +1,4 @@
-//! The rule that each crate can be published, and that the oldest Rust is the one that is stated.
+//! The rules that each crate can be published, and that the stated minimum Rust version is correct.
 
 use std::process::Command;
 
@@ -10,11 +10,11 @@ use crate::{
     repository::{Repository, cargo},
 };
 
-/// A registry takes no more keywords.
+/// The most keywords that a registry allows.
 const KEYWORDS: usize = 5;
 
 #[test]
-fn every_published_crate_has_what_a_registry_shows() {
+fn every_published_crate_has_registry_metadata() {
     let repository = Repository::here();
     let metadata = repository.metadata().expect("cargo knows its packages");
     let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -23,25 +23,25 @@ fn every_published_crate_has_what_a_registry_shows() {
         let name = package["name"].as_str().unwrap_or_default();
         let count = |field: &str| package[field].as_array().map_or(0, Vec::len);
         if !(1..=KEYWORDS).contains(&count("keywords")) {
-            findings.push(format!("{name}: give it 1 to {KEYWORDS} keywords"));
+            findings.push(format!("{name}: add 1 to {KEYWORDS} keywords"));
         }
         if count("categories") == 0 {
-            findings.push(format!("{name}: give it a category"));
+            findings.push(format!("{name}: add a category"));
         }
         let manifest = package["manifest_path"].as_str().unwrap_or_default();
         let readme = package["readme"].as_str().unwrap_or_default();
         let folder = std::path::Path::new(manifest).parent();
         if readme.is_empty() || !folder.is_some_and(|folder| folder.join(readme).is_file()) {
-            findings.push(format!("{name}: give it a README.md"));
+            findings.push(format!("{name}: add a README.md"));
         }
-        // kube needs a version of the Kubernetes types, which docs.rs does not choose.
+        // kube requires a version of the Kubernetes types, and docs.rs does not select one.
         let knows = package["dependencies"].as_array().into_iter().flatten();
         let knows_kube = knows
             .filter(|it| it["kind"].is_null())
             .any(|it| it["name"] == "kube" || it["name"] == "windlass-informer");
         if knows_kube && package["metadata"]["docs"]["rs"]["features"].is_null() {
             findings.push(format!(
-                "{name}: choose a version of the Kubernetes types in package.metadata.docs.rs"
+                "{name}: select a version of the Kubernetes types in package.metadata.docs.rs"
             ));
         }
     }
@@ -49,12 +49,12 @@ fn every_published_crate_has_what_a_registry_shows() {
 }
 
 #[test]
-fn the_stated_oldest_rust_is_enough_for_every_dependency() {
+fn the_stated_minimum_rust_version_suffices_for_every_dependency() {
     let repository = Repository::here();
     let arguments = ["metadata", "--format-version", "1", "--offline", "--locked"];
     let output = cargo()
         .args(arguments)
-        // What other platforms need was perhaps never downloaded.
+        // Dependencies for other platforms may not be downloaded.
         .args(["--filter-platform", &host()])
         .current_dir(repository.root())
         .output()
@@ -68,12 +68,12 @@ fn the_stated_oldest_rust_is_enough_for_every_dependency() {
     let packages = metadata["packages"].as_array().expect("packages");
     let ours = packages.iter().find(|it| it["name"] == "windlass");
     let ours = ours.and_then(|it| it["rust_version"].as_str());
-    let ours = ours.expect("windlass states its oldest Rust");
+    let ours = ours.expect("windlass states its minimum Rust version");
     let findings = packages.iter().filter_map(|package| {
         let asked = package["rust_version"].as_str()?;
         (numbers(asked) > numbers(ours)).then(|| {
             format!(
-                "{} asks for Rust {asked}: raise rust-version = {ours:?}, or take an older one",
+                "{} requires Rust {asked}: raise rust-version = {ours:?}, or use an older version of it",
                 package["name"]
             )
         })
@@ -82,7 +82,7 @@ fn the_stated_oldest_rust_is_enough_for_every_dependency() {
     for page in ["README.md", "CHANGELOG.md", ".github/workflows/ci.yml"] {
         let text = repository.read(page).expect("it can be read");
         if !text.contains(ours) {
-            findings.push(format!("{page}: say that the oldest Rust is {ours}"));
+            findings.push(format!("{page}: state the minimum Rust version {ours}"));
         }
     }
     nothing(&findings);

@@ -3,7 +3,7 @@
 use super::{architecture, nothing};
 use crate::repository::{Repository, Source};
 
-/// What has no place in a file that is marked *(pure)*: waiting, locking, asking the time.
+/// Words that a file marked *(pure)* must not contain: for waiting, locking and reading the time.
 const IMPURE: [&str; 13] = [
     "async ",
     ".await",
@@ -20,7 +20,7 @@ const IMPURE: [&str; 13] = [
     "std::env",
 ];
 
-/// How a file says so of itself, in its header, and how ARCHITECTURE.md says it.
+/// The mark in the header of a file, or in ARCHITECTURE.md.
 pub(super) const MARK: &str = "*(pure)*";
 
 #[test]
@@ -46,7 +46,7 @@ fn code_is_searched_and_comments_and_tests_are_not() {
     assert!(is_marked(&source));
     assert_eq!(
         findings(&source),
-        ["a.rs:6: it is marked *(pure)* and has `Mutex`"]
+        ["a.rs:6: the file is marked *(pure)* but contains `Mutex`"]
     );
 }
 
@@ -58,7 +58,7 @@ fn is_marked(source: &Source) -> bool {
         .any(|line| line.contains(MARK))
 }
 
-/// Whether a line of ARCHITECTURE.md names this file directly before the mark.
+/// Whether ARCHITECTURE.md names this file directly before the mark.
 fn is_named_pure(source: &Source, architecture: &str) -> bool {
     architecture.match_indices(MARK).any(|(at, _)| {
         let line = architecture[..at].lines().last().unwrap_or_default();
@@ -69,7 +69,7 @@ fn is_named_pure(source: &Source, architecture: &str) -> bool {
 
 fn findings(source: &Source) -> Vec<String> {
     let lines = source.text.lines();
-    // Tests in a file of their own are a line, after which code goes on.
+    // A test module in a separate file is one line; code follows it.
     let code = lines.clone().zip(lines.skip(1).chain([""]));
     let code = code.take_while(|(line, next)| line.trim() != "#[cfg(test)]" || next.ends_with(';'));
     let code = code
@@ -80,7 +80,7 @@ fn findings(source: &Source) -> Vec<String> {
         let what = IMPURE.iter().find(|what| line.contains(**what))?;
         let (path, what) = (&source.path, what.trim());
         Some(format!(
-            "{path}:{}: it is marked {MARK} and has `{what}`",
+            "{path}:{}: the file is marked {MARK} but contains `{what}`",
             index + 1
         ))
     });

@@ -1,4 +1,4 @@
-//! docs/reliability.md names tests that exist, and has each security check.
+//! The rule that docs/reliability.md names only existing tests, and lists each security check.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::repository::Repository;
 
 const PAGE: &str = "docs/reliability.md";
 
-/// How many security checks there are: SEC01 to SEC26.
+/// The number of security checks: SEC01 to SEC26.
 const CHECKS: u32 = 26;
 
 #[test]
@@ -24,7 +24,7 @@ fn each_test_that_the_page_names_exists() {
     assert!(named.len() > 100, "the rows are read: {}", named.len());
     let missing = named.iter().filter(|name| !functions.contains(*name));
     let findings = missing
-        .map(|name| format!("{PAGE}: there is no test {name}; name the one that holds this"));
+        .map(|name| format!("{PAGE}: the test {name} does not exist; name the test of this row"));
     nothing(&findings.collect::<Vec<_>>());
 }
 
@@ -39,7 +39,7 @@ fn each_file_that_the_page_names_exists() {
             .any(|folder| it.starts_with(folder))
     });
     let missing = paths.filter(|path| !repository.join(path).exists());
-    let findings = missing.map(|path| format!("{PAGE}: there is no file {path}"));
+    let findings = missing.map(|path| format!("{PAGE}: the file {path} does not exist"));
     nothing(&findings.collect::<Vec<_>>());
 }
 

@@ -4,6 +4,6 @@ use super::nothing;
 use crate::{coverage, repository::Repository};
 
 #[test]
-fn every_claim_is_to_a_row_that_exists() {
+fn every_claimed_row_exists() {
     nothing(&coverage::errors(&Repository::here()).expect("rows and tests can be read"));
 }

@@ -1,6 +1,6 @@
-//! The lock of `shuttle` with the face of `parking_lot`'s.
+//! The mutex of `shuttle` with the interface of `parking_lot`.
 
-/// A mutex whose every lock is a point at which shuttle may let another thread go first.
+/// A mutex. At each lock shuttle may switch to another thread.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 

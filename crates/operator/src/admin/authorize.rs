@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
 
-/// How long a decision is valid. As long as controller-runtime keeps an authentication.
+/// How long a decision is cached. The same time as in controller-runtime.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// Decisions that are kept. Beyond it all are asked for again.
-const MAX_KEPT: usize = 64;
+/// The most cached decisions. When there are more, the cache is cleared.
+const MAX_CACHED: usize = 64;
 
-/// The least time between two questions to the API server, so that a client with invented tokens
-/// does not become load on it.
+/// The shortest time between two reviews, so that a client with invented tokens causes little load
+/// on the API server.
 const PACE: Duration = Duration::from_millis(100);
 
-/// How long the API server may take for one decision.
+/// The timeout of one decision of the API server.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Asks the API server whether the bearer of a token may read a path, and keeps its decisions.
+/// Asks the API server whether the bearer of a token may read a path, and caches the decisions.
 pub(super) struct Authorizer {
     client: Client,
     state: Mutex<State>,
@@ -36,11 +36,11 @@ pub(super) struct Authorizer {
 struct State {
     /// By the hash of the token, so that no token is kept in memory.
     decisions: HashMap<[u8; 32], (Instant, Decision)>,
-    /// When the API server was asked last.
+    /// The time of the last review.
     asked: Option<Instant>,
 }
 
-/// A decision, as the API server made it.
+/// A decision of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Allowed,
@@ -64,15 +64,15 @@ impl Authorizer {
     ///
     /// # Errors
     ///
-    /// The status and the text of the refusal: 401, 403, 429 if too many unknown tokens came, or
-    /// 503 if the API server does not decide.
+    /// The status and the text of the response: 401, 403, 429 after too many unknown tokens, or 503
+    /// if the API server makes no decision.
     pub(super) async fn check(
         &self,
         headers: &HeaderMap,
         path: &'static str,
     ) -> Result<(), (StatusCode, &'static str)> {
         let Some(token) = bearer(headers) else {
-            return Err((StatusCode::UNAUTHORIZED, "send a bearer token\n"));
+            return Err((StatusCode::UNAUTHORIZED, "a bearer token is required\n"));
         };
         let hash: [u8; 32] = Sha256::digest(token).into();
         let decision = match self.known(&hash)? {
@@ -84,9 +84,9 @@ impl Authorizer {
                 }
                 failed => {
                     let error = failed.ok().and_then(Result::err);
-                    let error = error.unwrap_or_else(|| format!("no answer within {LIMIT:?}"));
-                    tracing::warn!(error, "cannot authorize a scrape");
-                    let text = "the API server does not decide whether this is allowed\n";
+                    let error = error.unwrap_or_else(|| format!("timed out after {LIMIT:?}"));
+                    tracing::warn!(error, "cannot authorize a scrape, responding with 503");
+                    let text = "the API server did not authorize this request; try again later\n";
                     return Err((StatusCode::SERVICE_UNAVAILABLE, text));
                 }
             },
@@ -103,7 +103,7 @@ impl Authorizer {
         }
     }
 
-    /// A kept decision; none if the API server is to be asked.
+    /// The cached decision. None if the API server must be asked.
     fn known(&self, hash: &[u8; 32]) -> Result<Option<Decision>, (StatusCode, &'static str)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made, decision)) = state.decisions.get(hash)
@@ -112,7 +112,10 @@ impl Authorizer {
             return Ok(Some(*decision));
         }
         if state.asked.is_some_and(|asked| asked.elapsed() < PACE) {
-            return Err((StatusCode::TOO_MANY_REQUESTS, "ask again in a second\n"));
+            return Err((
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many requests with unknown tokens; try again in a second\n",
+            ));
         }
         state.asked = Some(Instant::now());
         Ok(None)
@@ -120,7 +123,7 @@ impl Authorizer {
 
     fn keep(&self, hash: [u8; 32], decision: Decision) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.decisions.len() >= MAX_KEPT {
+        if state.decisions.len() >= MAX_CACHED {
             state.decisions.clear();
         }
         state.decisions.insert(hash, (Instant::now(), decision));
@@ -147,8 +150,8 @@ impl Authorizer {
         })
     }
 
-    /// Sends `review`, and returns it as answered. Not through `Api`: where an answer does not
-    /// decode, kube logs it, and this one repeats the token.
+    /// Sends `review`, and returns the response. It does not use `Api`: kube logs a response that
+    /// does not decode, and this response contains the token.
     async fn create(&self, url: &str, review: &Value) -> Result<Value, String> {
         /// Far more than the groups of a user need.
         const MAX_BODY: usize = 1024 * 1024;
@@ -160,16 +163,16 @@ impl Authorizer {
         let answer = (self.client.send(request).await)
             .map_err(|_| "the connection to the API server failed".to_owned())?;
         if !answer.status().is_success() {
-            return Err(format!("the API server answers {}", answer.status()));
+            return Err(format!("the API server responded with {}", answer.status()));
         }
         let body = (Limited::new(answer.into_body(), MAX_BODY).collect().await)
-            .map_err(|_| "the answer of the API server is incomplete or too long".to_owned())?;
+            .map_err(|_| "the response of the API server is incomplete or too long".to_owned())?;
         serde_json::from_slice(&body.to_bytes())
-            .map_err(|_| "the answer of the API server does not decode".to_owned())
+            .map_err(|_| "the response of the API server cannot be decoded".to_owned())
     }
 }
 
-/// The question whether `user`, as a `TokenReview` returned it, may `get` the path.
+/// The `SubjectAccessReview` for `user`, as returned by a `TokenReview`, and `get` of `path`.
 fn access(user: &Value, path: &str) -> Value {
     json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_what_follows_bearer() {
+    fn a_token_is_the_text_after_bearer() {
         for (value, token) in [
             ("Bearer abc", Some("abc")),
             ("bearer abc ", Some("abc")),

@@ -1,4 +1,4 @@
-//! Health checks that users add.
+//! Health checks that you add.
 
 use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use tokio_util::task::AbortOnDropHandle;
 use super::page::Line;
 use crate::operator::message;
 
-/// Checks whether something works.
+/// A health check of an [`AdminServer`](super::AdminServer).
 ///
 /// # Contract
 ///
 /// *Guaranteed.* It is called for each request, concurrently with the other checks, on the runtime
-/// of the operator. If it panics, or takes longer than the
-/// [limit](super::AdminServer::check_timeout), it has failed and is dropped.
+/// of the operator. A check that panics, or takes longer than the
+/// [timeout](super::AdminServer::check_timeout), counts as failed and is dropped.
 ///
-/// *Required.* It is cheap, and does not block its thread.
+/// *Required.* It must be cheap, and must not block its thread.
 ///
 /// Every `Fn() -> impl Future<Output = Result<(), E>>` is a check.
 ///
@@ -35,19 +35,20 @@ use crate::operator::message;
 ///     type Error = String;
 ///
 ///     async fn check(&self) -> Result<(), String> {
-///         Err("there are 3 MB left".to_owned())
+///         Err("only 3 MB left".to_owned())
 ///     }
 /// }
 /// ```
 pub trait HealthCheck: Send + Sync + 'static {
-    /// Why the check can fail.
+    /// The error of a failed check.
     type Error: Display + Send + 'static;
 
-    /// Returns whether it works.
+    /// Runs the check.
     ///
     /// # Errors
     ///
-    /// Why it does not work. The text is in the page, which every client of the port can read.
+    /// The reason of the failure. Its text is shown on the health page, to the clients that
+    /// [`HealthDetails`](super::HealthDetails) allows.
     fn check(&self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
@@ -76,15 +77,15 @@ impl Check {
     }
 
     async fn ask(&self, limit: Duration, users: &Handle) -> Line {
-        // A task of its own: a panic ends nothing else.
+        // A separate task, so that a panic affects nothing else.
         let check = AbortOnDropHandle::new(users.spawn(Arc::clone(&self.check).check()));
         let verdict = match timeout(limit, check).await {
-            Err(_) => Err(format!("not finished yet, after {limit:?}")),
+            Err(_) => Err(format!("timed out after {limit:?}")),
             Ok(Ok(Ok(()))) => Ok("ok".to_owned()),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(error)) => Err(match error.try_into_panic() {
                 Ok(panic) => format!("panicked: {}", message(&*panic)),
-                Err(_) => "not finished, the runtime shuts down".to_owned(),
+                Err(_) => "aborted: the runtime shuts down".to_owned(),
             }),
         };
         Line::new(&self.name, verdict)

@@ -1,8 +1,8 @@
 //! The open connections of a listener, and which one a new connection replaces. *(pure)*
 //!
-//! A new connection is always accepted, so that a probe is answered however many clients hold
-//! connections. Beyond a limit it replaces the oldest one: of the same client beyond the limit per
-//! client, else of the client that has the most.
+//! A new connection is always accepted, so that a probe is answered even if clients hold many
+//! connections. Above the limit per client it replaces the oldest connection of the same client;
+//! above the total limit it replaces the oldest connection of the client with the most connections.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,7 +17,7 @@ pub(super) struct ConnectionTable<C> {
     client_limit: NonZeroUsize,
     clients: HashMap<IpAddr, VecDeque<(u64, C)>>,
     client_of: HashMap<C, IpAddr>,
-    /// How many were opened so far: the age of the next one.
+    /// The number of connections that were opened so far. Orders connections by age.
     opened: u64,
 }
 
@@ -34,7 +34,7 @@ impl<C: Copy + Eq + Hash> ConnectionTable<C> {
         }
     }
 
-    /// Adds a connection. Returns the one that it replaces, which is to be closed.
+    /// Adds a connection. Returns the connection that it replaces, which the caller must close.
     pub(super) fn open(&mut self, client: IpAddr, connection: C) -> Option<C> {
         let connections = self.clients.entry(client).or_default();
         connections.push_back((self.opened, connection));
@@ -54,7 +54,7 @@ impl<C: Copy + Eq + Hash> ConnectionTable<C> {
         Some(replaced)
     }
 
-    /// Removes a connection, if it is there.
+    /// Removes a connection, if the table contains it.
     pub(super) fn close(&mut self, connection: C) {
         let Some(client) = self.client_of.remove(&connection) else {
             return;
@@ -78,19 +78,19 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_of_a_client_its_oldest_is_replaced() {
+    fn above_the_client_limit_the_oldest_connection_of_the_client_is_replaced() {
         check("b1 a2 a3 a4 a5", "2");
         check("b1 a2 a3 a4 -3 a5 a6", "2");
     }
 
     #[test]
-    fn beyond_the_limit_in_all_the_oldest_of_the_largest_client_is_replaced() {
+    fn above_the_total_limit_the_oldest_connection_of_the_largest_client_is_replaced() {
         check("b1 a2 a3 c4 c5 d6", "2");
         check("b1 a2 c3 d4 e5 f6", "1");
     }
 
     #[test]
-    fn a_closed_connection_makes_room() {
+    fn a_closed_connection_does_not_count() {
         check("a1 a2 a3 b4 b5 -1 c6", "");
         check("a1 -1 -1 -7 a2 a3 a4", "");
     }

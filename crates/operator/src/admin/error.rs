@@ -7,25 +7,25 @@ use std::{io, net::SocketAddr, path::PathBuf};
 #[non_exhaustive]
 pub enum AdminError {
     /// The port cannot be opened.
-    #[error("cannot listen on {address}; is the port in use, or not allowed?")]
+    #[error("cannot listen on {address}; is the port in use, or are permissions missing?")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
 
     /// The given listener cannot be used.
-    #[error("cannot use the given listener")]
+    #[error("cannot use the listener that was passed to the admin server")]
     Listener {
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
 
     /// The thread of the server could not be started.
     #[error("cannot start the thread of the admin server")]
     Thread {
-        /// The error of the system.
+        /// The error of the operating system.
         source: io::Error,
     },
 
@@ -38,9 +38,9 @@ pub enum AdminError {
         source: io::Error,
     },
 
-    /// Two of the operator's own collectors conflict, most often because two controllers have one
+    /// Two collectors of the operator conflict, most often because two controllers have the same
     /// name.
-    #[error("cannot register the operator's collectors; give each controller its own name")]
+    #[error("cannot register the operator's collectors; give each controller a different name")]
     Collectors {
         /// The error of the registry.
         source: prometheus::Error,
@@ -51,15 +51,15 @@ pub enum AdminError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// No request can have this path.
-    #[error("{path:?} is not a path; begin it with a slash, and leave out the query")]
+    /// The path is not valid.
+    #[error("{path:?} is not a valid path; begin it with a slash, and omit the query")]
     NoPath {
         /// The given path.
         path: String,
     },
 
-    /// The path has a page already.
-    #[error("{path:?} has a page already; use another path")]
+    /// Another page has this path.
+    #[error("another page has the path {path:?}; use a different path")]
     Taken {
         /// The given path.
         path: String,
@@ -69,7 +69,7 @@ pub enum RouteError {
 // === impl AdminError ===
 
 impl AdminError {
-    /// A stable word for the variant.
+    /// A stable identifier of the variant, for labels and log fields.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl AdminError {
 // === impl RouteError ===
 
 impl RouteError {
-    /// A stable word for the variant.
+    /// A stable identifier of the variant, for labels and log fields.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Limits of the clients of an admin server.
+//! Limits for the clients of an admin server.
 
 use std::{num::NonZeroUsize, time::Duration};
 
-/// The limits of an [`AdminServer`](super::AdminServer): what one client, and all of them, may use.
+/// Limits of the connections and requests of an [`AdminServer`](super::AdminServer).
 ///
 /// # Example
 ///
@@ -20,39 +20,39 @@ use std::{num::NonZeroUsize, time::Duration};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdminLimits {
-    /// How long the head of a request may take to arrive, from when the connection is opened or
-    /// the last answer was sent; and then its body. The default is 5 s.
+    /// The timeout for reading the head of a request, from the start of the connection or the end
+    /// of the previous response; and the timeout for reading its body. The default is 5 s.
     pub read_timeout: Duration,
-    /// How long the client may read nothing while an answer is sent. The default is 5 s.
+    /// The longest time without progress while a response is sent. The default is 5 s.
     pub write_timeout: Duration,
-    /// How long a connection may be open. Then it answers the request in progress, for up to the
-    /// write timeout, and is closed. The default is 60 s.
+    /// The longest time that a connection is open. After it, the server completes the request in
+    /// progress, within the write timeout, and closes the connection. The default is 60 s.
     pub connection_timeout: Duration,
-    /// Connections in all, for each port. Beyond it a new connection replaces the oldest one of
-    /// the client that has the most. The default is 512.
+    /// The most connections of each port. Above this limit, a new connection replaces the oldest
+    /// one of the client with the most connections. The default is 512.
     pub connections: NonZeroUsize,
-    /// Connections of one IP address, for each port. Beyond it a new connection replaces the
-    /// client's oldest one. The default is 256.
+    /// The most connections of one IP address to each port. Above this limit, a new connection
+    /// replaces the oldest one of the same client. The default is 256.
     pub connections_per_client: NonZeroUsize,
 }
 
 // === impl AdminLimits ===
 
 impl AdminLimits {
-    /// A kubelet's probe and a scrape send their request at once.
+    /// A kubelet's probe and a scrape send their request immediately.
     pub const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// A scrape that makes no progress for this long has failed.
     pub const DEFAULT_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Prometheus connects again; it scrapes once a minute by default.
+    /// Prometheus reconnects; by default it scrapes once a minute.
     pub const DEFAULT_CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Far more than all legitimate clients need: an idle connection costs some 20 KiB, and a client
-    /// that is left waiting costs less than one that connects again and again.
+    /// Far more than all legitimate clients need. An idle connection costs about 20 KiB, which is
+    /// less than a client that reconnects again and again.
     pub const DEFAULT_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(512).expect("not zero");
 
-    /// Half of all, so that one client cannot use them all.
+    /// Half of all connections, so that one client cannot use all of them.
     pub const DEFAULT_CONNECTIONS_PER_CLIENT: NonZeroUsize =
         NonZeroUsize::new(256).expect("not zero");
 }

@@ -17,14 +17,14 @@ pub(super) enum Page {
     Metrics,
 }
 
-/// One line of a health page: what was checked, and whether it works.
+/// One line of a health page: the name of a check and its result.
 #[derive(Debug)]
 pub(super) struct Line {
     text: String,
     is_ok: bool,
 }
 
-/// An answer.
+/// A response.
 pub(super) type Answer = Response<Full<Bytes>>;
 
 // === impl Page ===
@@ -50,17 +50,17 @@ impl Line {
         } else {
             ("-", false)
         };
-        let (Ok(said) | Err(said)) = verdict;
-        let text = format!("[{mark}] {name}: {said}");
+        let (Ok(reason) | Err(reason)) = verdict;
+        let text = format!("[{mark}] {name}: {reason}");
         Self {
-            // One check is one line, whatever its error contains.
+            // Each check is one line, even if its error contains line breaks.
             text: text.replace(['\n', '\r'], " "),
             is_ok,
         }
     }
 }
 
-/// A health page: a word, and a line for each check unless the client may not see them.
+/// A health page: `ok` or `not ok`, and one line for each check if the client may see them.
 pub(super) fn health(lines: &[Line], has_details: bool) -> Answer {
     let is_ok = lines.iter().all(|line| line.is_ok);
     let (status, word) = if is_ok {
@@ -75,7 +75,7 @@ pub(super) fn health(lines: &[Line], has_details: bool) -> Answer {
     text(status, page)
 }
 
-/// The page of metrics, as it was rendered.
+/// The page of metrics.
 pub(super) fn metrics(rendered: prometheus::Result<Bytes>) -> Answer {
     match rendered {
         Ok(page) => answer(StatusCode::OK, TextEncoder::new().format_type(), page),
@@ -86,12 +86,12 @@ pub(super) fn metrics(rendered: prometheus::Result<Bytes>) -> Answer {
     }
 }
 
-/// The answer on a port that serves `served`, with the paths that it has.
+/// The response to an unknown path. It lists the paths of a port that serves `served`.
 pub(super) fn not_found<'a>(served: Served, routes: impl Iterator<Item = &'a String>) -> Answer {
     let mut page = match served {
-        Served::All => "this port has /live, /ready, /metrics".to_owned(),
-        Served::Rest => "this port has /live, /ready".to_owned(),
-        Served::Metrics => "this port has /metrics".to_owned(),
+        Served::All => "not found; this port serves /live, /ready, /metrics".to_owned(),
+        Served::Rest => "not found; this port serves /live, /ready".to_owned(),
+        Served::Metrics => "not found; this port serves /metrics".to_owned(),
     };
     if served != Served::Metrics {
         for route in routes {
@@ -102,7 +102,7 @@ pub(super) fn not_found<'a>(served: Served, routes: impl Iterator<Item = &'a Str
     text(StatusCode::NOT_FOUND, page)
 }
 
-/// The answer where the code of a page panicked.
+/// The response if the code of a page panicked.
 pub(super) fn panicked(path: &str, message: &str) -> Answer {
     tracing::error!(path, message, "a page panicked");
     let text = format!("{path} panicked: {message}\n");
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_ok_if_each_line_is() {
+    fn a_page_is_ok_if_all_its_lines_are() {
         check(&[], 200, "ok\n");
         check(&[("a", Ok("up"))], 200, "ok\n[+] a: up\n");
         check(

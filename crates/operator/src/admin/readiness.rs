@@ -1,4 +1,4 @@
-//! The readiness of an operator, line by line.
+//! The lines of the page `/ready`.
 
 use windlass_controller::InformerHealth;
 use windlass_informer::{ErrorChain, HealthState};
@@ -6,7 +6,7 @@ use windlass_informer::{ErrorChain, HealthState};
 use super::{Subject, page::Line};
 use crate::{LeaderElection, election::ElectionState};
 
-/// The lines about the operator itself.
+/// The lines about the operator, its election and its informers.
 pub(super) fn lines(subject: &Subject) -> Vec<Line> {
     let mut lines = Vec::new();
     if subject.stop.is_cancelled() {
@@ -15,7 +15,7 @@ pub(super) fn lines(subject: &Subject) -> Vec<Line> {
     if let Some(election) = &subject.election {
         let state = election.state();
         lines.push(election_line(election, &state));
-        // Controllers run only while it leads.
+        // Controllers run only while this replica leads.
         if state != ElectionState::Leader {
             return lines;
         }
@@ -33,7 +33,7 @@ pub(super) fn lines(subject: &Subject) -> Vec<Line> {
     lines
 }
 
-/// The state of the operator in its election.
+/// The line about the leader election.
 fn election_line(election: &LeaderElection, state: &ElectionState) -> Line {
     let lease = election.lease();
     let verdict = match state {
@@ -52,7 +52,7 @@ fn election_line(election: &LeaderElection, state: &ElectionState) -> Line {
     Line::new("leader election", verdict)
 }
 
-/// The health of one informer.
+/// The line about one informer.
 fn informer(controller: &str, health: &InformerHealth) -> Line {
     let resource = &health.watch.resource;
     let mut text = match &health.watch.state {

@@ -1,4 +1,4 @@
-//! Pages that users add.
+//! Pages that you add.
 
 use std::{future::Future, sync::Arc};
 
@@ -6,15 +6,15 @@ use bytes::Bytes;
 use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, Response};
 
-/// Answers the requests for one path.
+/// A page of an [`AdminServer`](super::AdminServer): answers the requests for one path.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It is called for each request, with its whole body, which is at most 1 MiB, on the
-/// runtime of the operator. If it panics, the answer is 500.
+/// *Guaranteed.* It is called for each request, with the complete body (at most 1 MiB), on the
+/// runtime of the operator. If it panics, the response is 500.
 ///
-/// *Not guaranteed.* That its future is polled to its end: it is dropped if the client closes the
-/// connection, or the operator ends.
+/// *Not guaranteed.* The future may not run to completion: it is dropped when the client closes the
+/// connection or the operator ends.
 ///
 /// Every `Fn(Request<Bytes>) -> impl Future<Output = Response<Bytes>>` is a route.
 ///
@@ -34,7 +34,7 @@ use http::{Request, Response};
 /// }
 /// ```
 pub trait Route: Send + Sync + 'static {
-    /// Answers `request`.
+    /// Returns the response to `request`.
     fn answer(&self, request: Request<Bytes>) -> impl Future<Output = Response<Bytes>> + Send;
 }
 

@@ -15,15 +15,15 @@ use super::{
     page::{self, Answer},
 };
 
-/// How old a page may be. Prometheus scrapes each 15 s or so; a client that asks without a pause
-/// costs one rendering a second.
+/// The highest age of a rendered page. Prometheus scrapes less often, every 15 s or more; a client
+/// that sends requests without a pause causes one rendering per second.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// What a registry gathers, as text.
+/// The metrics of a registry as text.
 pub(super) struct MetricsPage {
     registry: Registry,
     authorizer: Option<Authorizer>,
-    /// The last page, and when it was rendered.
+    /// The last page, and the time at which it was rendered.
     last: Mutex<Option<(Instant, Bytes)>>,
 }
 
@@ -38,7 +38,7 @@ impl MetricsPage {
         }
     }
 
-    /// The answer to a request with these headers.
+    /// The response to a request with these headers.
     pub(super) async fn answer(&self, headers: &HeaderMap) -> Answer {
         if let Some(authorizer) = &self.authorizer
             && let Err((status, text)) = authorizer.check(headers, "/metrics").await
@@ -50,7 +50,7 @@ impl MetricsPage {
 
     /// The page, at most a second old.
     fn get(&self) -> prometheus::Result<Bytes> {
-        // A collector may panic while it is held. The page is then the one before.
+        // A collector may panic while the lock is held. Then the last page is still valid.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((rendered, page)) = &*last
             && rendered.elapsed() < MAX_AGE

@@ -1,4 +1,4 @@
-//! Connections and requests in, pages out.
+//! Accepts connections, and answers requests with pages.
 
 use std::{
     collections::HashMap,
@@ -42,23 +42,23 @@ use super::{
 };
 use crate::{isolated::Isolated, operator::message};
 
-/// The largest body of a request to a route.
+/// The largest body of a request to a route, in bytes.
 const MAX_BODY: usize = 1024 * 1024;
 
-/// The largest head of a request. Also bounds what is read ahead for each connection.
+/// The largest head of a request, in bytes. It also limits the read buffer of each connection.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// The least time between two answers on one connection. A client that pipelines requests waits;
-/// probes and scrapes never do.
+/// The shortest time between two responses on one connection. Probes and scrapes never wait for it;
+/// a client that pipelines requests does.
 const PACE: Duration = Duration::from_millis(250);
 
-/// A running admin server; dropping it ends it.
+/// A running admin server. Dropping it stops the server.
 pub(crate) struct Serving {
     stop: CancellationToken,
     task: Isolated<()>,
 }
 
-/// A port, and what its clients see.
+/// A port, and the pages that it serves.
 pub(super) struct Port {
     pub(super) listen: Listen,
     pub(super) served: Served,
@@ -74,9 +74,9 @@ struct BoundPort {
     details: HealthDetails,
 }
 
-/// What the pages of one connection may show.
+/// What the client of one connection may see.
 #[derive(Clone, Copy)]
-struct Audience {
+struct ClientAccess {
     served: Served,
     has_details: bool,
 }
@@ -86,7 +86,7 @@ struct Audience {
 pub(super) enum Served {
     All,
     Metrics,
-    /// All but the metrics.
+    /// All pages except the metrics.
     Rest,
 }
 
@@ -96,7 +96,7 @@ struct Shared {
     subject: Subject,
     metrics: MetricsPage,
     limits: AdminLimits,
-    /// The runtime of the operator. Checks and routes of users run there, not on our thread.
+    /// The runtime of the operator. The user's checks and routes run there, not on our thread.
     users: Handle,
 }
 
@@ -121,7 +121,7 @@ impl Serving {
             let listener = open(listen)?;
             if let Ok(address) = listener.local_addr() {
                 let tls = tls.is_some();
-                tracing::info!(%address, pages = ?served, tls, "the admin server listens");
+                tracing::info!(%address, pages = ?served, tls, "admin server listening");
             }
             listeners.push(BoundPort {
                 listener,
@@ -154,9 +154,9 @@ impl Serving {
         })
     }
 
-    /// Answers the requests in progress, and ends.
+    /// Completes the requests in progress, and stops the server.
     pub(crate) async fn end(self) {
-        /// The controllers have ended, and the process waits only for a client that reads slowly.
+        /// Short, because the controllers have ended: only a client that reads slowly is left.
         const LIMIT: Duration = Duration::from_secs(1);
 
         self.stop.cancel();
@@ -180,7 +180,7 @@ fn open(listen: Listen) -> Result<Listener, AdminError> {
 }
 
 async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken) {
-    /// After a failure to accept, which is mostly a lack of file handles.
+    /// The pause after a failure to accept, which is most often a lack of file descriptors.
     const PAUSE: Duration = Duration::from_millis(50);
 
     let BoundPort {
@@ -192,7 +192,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, "the admin server cannot use its listener and has ended");
+            tracing::error!(%error, "admin server stopped: it cannot use its listener");
             return;
         }
     };
@@ -215,12 +215,12 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, client)) => {
-                    let audience = Audience {
+                    let access = ClientAccess {
                         served,
                         has_details: details.are_for(client.ip()),
                     };
                     let (shared, stop) = (Arc::clone(shared), stop.clone());
-                    let connection = connect(stream, tls.clone(), audience, shared, stop);
+                    let connection = connect(stream, tls.clone(), access, shared, stop);
                     let handle = connections.spawn(connection);
                     let replaced = table.open(client.ip(), handle.id());
                     handles.insert(handle.id(), handle);
@@ -228,11 +228,11 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
                         tracing::debug!(%client, "too many connections, closing the oldest");
                         replaced.abort();
                     }
-                    // It is answered before it can be replaced by those behind it.
+                    // Let the connection answer before newer connections can replace it.
                     yield_now().await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "admin server cannot accept a connection");
                     sleep(PAUSE).await;
                 }
             },
@@ -246,7 +246,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
 async fn connect(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
-    audience: Audience,
+    access: ClientAccess,
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
@@ -259,32 +259,32 @@ async fn connect(
     stream.set_write_timeout(Some(write_timeout));
     let stream = Box::pin(stream);
     let Some(tls) = tls else {
-        return serve(stream, audience, shared, stop).await;
+        return serve(stream, access, shared, stop).await;
     };
     let handshake = stop.run_until_cancelled(timeout(read_timeout, tls.accept(stream)));
     match handshake.await {
-        Some(Ok(Ok(stream))) => serve(stream, audience, shared, stop).await,
+        Some(Ok(Ok(stream))) => serve(stream, access, shared, stop).await,
         Some(Ok(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
         Some(Err(_)) => tracing::debug!("a TLS handshake took too long"),
         None => {}
     }
 }
 
-async fn serve(stream: Stream, audience: Audience, shared: Arc<Shared>, stop: CancellationToken) {
+async fn serve(stream: Stream, access: ClientAccess, shared: Arc<Shared>, stop: CancellationToken) {
     let AdminLimits {
         read_timeout,
         write_timeout,
         connection_timeout,
         ..
     } = shared.limits;
-    let asked_before = AtomicBool::new(false);
+    let has_request = AtomicBool::new(false);
     let service = service_fn(|request| {
-        let (shared, again) = (&shared, asked_before.swap(true, Ordering::Relaxed));
+        let (shared, again) = (&shared, has_request.swap(true, Ordering::Relaxed));
         async move {
             if again {
                 sleep(PACE).await;
             }
-            Ok::<_, Infallible>(shared.answer(audience, request).await)
+            Ok::<_, Infallible>(shared.answer(access, request).await)
         }
     });
     let connection = http1::Builder::new()
@@ -303,7 +303,7 @@ async fn serve(stream: Stream, audience: Audience, shared: Arc<Shared>, stop: Ca
     }
 }
 
-/// Ends a connection once the request in progress is answered, or after `limit`.
+/// Closes a connection after the request in progress is answered, or after `limit`.
 async fn finish<S>(
     mut connection: Pin<&mut http1::Connection<TokioIo<Stream>, S>>,
     limit: Duration,
@@ -338,17 +338,17 @@ impl Served {
 // === impl Shared ===
 
 impl Shared {
-    async fn answer(&self, audience: Audience, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, access: ClientAccess, request: Request<Incoming>) -> Answer {
         let path = request.uri().path().to_owned();
-        let answer = AssertUnwindSafe(self.page(audience, &path, request)).catch_unwind();
+        let answer = AssertUnwindSafe(self.page(access, &path, request)).catch_unwind();
         (answer.await).unwrap_or_else(|panic| page::panicked(&path, &message(&*panic)))
     }
 
-    async fn page(&self, audience: Audience, path: &str, request: Request<Incoming>) -> Answer {
-        let Audience {
+    async fn page(&self, access: ClientAccess, path: &str, request: Request<Incoming>) -> Answer {
+        let ClientAccess {
             served,
             has_details,
-        } = audience;
+        } = access;
         let Pages {
             live,
             ready,
@@ -369,7 +369,7 @@ impl Shared {
                 }
                 Page::Ready => {
                     let checks = ask(ready, *check_timeout, &self.users).await;
-                    // After the checks, which take time: the state is the newest.
+                    // Read the state after the checks, which take time, so that it is current.
                     let mut lines = readiness::lines(&self.subject);
                     lines.extend(checks);
                     page::health(&lines, has_details)

@@ -1,17 +1,17 @@
-//! TLS of an admin server: a certificate and a key from files, which are read again when they are
-//! renewed.
+//! TLS of an admin server. The certificate and the key are files, which are reloaded after a
+//! renewal.
 
 use super::{AdminError, serve::Stream};
 
 #[cfg(feature = "tls")]
 pub(super) use self::enabled::{Files, Tls};
 
-/// Without the feature `tls` there is none.
+/// Not available without the feature `tls`.
 #[cfg(not(feature = "tls"))]
 #[derive(Debug)]
 pub(super) enum Files {}
 
-/// Without the feature `tls` there is none.
+/// Not available without the feature `tls`.
 #[cfg(not(feature = "tls"))]
 pub(super) enum Tls {}
 
@@ -57,7 +57,7 @@ mod enabled {
 
     use super::{AdminError, Stream};
 
-    /// Between two reads of the files. A certificate is renewed long before it expires.
+    /// The time between two reads of the files. A certificate is renewed long before it expires.
     const MAX_AGE: Duration = Duration::from_secs(60);
 
     /// PEM files.
@@ -115,7 +115,7 @@ mod enabled {
             Ok(Self { files, loaded })
         }
 
-        /// Makes a connection out of `stream`, with the newest certificate.
+        /// Runs the TLS handshake on `stream`, with the newest certificate.
         pub(in crate::admin) async fn accept(&self, stream: Stream) -> io::Result<Stream> {
             let stream = self.acceptor().accept(stream).await?;
             Ok(Box::pin(stream))
@@ -129,7 +129,7 @@ mod enabled {
                     Err(error) => {
                         loaded.read = Instant::now();
                         let error = windlass_informer::ErrorChain::new(&error);
-                        tracing::warn!(%error, "the last TLS files stay in use");
+                        tracing::warn!(%error, "cannot reload the TLS files, using the previous ones");
                     }
                 }
             }

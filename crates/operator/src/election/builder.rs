@@ -1,4 +1,4 @@
-//! The settings of an election.
+//! The builder of a leader election.
 
 use std::{fmt, time::Duration};
 
@@ -7,7 +7,7 @@ use windlass_controller::Fence;
 
 use super::{InvalidElection, LeaderElection, LeaseClient, Settings, campaign::Timing};
 
-/// The settings of a [`LeaderElection`].
+/// Configures and creates a [`LeaderElection`].
 ///
 /// # Example
 ///
@@ -49,11 +49,11 @@ impl LeaderElectionBuilder {
     /// client-go's default: after a crash another replica leads within about 15 s.
     pub const DEFAULT_LEASE_DURATION: Duration = Duration::from_secs(15);
 
-    /// client-go's default: it leaves 5 s, after the deadline and before another replica leads, for
-    /// what was sent before the deadline to arrive.
+    /// client-go's default. It leaves 5 s between the deadline and the expiry of the lease, so that
+    /// requests that were sent before the deadline can arrive.
     pub const DEFAULT_RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-    /// client-go's default: several tries before the deadline, at half a request a second.
+    /// client-go's default: several attempts before the deadline, one every 2 s.
     pub const DEFAULT_RETRY_PERIOD: Duration = Duration::from_secs(2);
 
     pub(super) fn new(client: LeaseClient, namespace: String, name: String) -> Self {
@@ -72,8 +72,8 @@ impl LeaderElectionBuilder {
         }
     }
 
-    /// The name under which this replica holds the lease. It is not secret. The default is the
-    /// host name, which is the pod's name, an underscore and a random number.
+    /// Sets the identity that this replica writes into the lease. It is not secret. The default is
+    /// the host name (in a pod, its name), an underscore and a random number.
     pub fn identity(self, identity: impl Into<String>) -> Self {
         Self {
             identity: Some(identity.into()),
@@ -81,20 +81,22 @@ impl LeaderElectionBuilder {
         }
     }
 
-    /// Another replica takes the lease once it has not changed for this long. The default is 15 s.
+    /// Sets the time without a renewal after which another replica can acquire the lease. The
+    /// default is 15 s.
     pub fn lease_duration(mut self, lease: Duration) -> Self {
         self.timing.lease = lease;
         self
     }
 
-    /// A leader that could not renew for this long stops. The default is 10 s.
+    /// Sets the time without a successful renewal after which the leader stops. The default is
+    /// 10 s.
     pub fn renew_deadline(mut self, renew: Duration) -> Self {
         self.timing.renew = renew;
         self
     }
 
-    /// The time between two renewals, and the least time between two reads of a candidate, which
-    /// waits up to 2.2 times as long. The default is 2 s.
+    /// Sets the time between two renewals. A candidate waits 1 to 2.2 times as long between two
+    /// reads. The default is 2 s.
     pub fn retry_period(mut self, retry: Duration) -> Self {
         self.timing.retry = retry;
         self
@@ -108,8 +110,8 @@ impl LeaderElectionBuilder {
         }
     }
 
-    /// Measures the deadline of the lease by the clock of `fence`, for tests that freeze or jump
-    /// it. The default is a [new fence](Fence::new).
+    /// Sets the fence, whose clock measures the deadline of the lease. For tests that control this
+    /// clock. The default is a [new fence](Fence::new).
     pub fn fence(self, fence: Fence) -> Self {
         Self { fence, ..self }
     }
@@ -118,8 +120,8 @@ impl LeaderElectionBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidElection`] if a name is empty, or the times contradict each other: the retry period
-    /// must be less than the renew deadline, and that less than the lease duration.
+    /// [`InvalidElection`] if the namespace, the name or the identity is empty, or unless the retry
+    /// period is less than the renew deadline and the renew deadline less than the lease duration.
     pub fn build(self) -> Result<LeaderElection, InvalidElection> {
         let Timing {
             lease,

@@ -1,6 +1,6 @@
 //! State machine of one candidate for a lease. *(pure)*
 //!
-//! A campaign takes the time and the answers of the API server, and returns the next request.
+//! A campaign receives the time and the responses of the API server, and returns the next request.
 //!
 //! ```text
 //!              free, absent, or unchanged for its lease duration
@@ -11,20 +11,22 @@
 //!                                                                 Lost
 //! ```
 //!
-//! Decisions use only the candidate's own clock, which runs during suspend. The times in a lease
-//! are compared with each other for equality and never with a clock, so a wrong wall clock cannot
-//! make two leaders.
+//! Decisions use only the candidate's own clock, which continues while the machine is suspended.
+//! The times in a lease are only compared with each other for equality, never with a clock. So a
+//! wrong wall clock cannot cause two leaders.
 //!
-//! A leader's deadline counts from *before* its write was sent, a candidate's from *after* the
-//! answer was read. Whenever the server applied the write in between, the leader stops first.
+//! A leader measures its deadline from *before* it sent its write, a candidate from *after* it read
+//! the response. The server applied the write in between, so the leader stops first.
 //!
-//! Source: client-go, `tools/leaderelection`, whose records these are. Four things differ. A
-//! candidate that finds its own name in a record that it did not write waits like any other, so
-//! two replicas with one name are not two leaders. A record counts as ours only in the lease with
-//! the uid that we wrote: a lease that was deleted and created again is another one. A leader
-//! whose write meets a conflict reads the record; if it is still the one that it wrote, the leader
-//! goes on (another client changed a label). And a candidate wakes when a lease expires, rather
-//! than at its next round.
+//! Source: client-go, `tools/leaderelection`; the records are the same. There are four differences:
+//!
+//! - A candidate that reads its own name in a record that it did not write waits like any other
+//!   candidate. So two replicas with the same name are not two leaders.
+//! - A record is ours only in the lease with the uid to which we wrote. A lease that was deleted
+//!   and created again is a different lease.
+//! - A leader whose write ends in a conflict reads the record. If the record is still its own, it
+//!   continues to lead: another client changed, for example, a label.
+//! - A candidate wakes up when the lease expires, not only at its next regular read.
 
 use std::time::Duration;
 
@@ -33,7 +35,8 @@ use jiff::Timestamp;
 /// Time since the campaign began.
 pub(super) type Moment = Duration;
 
-/// How much longer than the retry period a candidate may wait, so that candidates spread out.
+/// The maximal random addition to a candidate's wait, as a multiple of the retry period, so that
+/// candidates do not read at the same time.
 ///
 /// Source: client-go, `JitterFactor`.
 const JITTER: f64 = 1.2;
@@ -41,18 +44,18 @@ const JITTER: f64 = 1.2;
 /// Durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// Another candidate takes the lease once it has not changed for this long.
+    /// The time without a change after which another candidate can acquire the lease.
     pub(super) lease: Duration,
-    /// The leader stops if it could not renew for this long.
+    /// The time without a successful renewal after which the leader stops.
     pub(super) renew: Duration,
-    /// Between two renewals, and the least time between two reads of a candidate.
+    /// The time between two renewals, and the shortest time between two reads of a candidate.
     pub(super) retry: Duration,
 }
 
 /// The content of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Of the lease; none in a record that is to be written.
+    /// The uid of the lease. None in a record that will be written.
     pub(super) uid: Option<String>,
     /// Empty if the lease is free.
     pub(super) holder: String,
@@ -70,11 +73,11 @@ pub(super) struct Campaign {
     role: Role,
     due: Moment,
     plan: Plan,
-    /// The `renewTime` of our last write, whether or not its answer arrived.
+    /// The `renewTime` of our last write, even if its response did not arrive.
     attempted: Option<Timestamp>,
     /// The `renewTime` of our last write that is known to have been applied.
     confirmed: Option<Timestamp>,
-    /// The uid of the lease that we wrote, once it is known.
+    /// The uid of the lease to which we wrote, if it is known.
     lease_uid: Option<String>,
     term: Term,
 }
@@ -92,15 +95,15 @@ enum Role {
         seen: Option<ObservedRecord>,
     },
     Leader {
-        /// The deadline: from then on another candidate may take the lease soon.
+        /// The deadline of the leader.
         until: Moment,
-        /// Whether a write met a conflict since the last successful one.
+        /// Whether a write has ended in a conflict since the last successful write.
         contested: bool,
     },
     Lost(Loss),
 }
 
-/// A record, and since when it has not changed.
+/// A record, and the time at which it was first read in this state.
 #[derive(Debug)]
 struct ObservedRecord {
     record: Record,
@@ -117,11 +120,11 @@ enum Plan {
 /// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Do nothing before then.
+    /// Wait until this time.
     Wait(Moment),
-    /// Send a request, and pass its [answer](Campaign::on_answer) on.
+    /// Send this request, and pass the response to [`Campaign::on_answer`].
     Send(LeaseRequest),
-    /// The lease is lost; there is no next step.
+    /// The lease is lost. There is no next step.
     Lost(Loss),
 }
 
@@ -130,21 +133,21 @@ pub(super) enum Next {
 pub(super) enum LeaseRequest {
     Read,
     Create(Record),
-    /// In place of the lease that was read or written last, if it has not changed.
+    /// Replace the record if the lease has not changed since we last read or wrote it.
     Replace(Record),
 }
 
-/// An answer of the API server.
+/// A response of the API server.
 #[derive(Debug)]
 pub(super) enum Answer {
     Found(Record),
     Absent,
-    /// Into the lease with this uid.
+    /// The write was applied to the lease with this uid.
     Written {
         uid: Option<String>,
     },
     Conflict,
-    /// An error, or no answer in time; whether a write was applied is not known.
+    /// An error or a timeout. It is not known whether a write was applied.
     Failed,
 }
 
@@ -160,7 +163,8 @@ pub(super) enum Loss {
 // === impl Record ===
 
 impl Record {
-    /// How long it is valid after its last change. An invalid duration is replaced by ours.
+    /// How long the record is valid after its last change: its own duration, or ours if it is
+    /// invalid.
     fn holds(&self, timing: Timing) -> Duration {
         match u64::try_from(self.seconds) {
             Ok(0) | Err(_) => timing.lease,
@@ -186,7 +190,8 @@ impl Campaign {
         }
     }
 
-    /// The next step at `now`; `wall` is the wall clock's time, which is only written.
+    /// Returns the next step at `now`. `wall` is the wall-clock time; it is only written into the
+    /// lease.
     pub(super) fn next(&mut self, now: Moment, wall: Timestamp) -> Next {
         let mut wake = self.due;
         if let Role::Leader { until, .. } = self.role {
@@ -208,8 +213,8 @@ impl Campaign {
         })
     }
 
-    /// Processes the answer, received at `now`, to the request sent at `sent`. `jitter` is from 0
-    /// to 1.
+    /// Processes the response, received at `now`, to the request that was sent at `sent`. `jitter`
+    /// is between 0 and 1.
     pub(super) fn on_answer(&mut self, sent: Moment, now: Moment, answer: Answer, jitter: f64) {
         let retry = self.timing.retry;
         let rest = now + retry.mul_f64(1.0 + JITTER * jitter);
@@ -232,7 +237,7 @@ impl Campaign {
                 let expires = since + record.holds(self.timing);
                 let free = ours || record.holder.is_empty() || now >= expires;
                 if ours {
-                    // A write whose answer was lost.
+                    // We wrote this record, but its response was lost.
                     self.confirmed = record.renewed;
                     self.lease_uid.clone_from(&record.uid);
                     self.term = Term {
@@ -258,7 +263,8 @@ impl Campaign {
             (Role::Leader { .. }, Answer::Found(record)) => {
                 self.role = Role::Lost(match record.holder {
                     holder if holder.is_empty() => Loss::Emptied,
-                    // Our record, but in another lease: it was deleted and created again.
+                    // Our record in a lease with another uid: the lease was deleted and created
+                    // again.
                     holder if holder == self.identity && self.wrote(record.renewed) => {
                         Loss::Deleted
                     }
@@ -267,13 +273,13 @@ impl Campaign {
             }
             (Role::Leader { .. }, Answer::Absent) => self.role = Role::Lost(Loss::Deleted),
             (Role::Leader { contested, .. }, Answer::Conflict) => {
-                // The first time at once; then with a pause.
+                // Read immediately after the first conflict, then with a pause.
                 let again = std::mem::replace(contested, true);
                 self.plan(if again { now + retry } else { now }, Plan::Read);
             }
             (Role::Leader { .. }, Answer::Failed) => {
-                // The write may have been applied. Reading comes first, so that at most one write
-                // is in doubt.
+                // The write may have been applied. Read first, so that the result of at most one
+                // write is unknown.
                 self.plan((sent + retry).max(now), Plan::Read);
             }
 
@@ -281,8 +287,8 @@ impl Campaign {
         }
     }
 
-    /// How long to wait for the answer to a request sent at `now`. It leaves time for a second
-    /// try before the deadline.
+    /// The timeout of a request that is sent at `now`. It leaves time for a second attempt before
+    /// the deadline.
     pub(super) fn request_timeout(&self, now: Moment) -> Duration {
         let limit = self.timing.renew / 2;
         match self.role {
@@ -291,12 +297,12 @@ impl Campaign {
         }
     }
 
-    /// Whether it is the leader. Does not check the time.
+    /// Whether this candidate is the leader. Does not check the deadline.
     pub(super) fn leads(&self) -> bool {
         matches!(self.role, Role::Leader { .. })
     }
 
-    /// The deadline of a leader: it must act as one only before this time.
+    /// The deadline if this is the leader: after it, this replica must not act as the leader.
     pub(super) fn deadline(&self) -> Option<Moment> {
         match self.role {
             Role::Leader { until, .. } => Some(until),
@@ -304,7 +310,7 @@ impl Campaign {
         }
     }
 
-    /// Whether the lease may have our name in it.
+    /// Whether the lease may contain our name.
     pub(super) fn may_hold(&self) -> bool {
         self.attempted.is_some()
     }
@@ -318,7 +324,7 @@ impl Campaign {
         }
     }
 
-    /// How often the lease has changed its holder, if that is known.
+    /// The number of times that the lease has changed its holder, if it is known.
     pub(super) fn transitions(&self) -> Option<i32> {
         match &self.role {
             Role::Candidate { seen } => seen.as_ref().map(|seen| seen.record.transitions),
@@ -327,14 +333,14 @@ impl Campaign {
         }
     }
 
-    /// The record that frees the lease, so that the next candidate need not wait; none if
+    /// The record that releases the lease, so that the next candidate does not wait. None if
     /// `record` is not ours.
     pub(super) fn release(&self, record: &Record, wall: Timestamp) -> Option<Record> {
         let wall = micros(wall);
         self.is_ours(record).then(|| Record {
             uid: None,
             holder: String::new(),
-            // An empty holder frees it at once. The API server refuses a duration of 0.
+            // An empty holder releases the lease. The API server rejects a duration of 0.
             seconds: 1,
             acquired: Some(wall),
             renewed: Some(wall),
@@ -344,7 +350,7 @@ impl Campaign {
 
     /// The record to write, as candidate or leader.
     fn claim(&mut self, wall: Timestamp) -> Record {
-        // No two writes of ours are equal, whatever the wall clock does.
+        // Each of our writes has a different `renewTime`, even if the wall clock goes back.
         let wall = match self.attempted {
             Some(last) if micros(wall) <= last => {
                 Timestamp::from_microsecond(last.as_microsecond() + 1).unwrap_or(last)
@@ -379,14 +385,14 @@ impl Campaign {
         }
     }
 
-    /// Whether we wrote `record` into the lease that it was read from. The same holder is not
-    /// enough, nor is the same record in a lease that was created again.
+    /// Whether we wrote `record` to this lease. The same holder is not sufficient, and neither is
+    /// the same record in a lease that was created again.
     fn is_ours(&self, record: &Record) -> bool {
         let is_same_lease = self.lease_uid.is_none() || record.uid == self.lease_uid;
         record.holder == self.identity && self.wrote(record.renewed) && is_same_lease
     }
 
-    /// Whether a write of ours had this `renewTime`.
+    /// Whether one of our writes had this `renewTime`.
     fn wrote(&self, renewed: Option<Timestamp>) -> bool {
         renewed.is_some() && (renewed == self.attempted || renewed == self.confirmed)
     }
@@ -406,12 +412,12 @@ impl Campaign {
     }
 }
 
-/// With the precision of a lease: microseconds.
+/// Truncates to microseconds, the precision of a lease.
 fn micros(wall: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall)
 }
 
-/// With the precision of a lease: whole seconds, rounded up.
+/// Rounds up to whole seconds, the precision of a lease.
 fn seconds(lease: Duration) -> i32 {
     let rest = u64::from(lease.subsec_nanos() > 0);
     let whole = lease.as_secs().saturating_add(rest);

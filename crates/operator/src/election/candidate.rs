@@ -1,4 +1,4 @@
-//! A campaign with a clock, an API server and a fence.
+//! Runs a campaign with a clock, an API server and a fence.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ pub(super) struct Candidate {
     election: LeaderElection,
     campaign: Campaign,
     leases: LeaseApi,
-    /// By the clock of the fence.
+    /// The start, by the clock of the fence.
     began: Duration,
     rng: StdRng,
     /// The error of the last request, if it failed.
@@ -49,19 +49,19 @@ impl Candidate {
         }
     }
 
-    /// Waits until it leads. Returns false if it is stopped before; it may hold the lease all the
-    /// same, and must be [released](Self::release).
+    /// Waits until this replica leads. Returns false if `stop` is cancelled before. Even then it
+    /// may hold the lease, so [`release`](Self::release) must be called.
     pub(super) async fn elected(&mut self, stop: &CancellationToken) -> bool {
         while !self.campaign.leads() {
             if matches!(self.step(stop).await, Step::Stopped) {
                 return false;
             }
         }
-        // The answer may have arrived after the stop.
+        // The response may have arrived after the stop.
         !stop.is_cancelled()
     }
 
-    /// Renews until `resign` is cancelled, or the lease is lost: then it returns why.
+    /// Renews the lease until `resign` is cancelled. Returns an error if the lease is lost.
     pub(super) async fn renew(&mut self, resign: &CancellationToken) -> Option<LeadershipLost> {
         loop {
             match self.step(resign).await {
@@ -72,9 +72,9 @@ impl Candidate {
         }
     }
 
-    /// Closes the fence, waits until no call and no fenced write is in progress, and empties the
-    /// lease if it may be ours, so that the next candidate need not wait. Ends at `deadline`;
-    /// if the lease is not released by then, it expires.
+    /// Closes the fence, waits until no call and no fenced write is in progress, and then releases
+    /// the lease if this replica may hold it, so that the next candidate does not wait. Returns at
+    /// `deadline` at the latest; a lease that is not released by then expires.
     pub(super) async fn release(mut self, deadline: Instant) {
         self.election.fence.close();
         if !self.campaign.may_hold() {
@@ -85,7 +85,7 @@ impl Candidate {
         let fence = self.election.fence.clone();
         if timeout_at(deadline, fence.idle()).await.is_err() {
             let calls = fence.running();
-            tracing::warn!(%lease, calls, "lease not released: calls still run; it expires");
+            tracing::warn!(%lease, calls, "did not release the lease: calls are still in progress; it expires");
             return;
         }
         let released = timeout_at(deadline, self.empty_lease(deadline)).await;
@@ -94,15 +94,15 @@ impl Candidate {
         }
     }
 
-    /// Returns whether the lease is not ours any more.
+    /// Removes our name from the lease. Returns whether we do not hold it any more.
     async fn empty_lease(&mut self, deadline: Instant) -> bool {
-        /// For a write that was on its way when the leader resigned, and for other clients that
-        /// change the lease between our read and our write.
-        const TRIES: u32 = 5;
-        /// Between two tries, so that they are no burst.
+        /// Several, because a write of ours can still be in flight, and other clients can change
+        /// the lease between our read and our write.
+        const ATTEMPTS: u32 = 5;
+        /// The pause between two attempts, so that they are not a burst.
         const PAUSE: Duration = Duration::from_millis(100);
 
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS {
             let limit = deadline.saturating_duration_since(Instant::now());
             let (answer, error) = self.leases.send(LeaseRequest::Read, limit).await;
             let Answer::Found(record) = answer else {
@@ -131,8 +131,8 @@ impl Candidate {
         false
     }
 
-    /// Waits, or sends one request. `stop` interrupts waiting and reading. A write is awaited: it
-    /// must be known whether the lease is ours.
+    /// Waits, or sends one request. `stop` interrupts a wait and a read, but not a write: its
+    /// response says whether we hold the lease.
     async fn step(&mut self, stop: &CancellationToken) -> Step {
         if stop.is_cancelled() {
             return Step::Stopped;
@@ -140,7 +140,7 @@ impl Candidate {
         match self.campaign.next(self.now(), now()) {
             Next::Lost(loss) => Step::Lost(loss),
             Next::Wait(until) => {
-                /// The clock of the fence is not the one of the timer.
+                /// The fence and the timer use different clocks: avoids a loop without a wait.
                 const LEAST: Duration = Duration::from_millis(1);
                 let wait = until.saturating_sub(self.now()).max(LEAST);
                 match stop.run_until_cancelled(sleep(wait)).await {
@@ -173,7 +173,7 @@ impl Candidate {
         }
     }
 
-    /// Moves the fence, and reports the state to the log, the metrics and the admin server.
+    /// Moves the fence, and publishes the state to the log, the metrics and the admin server.
     fn report(&mut self, led: bool, error: Option<LeaseError>) {
         match self.campaign.deadline() {
             Some(deadline) => self
@@ -211,7 +211,7 @@ impl Candidate {
         }
     }
 
-    /// The first error of a kind in a row is a warning, those after it are not.
+    /// Logs the first of several equal errors in a row as a warning, the others at DEBUG.
     fn failed(&mut self, error: LeaseError) {
         self.election.metrics.failed(error.reason());
         let last = self.last_error.as_ref().map(|last| last.reason());
@@ -251,7 +251,8 @@ impl Candidate {
 }
 
 impl Drop for Candidate {
-    /// Without renewals this replica does not lead, though the lease says so until it expires.
+    /// Without renewals this replica does not lead, although it is the holder in the lease until
+    /// the lease expires.
     fn drop(&mut self) {
         self.election.fence.close();
         if *self.election.state.borrow() == ElectionState::Leader {
@@ -260,12 +261,12 @@ impl Drop for Candidate {
     }
 }
 
-/// The time of day, for the lease's times.
+/// The wall-clock time, for the times in the lease.
 fn now() -> Timestamp {
     Timestamp::try_from(wall_clock()).unwrap_or_default()
 }
 
-/// The randomness of one candidate.
+/// The random number generator of one candidate.
 pub(super) fn rng(seed: Option<u64>) -> StdRng {
     StdRng::seed_from_u64(seed.unwrap_or_else(random_seed))
 }

@@ -1,4 +1,4 @@
-//! Errors of an election.
+//! Errors of leader election.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,19 +7,26 @@ use std::{sync::Arc, time::Duration};
 #[non_exhaustive]
 pub enum InvalidElection {
     /// The namespace or the name of the lease is empty.
-    #[error("the lease has no name or no namespace; give it both")]
+    #[error("the name or the namespace of the lease is empty; set both")]
     Unnamed,
 
     /// The identity is empty.
-    #[error("the identity is empty, which in a lease means that it is free; give a name")]
+    #[error(
+        "the identity is empty, but an empty holder means that the lease is free; set an identity"
+    )]
     Anonymous,
 
     /// The retry period is zero.
-    #[error("the retry period is zero; a candidate would send requests without a pause")]
+    #[error(
+        "the retry period is zero, so a candidate would send requests without a pause; set a longer one"
+    )]
     RetryPeriod,
 
-    /// The renew deadline leaves no time for a second try.
-    #[error("the retry period of {retry:?} is not less than the renew deadline of {renew:?}")]
+    /// The renew deadline leaves no time for a second attempt.
+    #[error(
+        "the retry period of {retry:?} is not less than the renew deadline of {renew:?}; set a \
+         shorter retry period"
+    )]
     Tries {
         /// The retry period.
         retry: Duration,
@@ -27,10 +34,10 @@ pub enum InvalidElection {
         renew: Duration,
     },
 
-    /// Two replicas would lead at once.
+    /// The leader would still try to renew when another replica already leads.
     #[error(
         "the renew deadline of {renew:?} is not less than the lease duration of {lease:?}; \
-         another replica would lead while the leader still tries to renew"
+         another replica could lead while this one still tries to renew; set a shorter renew deadline"
     )]
     RenewDeadline {
         /// The renew deadline.
@@ -39,8 +46,8 @@ pub enum InvalidElection {
         lease: Duration,
     },
 
-    /// The lease duration does not fit into a lease, which counts seconds in 32 bits.
-    #[error("the lease duration of {lease:?} does not fit into a lease")]
+    /// The lease duration exceeds 68 years, which `leaseDurationSeconds` (32 bits) cannot hold.
+    #[error("the lease duration of {lease:?} exceeds 68 years; set a shorter one")]
     LeaseDuration {
         /// The lease duration.
         lease: Duration,
@@ -51,8 +58,8 @@ pub enum InvalidElection {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeadershipLost {
-    /// It could not renew the lease in time.
-    #[error("the lease {lease} was not renewed for {deadline:?}")]
+    /// No renewal succeeded within the renew deadline.
+    #[error("no renewal of the lease {lease} succeeded within {deadline:?}")]
     NotRenewed {
         /// The lease, as `namespace/name`.
         lease: String,
@@ -63,7 +70,7 @@ pub enum LeadershipLost {
     },
 
     /// Another replica holds the lease.
-    #[error("the lease {lease} was taken by {holder:?}")]
+    #[error("the replica {holder:?} took the lease {lease}")]
     Taken {
         /// The lease, as `namespace/name`.
         lease: String,
@@ -72,14 +79,14 @@ pub enum LeadershipLost {
     },
 
     /// Another client removed the holder from the lease.
-    #[error("the lease {lease} was emptied by another client")]
+    #[error("another client removed the holder of the lease {lease}")]
     Emptied {
         /// The lease, as `namespace/name`.
         lease: String,
     },
 
     /// The lease was deleted, or deleted and created again.
-    #[error("the lease {lease} was deleted; another replica may have led since")]
+    #[error("the lease {lease} was deleted; another replica may have led since then")]
     Deleted {
         /// The lease, as `namespace/name`.
         lease: String,
@@ -88,11 +95,11 @@ pub enum LeadershipLost {
 
 /// Why a lease could not be read or written.
 ///
-/// None of these ends a candidate: it tries again until the cause is removed.
+/// None of these errors stops a candidate: it repeats the request until it succeeds.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeaseError {
-    /// The API server forbids it (`403`).
+    /// The API server forbids the request (`403`).
     #[error(
         "cannot {verb} the lease {lease}: forbidden ({message}); a Role in its namespace must \
          grant `get`, `create` and `update` on `leases` of the group `coordination.k8s.io`"
@@ -106,7 +113,7 @@ pub enum LeaseError {
         message: String,
     },
 
-    /// Its namespace does not exist (`404`).
+    /// The namespace of the lease does not exist (`404`).
     #[error("cannot {verb} the lease {lease}: its namespace does not exist ({message})")]
     NoNamespace {
         /// The verb of the request, as in RBAC.
@@ -117,8 +124,8 @@ pub enum LeaseError {
         message: String,
     },
 
-    /// The API server refuses it for another reason.
-    #[error("cannot {verb} the lease {lease}: the API server answers {code} ({message})")]
+    /// The API server rejects the request with another status code.
+    #[error("cannot {verb} the lease {lease}: the API server responded with {code} ({message})")]
     Refused {
         /// The verb of the request, as in RBAC.
         verb: &'static str,
@@ -130,18 +137,18 @@ pub enum LeaseError {
         message: String,
     },
 
-    /// No answer came in time.
-    #[error("cannot {verb} the lease {lease}: no answer within {limit:?}")]
+    /// The request timed out.
+    #[error("cannot {verb} the lease {lease}: timed out after {limit:?}")]
     Silent {
         /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// The time limit.
+        /// The timeout of the request.
         limit: Duration,
     },
 
-    /// The API server could not be reached, or its answer could not be read.
+    /// The API server could not be reached, or its response could not be read.
     #[error("cannot {verb} the lease {lease}: the connection to the API server failed")]
     Connection {
         /// The verb of the request, as in RBAC.
@@ -156,7 +163,7 @@ pub enum LeaseError {
 // === impl InvalidElection ===
 
 impl InvalidElection {
-    /// A stable word for the variant.
+    /// A stable identifier of the variant, for labels and log fields.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -173,7 +180,7 @@ impl InvalidElection {
 // === impl LeadershipLost ===
 
 impl LeadershipLost {
-    /// A stable word for the variant.
+    /// A stable identifier of the variant, for labels and log fields.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -188,7 +195,7 @@ impl LeadershipLost {
 // === impl LeaseError ===
 
 impl LeaseError {
-    /// A stable word for the variant: the `reason` label of `leader_election_failures_total`.
+    /// A stable identifier of the variant: the `reason` label of `leader_election_failures_total`.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! The election of one replica as a task of its own: it campaigns, renews and releases.
+//! The election of one replica as a separate task: it acquires, renews and releases the lease.
 //!
-//! With a client that is made from a [`Config`](kube::Config), the task has a thread and a runtime
-//! of its own, so that handlers which block their threads do not delay a renewal.
+//! If the client is created from a [`Config`](kube::Config), the task has a separate thread and
+//! runtime, so that handlers that block their threads do not delay a renewal.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ use tracing::Instrument as _;
 use super::{LeaderElection, LeadershipLost, LeaseClient, candidate::Candidate};
 use crate::{isolated::Isolated, trace};
 
-/// An election that runs; dropping it ends it without releasing the lease.
+/// A running election. Dropping it ends the election without releasing the lease.
 pub(crate) struct Leadership {
     elected: oneshot::Receiver<()>,
     resignation: Arc<Resignation>,
@@ -30,14 +30,14 @@ pub(crate) struct Leadership {
 
 /// How an election ended.
 pub(crate) enum LeadershipEnd {
-    /// It was stopped before it led, or has resigned.
+    /// It was stopped before this replica led, or this replica has resigned.
     Stopped,
     Lost(LeadershipLost),
-    /// No client could be made.
+    /// No client could be created from the configuration.
     NoClient(Box<kube::Error>),
 }
 
-/// The request to end, and whether and by when to release the lease.
+/// The request to resign; also whether to release the lease, and the deadline for it.
 #[derive(Default)]
 struct Resignation {
     requested: CancellationToken,
@@ -47,20 +47,20 @@ struct Resignation {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Campaigns until `stop` is cancelled; then a lease that was taken all the same is released
-    /// within `release_limit`.
+    /// Tries to acquire the lease until `stop` is cancelled. If the lease was acquired
+    /// nevertheless, it is released within `release_limit`.
     pub(crate) fn start(
         election: &LeaderElection,
         stop: CancellationToken,
         release_limit: Duration,
     ) -> io::Result<Self> {
         let resignation = Arc::<Resignation>::default();
-        let (tell_elected, elected) = oneshot::channel();
+        let (on_elected, elected) = oneshot::channel();
         let campaign = campaign(
             election.clone(),
             stop,
             release_limit,
-            tell_elected,
+            on_elected,
             Arc::clone(&resignation),
         );
         let span = trace::election(&election.lease(), election.identity());
@@ -77,7 +77,7 @@ impl Leadership {
         })
     }
 
-    /// Waits until this replica leads. False if the election ended before that.
+    /// Waits until this replica leads. Returns false if the election ended before.
     pub(crate) async fn elected(&mut self) -> bool {
         (&mut self.elected).await.is_ok()
     }
@@ -90,13 +90,13 @@ impl Leadership {
     pub(crate) async fn ended(&mut self) -> LeadershipEnd {
         match (&mut self.task).await {
             Some(end) => end,
-            // It panicked: nothing renews the lease any more.
+            // The task panicked, so the lease is not renewed any more.
             None => LeadershipEnd::Lost(self.election.abandoned()),
         }
     }
 
-    /// Ends the leadership at `deadline` at the latest. Releases the lease only if `release`, which
-    /// says that no controller runs any more.
+    /// Ends the leadership before `deadline`. Releases the lease only if `release` is true, which
+    /// means that no controller runs any more.
     pub(crate) async fn resign(mut self, release: bool, deadline: Instant) {
         _ = (self.resignation.release_by).set(release.then_some(deadline));
         self.resignation.requested.cancel();
@@ -111,15 +111,16 @@ async fn campaign(
     election: LeaderElection,
     stop: CancellationToken,
     release_limit: Duration,
-    tell_elected: oneshot::Sender<()>,
+    on_elected: oneshot::Sender<()>,
     resignation: Arc<Resignation>,
 ) -> LeadershipEnd {
     let client = match &election.settings.client {
         LeaseClient::Client(client) => client.clone(),
-        // Here, so that its connections belong to the runtime of this task.
+        // Created here, so that its connections belong to the runtime of this task.
         LeaseClient::Config(config) => {
             let mut config = (**config).clone();
-            // The campaign decides about every request, with the answer to the one before.
+            // No retries in the client: the campaign decides about each request after the previous
+            // response.
             config.default_retry = false;
             match Client::try_from(config) {
                 Ok(client) => client,
@@ -132,7 +133,7 @@ async fn campaign(
         candidate.release(Instant::now() + release_limit).await;
         return LeadershipEnd::Stopped;
     }
-    _ = tell_elected.send(());
+    _ = on_elected.send(());
     if let Some(lost) = candidate.renew(&resignation.requested).await {
         return LeadershipEnd::Lost(lost);
     }

@@ -17,7 +17,7 @@ use super::{
     campaign::{Answer, LeaseRequest, Record},
 };
 
-/// One lease, with the state in which it was last read or written.
+/// A client of one lease. It keeps the lease as last read or written.
 pub(super) struct LeaseApi {
     api: Api<Lease>,
     name: String,
@@ -26,7 +26,7 @@ pub(super) struct LeaseApi {
     last: Option<Lease>,
 }
 
-/// Why a request did not succeed.
+/// Why a request failed.
 enum Refusal {
     Absent,
     Conflict,
@@ -48,7 +48,7 @@ impl LeaseApi {
         }
     }
 
-    /// Sends `request`, and returns the answer within `limit`; with the error if it failed.
+    /// Sends `request` with the timeout `limit`. Returns the response, and the error if it failed.
     pub(super) async fn send(
         &mut self,
         request: LeaseRequest,
@@ -71,8 +71,8 @@ impl LeaseApi {
                 return self.written(created, None);
             }
             LeaseRequest::Replace(record) => {
-                // The whole object, with the resourceVersion and uid that were read: the write
-                // fails if the lease has changed, and labels stay.
+                // The complete object, with the resourceVersion and uid that were read. So the
+                // write fails if the lease has changed, and labels are preserved.
                 let mut lease = self.last.clone().unwrap_or_default();
                 write(&mut lease, record);
                 let replaced = self.api.replace(&self.name, &params, &lease);
@@ -90,15 +90,15 @@ impl LeaseApi {
         }
     }
 
-    /// The answer to a write of the lease with this uid.
+    /// Converts the response to a write of the lease with this uid.
     fn written(
         &mut self,
         answered: Result<Lease, Refusal>,
         uid: Option<&str>,
     ) -> (Answer, Option<LeaseError>) {
         match answered {
-            // The lease was deleted and our write created it: another replica may have led in
-            // between.
+            // The lease was deleted, and our write created it again: another replica may have led
+            // meanwhile.
             Ok(lease) if uid.is_some() && lease.metadata.uid.as_deref() != uid => {
                 (Answer::Absent, None)
             }
@@ -166,7 +166,7 @@ impl Refusal {
     }
 }
 
-/// The record in `lease`.
+/// Reads the record of `lease`.
 fn read(lease: &Lease) -> Record {
     let spec = lease.spec.clone().unwrap_or_default();
     Record {
@@ -179,7 +179,7 @@ fn read(lease: &Lease) -> Record {
     }
 }
 
-/// Puts `record` into `lease`.
+/// Writes `record` into `lease`.
 fn write(lease: &mut Lease, record: Record) {
     let spec = lease.spec.get_or_insert_default();
     *spec = LeaseSpec {
@@ -192,9 +192,10 @@ fn write(lease: &mut Lease, record: Record) {
     };
 }
 
-/// The first line of a server's message, of bounded length: a proxy may answer with a page.
+/// Shortens the message of a server to its first line and 256 characters: a proxy may respond with
+/// an HTML page.
 fn shorten(message: &str) -> String {
-    /// Enough for the sentence in which RBAC explains a refusal.
+    /// Enough for the message of RBAC about a forbidden request.
     const LIMIT: usize = 256;
     let line = message.lines().next().unwrap_or_default();
     let mut short: String = line.chars().take(LIMIT).collect();

@@ -1,11 +1,11 @@
-//! The settings of an operator.
+//! The builder of an operator.
 
 use std::time::Duration;
 
 use super::Operator;
 use crate::{AdminServer, LeaderElection};
 
-/// The settings of an [`Operator`].
+/// Configures and creates an [`Operator`].
 ///
 /// # Example
 ///
@@ -15,8 +15,8 @@ use crate::{AdminServer, LeaderElection};
 /// use windlass_operator::{AdminServer, Operator};
 ///
 /// let operator = Operator::builder()
-///     // All addresses: in a pod, a kubelet and Prometheus connect from outside of it. A
-///     // NetworkPolicy should let only them in.
+///     // All addresses, because the kubelet and Prometheus connect from outside the pod. A
+///     // NetworkPolicy should admit only these two.
 ///     .admin_server(AdminServer::new(([0, 0, 0, 0], 8080)))
 ///     .drain_timeout(Duration::from_secs(50))
 ///     .build();
@@ -33,8 +33,8 @@ pub struct OperatorBuilder {
 // === impl OperatorBuilder ===
 
 impl OperatorBuilder {
-    /// A pod has 30 s by default from the signal to its end. 5 s are left for what follows the
-    /// drain: up to 1 s to abort what did not end, and up to 1 s to release the lease.
+    /// By default Kubernetes kills a pod 30 s after SIGTERM. That leaves 5 s after the drain, of
+    /// which the abort of controllers and the release of the lease take up to 1 s each.
     pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
     pub(super) fn new() -> Self {
@@ -53,8 +53,8 @@ impl OperatorBuilder {
         }
     }
 
-    /// Serves health, metrics and pages over HTTP while the operator runs. By default nothing is
-    /// served.
+    /// Serves health, metrics and your own pages over HTTP while the operator runs. By default
+    /// there is no admin server.
     pub fn admin_server(self, server: AdminServer) -> Self {
         Self {
             admin: Some(server),
@@ -62,11 +62,12 @@ impl OperatorBuilder {
         }
     }
 
-    /// How long a stop may take: the end of the controllers, and then the release of the lease.
-    /// Controllers that have not ended by then are aborted. The default is 25 s.
+    /// Sets the time that controllers have to end after the operator was stopped, and in which the
+    /// lease is then released. Controllers that have not ended by then are aborted. The default is
+    /// 25 s.
     ///
-    /// If the controllers take all of it, the abort and the release take up to 2 s more; together
-    /// that should be less than the pod's `terminationGracePeriodSeconds`.
+    /// If the controllers use all of this time, the abort and the release take up to 2 s more. Both
+    /// together should be less than the pod's `terminationGracePeriodSeconds`.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }

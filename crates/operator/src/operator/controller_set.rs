@@ -11,19 +11,19 @@ use tokio_util::sync::CancellationToken;
 use super::run::{Ended, Run, run};
 use crate::OperatorError;
 
-/// All controllers of an operator, each as a task; dropping the set aborts them.
+/// The tasks of all controllers of an operator. Dropping the set aborts them.
 pub(super) struct ControllerSet {
     tasks: JoinSet<Ended>,
     names: HashMap<Id, String>,
     stop: CancellationToken,
-    /// When the drain timeout ends; none before the stop, or if it is too far away to be counted.
+    /// The end of the drain timeout. None before the stop, and if it exceeds the clock's range.
     deadline: Option<Instant>,
 }
 
 // === impl ControllerSet ===
 
 impl ControllerSet {
-    /// Starts `controllers`. They stop when `stop` is cancelled, which the set does if one of them
+    /// Starts `controllers`. They stop when `stop` is cancelled. The set cancels it if one of them
     /// fails.
     pub(super) fn start(controllers: Vec<Arc<dyn Run>>, stop: CancellationToken) -> Self {
         let mut tasks = JoinSet::new();
@@ -41,8 +41,8 @@ impl ControllerSet {
         }
     }
 
-    /// Waits until the controllers were stopped and have ended, or `drain` after the stop: then
-    /// aborts the others.
+    /// Waits until the controllers were stopped and have ended. Aborts those that have not ended
+    /// `drain` after the stop.
     pub(super) async fn run(&mut self, drain: Duration) -> Result<(), OperatorError> {
         let mut outcome = Ok(());
         let mut stopping = false;
@@ -69,7 +69,7 @@ impl ControllerSet {
                 () = reached(self.deadline) => {
                     let mut controllers: Vec<_> = self.names.values().cloned().collect();
                     controllers.sort_unstable();
-                    tracing::error!(?controllers, ?drain, "did not end in time, aborted");
+                    tracing::error!(?controllers, ?drain, "controllers did not end within the drain timeout, aborted");
                     self.abort().await;
                     return outcome.and(Err(OperatorError::Undrained { controllers, drain }));
                 }
@@ -77,9 +77,10 @@ impl ControllerSet {
         }
     }
 
-    /// Aborts all controllers, and waits until they are dropped, for a second at most.
+    /// Aborts all controllers, and waits until they are dropped, at most one second.
     pub(super) async fn abort(&mut self) {
-        /// A task is dropped when it yields. One that has not yielded by then may never do so.
+        /// An aborted task is dropped when it yields. A task that does not yield within this time
+        /// is blocked.
         const LIMIT: Duration = Duration::from_secs(1);
 
         self.stop.cancel();
@@ -88,7 +89,7 @@ impl ControllerSet {
         _ = timeout(LIMIT, dropped).await;
     }
 
-    /// When the drain timeout ends, once the controllers were stopped.
+    /// The end of the drain timeout, after the controllers were stopped.
     pub(super) const fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

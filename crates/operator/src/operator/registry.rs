@@ -20,7 +20,7 @@ struct State {
 pub(super) enum Refused {
     /// The registry was closed.
     Closed,
-    /// Another controller has the same name, or it is the same one.
+    /// A controller with the same name is in the registry already.
     NameTaken,
 }
 
@@ -45,7 +45,8 @@ impl Registry {
         self.lock().controllers.clone()
     }
 
-    /// All controllers; no more can be added. None if it was closed already.
+    /// Closes the registry, so that no controller can be added any more. Returns all controllers,
+    /// or none if the registry was closed before.
     pub(super) fn close(&self) -> Option<Vec<Arc<dyn Run>>> {
         let mut state = self.lock();
         if state.closed {

@@ -1,4 +1,4 @@
-//! A controller with its type erased, and how it ends.
+//! A type-erased controller, and the result of its run.
 
 use std::{
     any::Any,
@@ -32,17 +32,17 @@ pub(crate) trait Run: Send + Sync {
     fn collectors(&self) -> Vec<Box<dyn Collector>>;
 }
 
-/// How a controller ended.
+/// The result of a controller.
 pub(super) type Ended = Result<(), OperatorError>;
 
 /// Runs one controller. A panic is returned as an error.
 pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> Ended {
     let name = controller.name().to_owned();
-    tracing::info!(controller = %name, "starting");
+    tracing::info!(controller = %name, "controller started");
     let ended = AssertUnwindSafe(controller.run(stop)).catch_unwind().await;
     match ended {
         Ok(Ok(())) => {
-            tracing::info!(controller = %name, "ended");
+            tracing::info!(controller = %name, "controller ended");
             Ok(())
         }
         Ok(Err(source)) => {
@@ -63,7 +63,7 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
     }
 }
 
-/// The beginning of a panic's message.
+/// The message of a panic, shortened to 256 characters.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let message = (panic.downcast_ref::<&str>().copied())
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))

@@ -1,4 +1,4 @@
-//! The fence of a leader: its deadline, the clients behind it, and the release of the lease.
+//! The fence of a leader: its deadline, its clients, and the release of the lease.
 
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use crate::{
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
+async fn a_leader_past_its_deadline_sends_no_write_and_ends() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let frozen = Arc::new(Mutex::new(Duration::ZERO));
     let clock = {
@@ -43,7 +43,7 @@ async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
     create(&client, "before").await.expect("it leads");
 
     *frozen.lock().expect("no panic") += secs(60);
-    // Before any timer has run.
+    // Before any timer has fired.
     assert!(!election.is_leader());
     let refused = create(&client, "after")
         .await
@@ -52,10 +52,10 @@ async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
     let request = refused.request.as_deref();
     assert_eq!(request, Some("POST /api/v1/namespaces/default/configmaps"));
     assert!(refused.expired > Some(secs(49)), "{refused}");
-    // Reads go on.
+    // Reads still work.
     let configs: Api<ConfigMap> = Api::namespaced(client, "default");
     configs.get("before").await.expect("it was written");
-    let absent = configs.get_opt("after").await.expect("an answer");
+    let absent = configs.get_opt("after").await.expect("a response");
     assert!(absent.is_none());
 
     match replica.end().await {
@@ -64,9 +64,9 @@ async fn a_leader_whose_clock_passed_the_deadline_writes_nothing_and_ends() {
     }
 }
 
-/// The server may have applied the renewal when it was sent: other candidates count from then.
+/// The server may apply the renewal as soon as it is sent, and other candidates measure from then.
 #[tokio::test(start_paused = true)]
-async fn the_deadline_counts_from_before_the_renewal_was_sent() {
+async fn the_deadline_is_measured_from_before_the_renewal_was_sent() {
     let (server, is_cut) = (ApiServer::new(), Arc::new(AtomicBool::new(false)));
     let (service, cut) = (server.service(), Arc::clone(&is_cut));
     let slow = tower::service_fn(move |request: http::Request<Body>| {
@@ -110,9 +110,9 @@ async fn a_write_that_waits_for_a_connection_is_dropped_at_the_deadline() {
     assert_eq!(fence.running(), 0);
 }
 
-/// A client without an election writes as before; with one, only while its replica leads.
+/// Without an election the client writes always; with one, only while its replica leads.
 #[tokio::test(start_paused = true)]
-async fn an_operator_makes_fenced_clients() {
+async fn an_operator_creates_fenced_clients() {
     let server = ApiServer::new();
     let free = Operator::new().fenced_client(server.client());
     create(&free, "free").await.expect("nothing fences it");
@@ -123,16 +123,16 @@ async fn an_operator_makes_fenced_clients() {
     assert!(FenceClosed::find(&refused).is_some(), "{refused:?}");
 }
 
-/// From a backup, for example: the same record, in another lease.
+/// The same record in a recreated lease, for example from a backup.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
+async fn a_recreated_lease_is_not_mistaken_for_our_own() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let replica = Replica::start(election(&server, "us"), count.lingers(None));
     replica.leads().await;
     let leases = leases(&server);
     let ours = lease(&server).await;
     let deleted = leases.delete(NAME, &DeleteParams::default()).await;
-    deleted.expect("it is there");
+    deleted.expect("the object exists");
     let mut again = Lease {
         spec: ours.spec,
         ..Lease::default()
@@ -150,7 +150,7 @@ async fn a_lease_that_was_created_again_is_not_taken_for_ours() {
 
 /// Rows: BO-25
 #[tokio::test(start_paused = true)]
-async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
+async fn a_stop_while_the_api_server_hangs_takes_at_most_one_request_timeout() {
     for (drain, most) in [
         (secs(25), secs(5)),
         (secs(3), secs(3)),
@@ -162,7 +162,7 @@ async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
         let builder = Operator::builder().leader_election(election.clone());
         let operator = builder.drain_timeout(drain).build();
         let added = operator.add_controller(count.lingers(secs(0)));
-        added.expect("it does not run");
+        added.expect("the operator is not running");
         let replica = Replica::run(election, operator);
         replica.leads().await;
         sleep(secs(60)).await;
@@ -174,7 +174,7 @@ async fn a_stop_with_a_frozen_api_server_takes_no_longer_than_one_request() {
     }
 }
 
-/// A call that blocks its thread cannot be aborted: it may still write.
+/// A call that blocks its thread cannot be aborted and may still write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_is_not_released_while_a_call_still_runs() {
     let server = ApiServer::new();
@@ -190,7 +190,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
     let operator = builder.drain_timeout(Duration::from_millis(100)).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let replica = Replica::run(election, operator);
     until("the call has begun", || begun.load(Ordering::SeqCst)).await;
     let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
@@ -203,7 +203,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
     may_end.store(true, Ordering::SeqCst);
 }
 
-/// The same for a controller of another kind, whose work the fence does not count.
+/// The same for a custom controller, whose calls the fence does not count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lease_is_not_released_while_a_controller_still_runs() {
     let server = ApiServer::new();
@@ -221,7 +221,7 @@ async fn the_lease_is_not_released_while_a_controller_still_runs() {
     let operator = builder.drain_timeout(Duration::from_millis(100)).build();
     operator
         .add_controller(controller)
-        .expect("it does not run");
+        .expect("the operator is not running");
     let replica = Replica::run(election, operator);
     until("the controller runs", || begun.load(Ordering::SeqCst)).await;
     let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
@@ -233,9 +233,9 @@ async fn the_lease_is_not_released_while_a_controller_still_runs() {
     assert_eq!(spec.holder_identity.as_deref(), Some("us"), "it expires");
 }
 
-/// Handlers that block all threads of the runtime delay no renewal.
+/// Handlers that block all threads of the runtime do not delay a renewal.
 #[test]
-fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
+fn a_lease_with_a_separate_client_is_renewed_while_all_threads_are_blocked() {
     let servers = runtime(2);
     let _guard = servers.enter();
     let server = ApiServer::new();
@@ -264,7 +264,7 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
             .build();
         operator
             .add_controller(controller)
-            .expect("it does not run");
+            .expect("the operator is not running");
         let stop = tokio_util::sync::CancellationToken::new();
         async move { operator.run_until(stop).await }
     });
@@ -276,7 +276,7 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
             .and_then(|it| it.renew_time)
     };
     let before = renewed();
-    // Longer than the renew deadline, in which the only thread of the operator is blocked.
+    // The only thread of the operator is blocked for longer than the renew deadline.
     std::thread::sleep(secs(4));
     assert!(renewed() > before, "it was renewed");
     assert!(election.is_leader());
@@ -285,7 +285,7 @@ fn a_lease_with_a_client_of_its_own_is_renewed_while_all_threads_are_blocked() {
     run.abort();
 }
 
-/// Set when this is dropped, so that a test which fails ends.
+/// A flag that is set on drop, so that a failed test ends.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {

@@ -1,4 +1,4 @@
-//! One replica runs its controllers, and the next one after it has ended.
+//! Handover: the next replica leads after the leader has stopped or crashed.
 
 use http::Method;
 use kube::{Client, client::Body};
@@ -14,7 +14,7 @@ use crate::{
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn one_of_two_replicas_works_and_a_stop_hands_over() {
+async fn one_of_two_replicas_runs_its_controllers_and_hands_over_at_a_stop() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
@@ -27,9 +27,9 @@ async fn one_of_two_replicas_works_and_a_stop_hands_over() {
     assert_eq!(second.counted(MASTER).as_deref(), Some("0"));
 
     let asked = Instant::now();
-    first.stop().await.expect("it ends well");
+    first.stop().await.expect("no error");
     second.leads().await;
-    // No longer than between two looks: the lease has not to run out.
+    // At most the time between two reads: the standby does not wait for the expiry.
     assert!(asked.elapsed() < secs(5), "{:?}", asked.elapsed());
     let spec = lease(&server).await.spec.expect("a spec");
     assert_eq!(spec.holder_identity.as_deref(), Some("second"));
@@ -41,12 +41,12 @@ async fn one_of_two_replicas_works_and_a_stop_hands_over() {
     );
     until("it works", || count.now() == 1).await;
     assert_eq!(count.most(), 1);
-    second.stop().await.expect("it ends well");
+    second.stop().await.expect("no error");
 }
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn the_lease_of_a_replica_that_crashed_is_taken_when_it_has_expired() {
+async fn the_lease_of_a_crashed_replica_is_acquired_after_it_has_expired() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
@@ -56,12 +56,12 @@ async fn the_lease_of_a_replica_that_crashed_is_taken_when_it_has_expired() {
     let is_leader = first.election.clone();
     drop(first);
     second.leads().await;
-    // From its last renewal, which was up to two seconds ago and seen up to 4.4 later.
+    // 15 s after the last renewal, which was up to 2 s before the crash and read up to 4.4 s later.
     let took = crashed.elapsed();
     assert!(took > secs(13) && took < secs(20), "{took:?}");
     assert_eq!(count.most(), 1);
     assert!(!is_leader.is_leader());
-    second.stop().await.expect("it ends well");
+    second.stop().await.expect("no error");
 }
 
 /// Rows: BO-24, BO-25
@@ -72,12 +72,12 @@ async fn the_lease_is_released_after_the_controllers_have_ended() {
     replica.leads().await;
     until("it works", || count.now() == 1).await;
     replica.stop.cancel();
-    // Longer than the lease holds: it is renewed while the controllers end.
+    // Longer than the lease duration: the lease is renewed while the controllers end.
     sleep(secs(19)).await;
     let held = lease(&server).await.spec.expect("a spec");
     assert_eq!(held.holder_identity.as_deref(), Some("us"));
     assert_eq!(count.now(), 1);
-    replica.end().await.expect("it ends well");
+    replica.end().await.expect("no error");
     let free = lease(&server).await.spec.expect("a spec");
     assert_eq!(free.holder_identity.as_deref(), Some(""));
     assert_eq!(free.lease_duration_seconds, Some(1));
@@ -86,8 +86,7 @@ async fn the_lease_is_released_after_the_controllers_have_ended() {
 
 /// Rows: BO-25
 #[tokio::test(start_paused = true)]
-async fn controllers_that_do_not_end_in_time_are_aborted_and_named_and_then_the_lease_is_released()
-{
+async fn controllers_that_exceed_the_drain_timeout_are_aborted_before_the_lease_is_released() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let replica = Replica::start(election(&server, "us"), count.lingers(None));
     replica.leads().await;
@@ -107,9 +106,9 @@ async fn controllers_that_do_not_end_in_time_are_aborted_and_named_and_then_the_
     assert_eq!(free.holder_identity.as_deref(), Some(""));
 }
 
-/// The server applied our write, and its answer comes after the stop, or never.
+/// The server applies our write, but its response arrives after the stop, or never.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_won_during_the_stop_is_released() {
+async fn a_lease_that_is_acquired_during_the_stop_is_released() {
     for time in [secs(3), secs(3600)] {
         let server = ApiServer::new();
         let service = server.service();
@@ -126,11 +125,11 @@ async fn a_lease_that_is_won_during_the_stop_is_released() {
         });
         let election = builder(Client::new(slow, "default"), "us").build();
         let count = RunCount::default();
-        let replica = Replica::start(election.expect("good settings"), count.lingers(secs(0)));
+        let replica = Replica::start(election.expect("valid settings"), count.lingers(secs(0)));
         sleep(secs(1)).await;
         let held = lease(&server).await.spec.expect("a spec");
         assert_eq!(held.holder_identity.as_deref(), Some("us"));
-        replica.stop().await.expect("it ends well");
+        replica.stop().await.expect("no error");
         let free = lease(&server).await.spec.expect("a spec");
         assert_eq!(free.holder_identity.as_deref(), Some(""), "{time:?}");
         assert_eq!(count.most(), 0, "nothing was started");

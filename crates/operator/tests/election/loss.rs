@@ -1,4 +1,4 @@
-//! A leader that loses its lease, or seems to.
+//! Loss of the lease, real and apparent.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use crate::{
 async fn a_leader_without_answers_aborts_its_controllers_before_another_replica_leads() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let (client, is_cut) = cut(&server);
-    let first = builder(client, "first").build().expect("good settings");
+    let first = builder(client, "first").build().expect("valid settings");
     let first = Replica::start(first, count.lingers(None));
     first.leads().await;
     let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
@@ -46,12 +46,12 @@ async fn a_leader_without_answers_aborts_its_controllers_before_another_replica_
     second.leads().await;
     until("it works", || count.now() == 1).await;
     assert_eq!(count.most(), 1);
-    second.stop().await.expect("it ends well");
+    second.stop().await.expect("no error");
 }
 
 /// Rows: BO-24
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_taken_emptied_or_deleted_ends_the_operator() {
+async fn a_taken_emptied_or_deleted_lease_ends_the_operator() {
     for (what, reason) in [
         ("taken", "taken"),
         ("emptied", "emptied"),
@@ -67,7 +67,7 @@ async fn a_lease_that_is_taken_emptied_or_deleted_ends_the_operator() {
             "emptied" => set(&leases, "").await,
             _ => {
                 let deleted = leases.delete(NAME, &DeleteParams::default()).await;
-                deleted.expect("it is there");
+                deleted.expect("the object exists");
             }
         }
         let began = Instant::now();
@@ -84,7 +84,7 @@ async fn a_lease_that_is_taken_emptied_or_deleted_ends_the_operator() {
     }
 }
 
-/// When `run_until` returns, the controllers have been dropped.
+/// The controllers are dropped before `run_until` returns.
 #[tokio::test(start_paused = true)]
 async fn no_controller_runs_when_an_operator_that_lost_its_lease_has_ended() {
     let (server, count) = (ApiServer::new(), RunCount::default());
@@ -93,7 +93,7 @@ async fn no_controller_runs_when_an_operator_that_lost_its_lease_has_ended() {
         .leader_election(election.clone())
         .build();
     let added = operator.add_controller(count.lingers(None));
-    added.expect("it does not run");
+    added.expect("the operator is not running");
     let steal = async {
         until("it works", || count.now() == 1).await;
         set(&leases(&server), "them").await;
@@ -119,14 +119,14 @@ async fn a_label_on_the_lease_does_not_end_the_leadership() {
     let patched = leases(&server)
         .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
         .await;
-    patched.expect("it is there");
+    patched.expect("the object exists");
     sleep(secs(60)).await;
     assert_eq!(count.now(), 1);
     assert_eq!(
         replica.counted("leader_election_slowpath_total{name=\"web\"}"),
         Some("1".to_owned())
     );
-    replica.stop().await.expect("it ends well");
+    replica.stop().await.expect("no error");
     let lease = lease(&server).await;
     assert_eq!(lease.metadata.labels.map(|labels| labels.len()), Some(1));
 }

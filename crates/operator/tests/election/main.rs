@@ -1,10 +1,10 @@
-//! Replicas of one operator and their lease, on paused time.
+//! Leader election between replicas of an operator, on paused time.
 
 // A replica, and a server with a lease.
 mod replica;
 mod server;
 
-// How replicas take the lease, wait for it, hand it over and lose it.
+// Acquiring the lease, waiting for it, handing it over, and losing it.
 mod settings;
 
 mod standby;

@@ -1,4 +1,4 @@
-//! A replica of an operator, with a controller that counts.
+//! A replica of an operator, with a counting controller.
 
 use std::{
     convert::Infallible,
@@ -16,14 +16,14 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_controller::Controller;
 use windlass_operator::{LeaderElection, Operator, OperatorError};
 
-/// Counts the controllers that run at once, and keeps the highest count.
+/// Counts the concurrently running controllers, and keeps the highest count.
 #[derive(Clone, Default)]
 pub(crate) struct RunCount {
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
 
-/// A controller that runs, until this is dropped.
+/// A running controller, until this is dropped.
 struct Counted(RunCount);
 
 /// A controller that takes `time` to end after the stop, or never ends.
@@ -32,7 +32,7 @@ pub(crate) struct Lingers {
     time: Option<Duration>,
 }
 
-/// A replica that runs.
+/// A running replica.
 pub(crate) struct Replica {
     pub(crate) election: LeaderElection,
     operator: Operator,
@@ -49,7 +49,7 @@ impl RunCount {
         Counted(self.clone())
     }
 
-    /// A controller that is counted, and takes `time` to end or never does.
+    /// A counted controller that takes `time` to end, or never ends.
     pub(crate) fn lingers(&self, time: impl Into<Option<Duration>>) -> Lingers {
         Lingers {
             count: self.clone(),
@@ -103,11 +103,11 @@ impl Replica {
             .build();
         operator
             .add_controller(controller)
-            .expect("it does not run");
+            .expect("the operator is not running");
         Self::run(election, operator)
     }
 
-    /// Runs `operator`, which has this election.
+    /// Runs `operator` with this election.
     pub(crate) fn run(election: LeaderElection, operator: Operator) -> Self {
         let stop = CancellationToken::new();
         let run = tokio::spawn({
@@ -126,18 +126,18 @@ impl Replica {
         until("it leads", || self.election.is_leader()).await;
     }
 
-    /// Stops it, and waits for its end.
+    /// Stops the replica, and waits for its end.
     pub(crate) async fn stop(self) -> Result<(), OperatorError> {
         self.stop.cancel();
         self.end().await
     }
 
-    /// What it ends with.
+    /// Waits for the result of the replica.
     pub(crate) async fn end(self) -> Result<(), OperatorError> {
         self.run.await.expect("no panic")
     }
 
-    /// One of its metrics, with all its labels.
+    /// The value of one of its series.
     pub(crate) fn counted(&self, series: &str) -> Option<String> {
         let registry = Registry::new();
         for collector in self.operator.prometheus_collectors() {

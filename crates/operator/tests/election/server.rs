@@ -1,4 +1,4 @@
-//! A server, and the lease on it.
+//! An API server and its lease.
 
 use std::{
     future::pending,
@@ -25,7 +25,7 @@ pub(crate) const MASTER: &str = "leader_election_master_status{name=\"web\"}";
 pub(crate) fn election(server: &ApiServer, identity: &str) -> LeaderElection {
     builder(server.client(), identity)
         .build()
-        .expect("good settings")
+        .expect("valid settings")
 }
 
 pub(crate) fn builder(client: Client, identity: &str) -> LeaderElectionBuilder {
@@ -34,7 +34,7 @@ pub(crate) fn builder(client: Client, identity: &str) -> LeaderElectionBuilder {
         .seed(7)
 }
 
-/// A client, and the switch that makes its requests hang.
+/// A client, and a switch that makes its requests hang.
 pub(crate) fn cut(server: &ApiServer) -> (Client, Arc<AtomicBool>) {
     let is_cut = Arc::new(AtomicBool::new(false));
     let (service, cut) = (server.service(), Arc::clone(&is_cut));
@@ -55,7 +55,7 @@ pub(crate) fn leases(server: &ApiServer) -> Api<Lease> {
 }
 
 pub(crate) async fn lease(server: &ApiServer) -> Lease {
-    leases(server).get(NAME).await.expect("it is there")
+    leases(server).get(NAME).await.expect("the object exists")
 }
 
 /// Writes another holder into the lease.
@@ -64,5 +64,5 @@ pub(crate) async fn set(leases: &Api<Lease>, holder: &str) {
     let patched = leases
         .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
         .await;
-    patched.expect("it is there");
+    patched.expect("the object exists");
 }

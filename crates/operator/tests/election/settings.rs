@@ -1,4 +1,4 @@
-//! The identity of a candidate, and its timing.
+//! The settings of an election: identity and timing.
 
 use std::time::Duration;
 
@@ -42,19 +42,19 @@ async fn contradictory_settings_are_refused() {
 }
 
 #[tokio::test]
-async fn two_replicas_differ_in_their_names_without_an_identity_of_their_own() {
+async fn default_identities_of_two_replicas_differ() {
     let client = ApiServer::new().client();
     let election = || LeaderElection::new(client.clone(), "default", NAME).expect("names");
     assert_ne!(election().identity(), election().identity());
     let seeded = || {
         let builder = LeaderElection::builder(client.clone(), "default", NAME);
-        builder.seed(7).build().expect("good settings")
+        builder.seed(7).build().expect("valid settings")
     };
     assert_eq!(seeded().identity(), seeded().identity());
 }
 
 #[tokio::test]
-async fn a_configuration_from_which_no_client_can_be_made_ends_the_operator() {
+async fn an_invalid_client_configuration_ends_the_operator() {
     let mut config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
     config.proxy_url = Some("ftp://proxy".parse().expect("a URL"));
     let election = LeaderElection::new(config, "default", NAME).expect("names");

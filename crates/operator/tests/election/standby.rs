@@ -1,4 +1,4 @@
-//! A replica that stands by.
+//! Standby replicas.
 
 use std::{
     convert::Infallible,
@@ -31,9 +31,9 @@ use crate::{
     server::{NAME, election, lease, leases},
 };
 
-/// The informer runs on its own, so that its store is warm when the replica leads.
+/// A standalone informer, whose store is filled before the replica leads.
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
+async fn a_standalone_informer_is_synced_before_its_replica_leads() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let configs: Api<ConfigMap> = Api::namespaced(server.client(), "default");
     let mut object = ConfigMap::default();
@@ -67,29 +67,29 @@ async fn an_informer_that_runs_by_itself_is_warm_when_its_replica_leads() {
     sleep(secs(60)).await;
     assert!(received.try_recv().is_err(), "it stands by");
     assert_eq!(informer.store().len(), 1);
-    first.stop().await.expect("it ends well");
+    first.stop().await.expect("no error");
     second.leads().await;
     assert_eq!(received.recv().await.as_deref(), Some("a"));
-    second.stop().await.expect("it ends well");
+    second.stop().await.expect("no error");
     stop.cancel();
-    warm.await.expect("no panic").expect("it ends well");
+    warm.await.expect("no panic").expect("no error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_is_stopped_does_not_touch_the_lease() {
+async fn a_stopped_standby_does_not_write_the_lease() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let first = Replica::start(election(&server, "first"), count.lingers(secs(0)));
     first.leads().await;
     let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
     sleep(secs(60)).await;
-    second.stop().await.expect("it ends well");
+    second.stop().await.expect("no error");
     sleep(secs(60)).await;
     assert!(first.election.is_leader());
     let spec = lease(&server).await.spec.expect("a spec");
     assert_eq!(spec.holder_identity.as_deref(), Some("first"));
 }
 
-/// Two replicas with one identity, as two pods with one setting have.
+/// Two replicas have the same identity, for example from the same setting.
 #[tokio::test(start_paused = true)]
 async fn two_replicas_with_one_identity_are_two_candidates() {
     let (server, count) = (ApiServer::new(), RunCount::default());
@@ -101,9 +101,9 @@ async fn two_replicas_with_one_identity_are_two_candidates() {
     assert_eq!(count.most(), 1);
 }
 
-/// A lease with invalid content is waited for like any other.
+/// A candidate waits for a lease with invalid content like for any other.
 #[tokio::test(start_paused = true)]
-async fn a_lease_with_invalid_content_is_taken_after_the_lease_duration() {
+async fn a_lease_with_invalid_content_is_acquired_after_the_lease_duration() {
     let (server, count) = (ApiServer::new(), RunCount::default());
     let mut odd = Lease::default();
     odd.metadata.name = Some(NAME.to_owned());
@@ -118,11 +118,11 @@ async fn a_lease_with_invalid_content_is_taken_after_the_lease_duration() {
     let replica = Replica::start(election(&server, "us"), count.lingers(secs(0)));
     replica.leads().await;
     assert!(began.elapsed() >= secs(15), "{:?}", began.elapsed());
-    replica.stop().await.expect("it ends well");
+    replica.stop().await.expect("no error");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_counts_why_it_cannot_read_the_lease_and_tries_again() {
+async fn a_candidate_that_cannot_read_the_lease_retries_and_counts_the_reason() {
     let allowed = Arc::new(AtomicBool::new(false));
     let server = ApiServer::builder()
         .authorize({
@@ -140,12 +140,12 @@ async fn a_candidate_counts_why_it_cannot_read_the_lease_and_tries_again() {
     assert_eq!(count.now(), 0);
     allowed.store(true, Ordering::SeqCst);
     replica.leads().await;
-    replica.stop().await.expect("it ends well");
+    replica.stop().await.expect("no error");
 
     let elsewhere = LeaderElection::builder(server.client(), "no-such-place", NAME);
-    let elsewhere = elsewhere.build().expect("good settings");
+    let elsewhere = elsewhere.build().expect("valid settings");
     let replica = Replica::start(elsewhere, count.lingers(secs(0)));
     let nowhere = "leader_election_failures_total{name=\"web\",reason=\"no_namespace\"}";
     until("it is counted", || replica.counted(nowhere).is_some()).await;
-    replica.stop().await.expect("it ends well");
+    replica.stop().await.expect("no error");
 }

@@ -1,8 +1,8 @@
-//! Several candidates, one lease, and a network that delays, loses and reorders.
+//! Simulation of several candidates for one lease, with a network that delays, loses and reorders.
 //!
-//! Wall clocks differ by hours, requests arrive after their senders have given them up, answers get
-//! lost, and candidates crash and restart, some of them under one name. Two invariants must hold: no
-//! two lead at once, and once the faults are over one leads.
+//! Wall clocks differ by hours, requests arrive after their timeout, responses are lost, and
+//! candidates crash and restart, some of them with the same name. Two invariants must hold: two
+//! candidates never lead at the same time, and one candidate leads after the faults have stopped.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use super::*;
 
-/// Few seeds find little, and many take time: these take less than a second.
+/// The number of seeds. They take less than a second.
 const SEEDS: u64 = 200;
 
 /// The time with faults, and the time without faults after it.
@@ -30,22 +30,22 @@ struct Simulation {
     versions: u64,
     candidates: Vec<Candidate>,
     events: BinaryHeap<Reverse<(Moment, u64)>>,
-    /// The events, by their number.
+    /// The events by number.
     happens: Vec<Option<What>>,
-    /// How often a candidate began to lead.
+    /// How often a candidate started to lead.
     terms: usize,
 }
 
 struct Candidate {
     campaign: Campaign,
-    /// The version that it read or wrote last.
+    /// The version that the candidate read or wrote last.
     version: u64,
     began: Moment,
-    /// The error of its wall clock, in seconds.
+    /// The offset of its wall clock, in seconds.
     wrong: i64,
-    /// The number of its process: answers to a former one are dropped.
+    /// The number of its process. Responses to former processes are dropped.
     life: u64,
-    /// The request that it waits for.
+    /// The request whose response it waits for.
     request: u64,
 }
 
@@ -62,7 +62,7 @@ enum What {
         sent: Moment,
         ask: LeaseRequest,
         version: u64,
-        /// After how long the answer comes, if it comes.
+        /// The delay of the response. None if it is lost.
         back: Option<Duration>,
     },
     Answered {
@@ -86,7 +86,7 @@ fn no_two_candidates_lead_at_once_and_one_leads_after_the_faults() {
         simulation.run(seed);
         terms += simulation.terms;
     }
-    // Otherwise it shows nothing.
+    // Otherwise the simulation proves nothing.
     assert!(
         terms > 10 * usize::try_from(SEEDS).expect("small"),
         "{terms}"
@@ -191,7 +191,7 @@ impl Simulation {
         }
     }
 
-    /// Has a candidate do what is next.
+    /// Runs the next step of a candidate.
     fn wake(&mut self, who: usize) {
         let candidate = &mut self.candidates[who];
         let (life, request) = (candidate.life, candidate.request);
@@ -206,7 +206,7 @@ impl Simulation {
                 let (sent, version) = (now, candidate.version);
                 let limit = candidate.campaign.request_timeout(now);
                 let faulty = self.now < TROUBLE;
-                // Mostly fast, sometimes slow, and sometimes far beyond the time limit.
+                // Usually fast, sometimes slow, sometimes far beyond the timeout.
                 let slow = if faulty {
                     self.rng.random_range(0..4)
                 } else {
@@ -244,7 +244,7 @@ impl Simulation {
         }
     }
 
-    /// The answer of the server, and the version of the lease after it.
+    /// The response of the server, and the new version of the lease.
     fn serve(&mut self, ask: LeaseRequest, known: u64) -> (Answer, u64) {
         let record = match (ask, &self.lease) {
             (LeaseRequest::Read, Some((record, version))) => {
@@ -262,7 +262,7 @@ impl Simulation {
         (Answer::Written { uid: None }, self.versions)
     }
 
-    /// Its process ends at any point, and another one starts.
+    /// Crashes and restarts the process of a candidate.
     fn restart(&mut self, who: usize) {
         let life = self.candidates[who].life + 1;
         let wait = self.up_to(5.0);
@@ -272,7 +272,7 @@ impl Simulation {
     }
 
     fn candidate(&mut self, who: usize, life: u64) -> Candidate {
-        // Two of them have one name, and keep it.
+        // Two candidates have the same name.
         let identity = format!("candidate-{}", who.max(1));
         Candidate {
             campaign: Campaign::new(identity, TIMING),

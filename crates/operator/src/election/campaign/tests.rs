@@ -1,20 +1,21 @@
-//! Campaigns as scripts: the requests of a candidate named `us`, and when, for given answers.
+//! Scripted campaigns: the expected requests of a candidate `us`, with their times, for given
+//! responses.
 //!
-//! A script is a list of steps. `12` lets time pass until then. Everything else is an answer to
+//! A script is a list of steps. `12` advances the time to 12 s. Everything else is the response to
 //! the next request: `absent`, `written`, `conflict`, `failed`, or `NAME@N` for a lease
-//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that takes N seconds.
+//! that NAME has renewed for the Nth time (`-@N` is a free lease). `slow N ANSWER` is an answer that arrives N seconds later.
 //!
-//! The timing is 15, 10 and 2 seconds, and there is no jitter.
+//! The timing is 15, 10 and 2 seconds, without jitter.
 
 use super::*;
 
 #[test]
-fn a_lease_that_is_not_there_is_created() {
+fn an_absent_lease_is_created() {
     check("absent, written", "0 read, 0 create 0, wait 2");
 }
 
 #[test]
-fn of_two_that_create_at_once_one_waits() {
+fn of_two_candidates_that_create_the_lease_one_waits() {
     check(
         "absent, conflict, them@1",
         "0 read, 0 create 0, 2 read, wait 4",
@@ -22,12 +23,12 @@ fn of_two_that_create_at_once_one_waits() {
 }
 
 #[test]
-fn a_lease_that_is_free_is_taken_at_once() {
+fn a_free_lease_is_acquired_immediately() {
     check("-@7, written", "0 read, 0 replace 8, wait 2");
 }
 
 #[test]
-fn a_lease_that_goes_on_changing_is_left_alone() {
+fn a_renewed_lease_is_not_acquired() {
     check(
         "them@1, 10, them@2, 20, them@3, 30, them@4, 40, them@5",
         "0 read, 10 read, 20 read, 30 read, 40 read, wait 42",
@@ -35,17 +36,17 @@ fn a_lease_that_goes_on_changing_is_left_alone() {
 }
 
 #[test]
-fn a_lease_is_taken_when_it_has_not_changed_for_its_duration() {
-    // The lease of `them` holds for 15 seconds, whatever ours does.
+fn a_lease_is_acquired_after_it_has_not_changed_for_its_duration() {
+    // The lease of `them` is valid for 15 seconds, independently of our timing.
     check(
         "them@1, 14, them@1, them@1, written",
         "0 read, 14 read, 15 read, 15 replace 2, wait 17",
     );
 }
 
-/// The times in the record are not used: it changed when we saw it change.
+/// The times in the record are not used: a change counts from our read of it.
 #[test]
-fn a_renewal_that_is_seen_late_counts_from_then() {
+fn a_renewal_that_is_read_late_counts_from_the_read() {
     check(
         "them@1, 14, them@2, 28, them@2, them@2, written",
         "0 read, 14 read, 28 read, 29 read, 29 replace 3, wait 31",
@@ -53,7 +54,7 @@ fn a_renewal_that_is_seen_late_counts_from_then() {
 }
 
 #[test]
-fn an_answer_counts_from_when_it_came() {
+fn a_response_counts_from_its_arrival() {
     check(
         "slow 4 them@1, 18, them@1, them@1, written",
         "0 read, 18 read, 19 read, 19 replace 2, wait 21",
@@ -102,7 +103,7 @@ fn a_leader_renews_each_retry_period() {
 }
 
 #[test]
-fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
+fn a_leader_that_cannot_renew_stops_at_its_deadline() {
     check(
         "absent, written, 2, failed, 4, failed, 6, failed, 8, failed, 9",
         "0 read, 0 create 0, 2 replace 0, 4 read, 6 read, 8 read, wait 10",
@@ -113,9 +114,9 @@ fn a_leader_that_cannot_renew_stops_when_its_deadline_is_over() {
     );
 }
 
-/// The server may have applied the write when it was sent: other candidates count from then.
+/// The server may apply the write as soon as it is sent, and other candidates measure from then.
 #[test]
-fn the_deadline_counts_from_before_the_request() {
+fn the_deadline_is_measured_from_before_the_request() {
     check(
         "absent, written, 2, slow 4 written, 6, slow 5 failed, 11",
         "0 read, 0 create 0, 2 replace 0, 6 replace 0, 11 read",
@@ -124,7 +125,7 @@ fn the_deadline_counts_from_before_the_request() {
         "absent, written, 2, slow 4 written, 6, slow 5 failed, 12",
         "0 read, 0 create 0, 2 replace 0, 6 replace 0, lost NotRenewed",
     );
-    // So long that it comes too late altogether.
+    // The response arrives after the deadline.
     check(
         "absent, slow 10 written",
         "0 read, 0 create 0, lost NotRenewed",
@@ -132,7 +133,7 @@ fn the_deadline_counts_from_before_the_request() {
 }
 
 #[test]
-fn a_leader_waits_for_no_answer_beyond_its_deadline() {
+fn a_leader_waits_for_no_response_beyond_its_deadline() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     assert_eq!(campaign.request_timeout(secs(0)), secs(5));
     campaign.lead(secs(0), secs(0));
@@ -141,7 +142,7 @@ fn a_leader_waits_for_no_answer_beyond_its_deadline() {
 }
 
 #[test]
-fn a_stolen_lease_is_lost() {
+fn a_lease_taken_by_another_replica_is_lost() {
     check(
         "absent, written, 2, conflict, them@1",
         "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"them\")",
@@ -149,7 +150,7 @@ fn a_stolen_lease_is_lost() {
 }
 
 #[test]
-fn a_lease_that_was_taken_under_our_name_is_lost() {
+fn a_lease_taken_by_a_replica_with_our_name_is_lost() {
     check(
         "absent, written, 2, conflict, us@1",
         "0 read, 0 create 0, 2 replace 0, 2 read, lost Taken(\"us\")",
@@ -176,9 +177,9 @@ fn a_deleted_lease_is_lost() {
     );
 }
 
-/// Another client wrote a label: the record is the one that we wrote.
+/// Another client changed a label; the record is still ours.
 #[test]
-fn a_conflict_about_something_else_is_written_again() {
+fn after_a_conflict_with_an_unrelated_write_the_leader_writes_again() {
     check(
         "absent, written, 2, conflict, us#1, written",
         "0 read, 0 create 0, 2 replace 0, 2 read, 2 replace 0, wait 4",
@@ -186,16 +187,16 @@ fn a_conflict_about_something_else_is_written_again() {
 }
 
 #[test]
-fn conflicts_without_end_are_no_loop() {
+fn repeated_conflicts_cause_no_busy_loop() {
     check(
         "absent, written, 2, conflict, us#1, conflict, 4, us#1, conflict, 6",
         "0 read, 0 create 0, 2 replace 0, 2 read, 2 replace 0, 4 read, 4 replace 0, 6 read",
     );
 }
 
-/// The write succeeded, and its answer was lost.
+/// The write succeeded, but its response was lost.
 #[test]
-fn a_leader_recognizes_a_write_whose_answer_was_lost() {
+fn a_leader_recognizes_its_write_whose_response_was_lost() {
     check(
         "absent, written, 2, failed, 4, us#2, written",
         "0 read, 0 create 0, 2 replace 0, 4 read, 4 replace 0, wait 6",
@@ -203,7 +204,7 @@ fn a_leader_recognizes_a_write_whose_answer_was_lost() {
 }
 
 #[test]
-fn a_candidate_recognizes_a_write_whose_answer_was_lost() {
+fn a_candidate_recognizes_its_write_whose_response_was_lost() {
     check(
         "absent, failed, us#1, written",
         "0 read, 0 create 0, 2 read, 2 replace 0, wait 4",
@@ -214,14 +215,14 @@ fn a_candidate_recognizes_a_write_whose_answer_was_lost() {
     );
 }
 
-/// A former process of this replica, or another one with its name: both are waited for.
+/// A former process of this replica, or another replica with the same name: the candidate waits.
 #[test]
-fn a_candidate_does_not_trust_its_name() {
+fn a_candidate_does_not_acquire_a_lease_only_because_of_its_name() {
     check("us@1, 2", "0 read, 2 read");
 }
 
 #[test]
-fn a_candidate_that_is_not_answered_asks_again() {
+fn a_candidate_without_a_response_sends_the_request_again() {
     check(
         "failed, failed, absent, failed, absent",
         "0 read, 2 read, 4 read, 4 create 0, 6 read",
@@ -229,7 +230,7 @@ fn a_candidate_that_is_not_answered_asks_again() {
 }
 
 #[test]
-fn candidates_spread_their_requests() {
+fn candidates_read_at_different_times() {
     let due = |jitter| {
         let mut campaign = Campaign::new("us".to_owned(), TIMING);
         campaign.on_answer(secs(0), secs(0), Answer::Failed, jitter);
@@ -241,7 +242,7 @@ fn candidates_spread_their_requests() {
 }
 
 #[test]
-fn no_two_writes_are_equal_though_the_clock_stands_still_or_jumps_back() {
+fn writes_differ_even_if_the_clock_stops_or_jumps_back() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     let mut times = Vec::new();
     for at in [5, 5, 1, 9] {
@@ -260,9 +261,9 @@ fn only_our_own_lease_is_released() {
     assert_eq!(campaign.release(&record("us", 4), wall(6)), None);
 }
 
-/// Deleted, and created again with the record that we wrote: from a backup, for example.
+/// The lease was deleted, and created again with our record, for example from a backup.
 #[test]
-fn a_leader_does_not_take_a_lease_with_another_uid_for_its_own() {
+fn a_leader_does_not_mistake_a_lease_with_another_uid_for_its_own() {
     let (mut campaign, ours) = leader_of("first");
     campaign.on_answer(secs(2), secs(2), Answer::Conflict, 0.0);
     let again = Record {
@@ -285,7 +286,7 @@ fn a_lease_with_another_uid_is_not_released() {
 }
 
 #[test]
-fn a_candidate_counts_from_when_it_saw_another_uid() {
+fn a_candidate_measures_the_duration_from_the_first_read_of_a_new_uid() {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     for (at, uid) in [(0, "first"), (14, "second"), (15, "second")] {
         let found = Record {
@@ -297,10 +298,10 @@ fn a_candidate_counts_from_when_it_saw_another_uid() {
     assert_eq!(campaign.next(secs(15), wall(15)), Next::Wait(secs(17)));
 }
 
-/// Random answers, each of them at once: whatever the server does, the rate is bounded.
+/// The rate of requests is limited for random immediate responses.
 #[test]
-fn no_answers_make_a_candidate_or_a_leader_ask_without_a_pause() {
-    /// Read, write, read again after a conflict, write again.
+fn without_responses_requests_are_not_sent_in_a_busy_loop() {
+    /// A read, a write, and both again after a conflict.
     const AT_ONCE: usize = 4;
     use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
     for seed in 0..2000 {
@@ -347,7 +348,7 @@ fn the_seconds_of_a_lease_are_rounded_up() {
     assert_eq!(seconds(Duration::MAX), i32::MAX);
 }
 
-/// A leader of the lease with this uid, and the record that it wrote.
+/// A leader of the lease with this uid, and its record.
 fn leader_of(uid: &str) -> (Campaign, Record) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);
     campaign.on_answer(secs(0), secs(0), Answer::Absent, 0.0);
@@ -387,8 +388,8 @@ fn record(holder: &str, number: i32) -> Record {
     }
 }
 
-/// Runs `script`; `asked` lists the requests of the campaign, each with its time and the transitions
-/// that it wrote, and at the end what it waits for.
+/// Runs `script`. `asked` lists the expected requests, each with its time and the written
+/// transitions, and at the end the time until which the campaign waits.
 #[track_caller]
 fn check(script: &str, asked: &str) {
     let mut campaign = Campaign::new("us".to_owned(), TIMING);

@@ -1,4 +1,4 @@
-//! Settling: conditions become written status.
+//! The reconciler: writes the computed conditions as statuses.
 
 use std::{
     sync::{
@@ -24,16 +24,15 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// Writes the statuses that are not as they should be.
+/// Writes all statuses that differ from the computed ones.
 ///
-/// It reconciles objects of every kind, and always in the same way: it looks at everything,
-/// since a service that goes away may concern any route. With some hundred objects that
-/// takes a millisecond; with many thousands a [`Mapper`](windlass::Mapper) for each reference
-/// would name the objects that a change concerns, and each would be judged on its own.
+/// It is the reconciler of every kind. Each call computes all statuses, because a deleted service
+/// can affect any route. With some hundred objects this takes a millisecond. For many thousands, use
+/// a [`Mapper`](windlass::Mapper) for each reference, and compute only the affected objects.
 ///
-/// Clones are the same one.
+/// All clones share one state.
 #[derive(Clone)]
-pub(crate) struct Settle {
+pub(crate) struct StatusWriter {
     shared: Arc<Shared>,
 }
 
@@ -41,37 +40,37 @@ struct Shared {
     client: Client,
     informers: Informers,
     controller: &'static str,
-    /// Held by the call that settles, while the others wait for it.
+    /// Held by the call that writes, while the other calls wait.
     turn: Mutex<()>,
-    /// How many calls there were.
+    /// The number of calls so far.
     asked: AtomicU64,
-    /// Of those, how many came before something was settled.
+    /// The number of calls that started before the last completed write.
     answered: AtomicU64,
     written: watch::Sender<Written>,
 }
 
-/// What was done so far.
+/// Counts of the work so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
-    /// How often everything was looked at.
-    pub(crate) looks: u64,
-    /// How many statuses were written.
+    /// The number of computations of all statuses.
+    pub(crate) computations: u64,
+    /// The number of written statuses.
     pub(crate) statuses: u64,
 }
 
-/// It did not come to be in time.
+/// A condition was not reached within the timeout.
 #[derive(Debug, thiserror::Error)]
-#[error("timed out after {}s waiting until {what}", PATIENCE.as_secs())]
-pub(crate) struct InVain {
+#[error("timed out after {}s waiting until {what}", TIMEOUT.as_secs())]
+pub(crate) struct TimedOut {
     what: String,
 }
 
-/// Enough for a cluster that is slow.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of each wait; enough for a slow cluster.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-// === impl Settle ===
+// === impl StatusWriter ===
 
-impl<K: Send + Sync + 'static> Reconciler<K> for Settle {
+impl<K: Send + Sync + 'static> Reconciler<K> for StatusWriter {
     type Error = kube::Error;
 
     async fn reconcile(&self, _: Request<K>) -> Result<Outcome, kube::Error> {
@@ -79,11 +78,11 @@ impl<K: Send + Sync + 'static> Reconciler<K> for Settle {
         if !self.shared.informers.has_synced() {
             return Ok(Outcome::requeue_after(SOON));
         }
-        self.settle().await.map(|()| Outcome::done())
+        self.write_all().await.map(|()| Outcome::done())
     }
 }
 
-impl Settle {
+impl StatusWriter {
     pub(crate) fn new(client: Client, informers: Informers, controller: &'static str) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -98,14 +97,13 @@ impl Settle {
         }
     }
 
-    /// Settles what was there when it was called. Calls that come while another one settles
-    /// are answered together by the next.
+    /// Writes all statuses of the objects that existed when it was called. Calls that arrive during
+    /// another call are combined into one.
     ///
     /// # Errors
     ///
-    /// What the API server said to the first write that failed; the others were made all the
-    /// same.
-    pub(crate) async fn settle(&self) -> Result<(), kube::Error> {
+    /// The error of the first failed write. The other writes are sent nevertheless.
+    pub(crate) async fn write_all(&self) -> Result<(), kube::Error> {
         let shared = &self.shared;
         let number = shared.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let _turn = shared.turn.lock().await;
@@ -116,25 +114,25 @@ impl Settle {
 
         let mut settled = Ok(());
         let mut statuses = 0;
-        for write in self.open() {
+        for write in self.missing_writes() {
             match self.write(&write).await {
                 Ok(()) => statuses += 1,
-                // It has changed, or is gone; the informer is about to tell us.
+                // The object was changed or deleted; its event will cause another call.
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
                 Err(error) => settled = settled.and(Err(error)),
             }
         }
-        // Also if a write failed: it is ours to be retried, not everybody's who waits.
+        // Also after a failed write: this call is retried, the combined calls need no retry.
         shared.answered.store(answers, Ordering::SeqCst);
         shared.written.send_modify(|written| {
-            written.looks += 1;
+            written.computations += 1;
             written.statuses += statuses;
         });
         settled
     }
 
-    /// The writes that are still missing.
-    fn open(&self) -> Vec<StatusWrite> {
+    /// The writes that are still required.
+    fn missing_writes(&self) -> Vec<StatusWrite> {
         let now = Time(Timestamp::now());
         plan(
             &self.shared.informers.snapshot(),
@@ -160,42 +158,42 @@ impl Settle {
         Ok(())
     }
 
-    /// Waits until everything is known, and said as it should be.
-    pub(crate) async fn settled(&self) -> Result<(), InVain> {
-        let settled = || self.shared.informers.has_synced() && self.open().is_empty();
+    /// Waits until all informers have synced and all statuses are written.
+    pub(crate) async fn wait_until_written(&self) -> Result<(), TimedOut> {
+        let settled = || self.shared.informers.has_synced() && self.missing_writes().is_empty();
         self.wait("all statuses are written", settled).await
     }
 
-    /// Waits until `is` is true of what is there.
+    /// Waits until `is` returns true for a snapshot.
     pub(crate) async fn until(
         &self,
         what: &str,
         is: impl Fn(&Snapshot) -> bool,
-    ) -> Result<(), InVain> {
+    ) -> Result<(), TimedOut> {
         self.wait(what, || is(&self.shared.informers.snapshot()))
             .await
     }
 
-    /// Every change of an object has us look at everything, so a look is when to ask again.
-    async fn wait(&self, what: &str, is: impl Fn() -> bool) -> Result<(), InVain> {
-        let mut looks = self.shared.written.subscribe();
-        let waited = tokio::time::timeout(PATIENCE, async {
+    /// Each change of an object causes a computation, after which `is` is called again.
+    async fn wait(&self, what: &str, is: impl Fn() -> bool) -> Result<(), TimedOut> {
+        let mut changes = self.shared.written.subscribe();
+        let waited = tokio::time::timeout(TIMEOUT, async {
             while !is() {
-                // The sender lives as long as we do, so waiting cannot fail.
-                _ = looks.changed().await;
+                // The sender is in `self`, so this cannot fail.
+                _ = changes.changed().await;
             }
         });
-        waited.await.map_err(|_| InVain {
+        waited.await.map_err(|_| TimedOut {
             what: what.to_owned(),
         })
     }
 
-    /// What was done so far.
+    /// Counts of the work so far.
     pub(crate) fn written(&self) -> Written {
         *self.shared.written.borrow()
     }
 
-    /// Everything that is there.
+    /// A snapshot of all objects.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.shared.informers.snapshot()
     }

@@ -1,4 +1,4 @@
-//! Changes of other kinds: three objects go and come back, and statuses follow.
+//! Changes of other kinds: a service, a grant and a label are removed and restored, and the statuses change.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass::ObjectKey;
@@ -8,62 +8,62 @@ use crate::{
     conditions::{ACCEPTED, RESOLVED_REFS, find},
     guides::Manifest,
     load::{LoadError, Loader},
-    settle::{InVain, Settle},
     snapshot::Snapshot,
+    status_writer::{StatusWriter, TimedOut},
 };
 
-/// Changes things, and waits for what follows.
-pub(crate) struct Life<'l> {
+/// Changes objects, and waits for the statuses.
+pub(crate) struct Changes<'l> {
     pub(crate) loader: &'l Loader,
-    pub(crate) settle: &'l Settle,
-    /// What was loaded, to be loaded again.
+    pub(crate) writer: &'l StatusWriter,
+    /// The loaded manifests, to restore objects.
     pub(crate) manifests: &'l [Manifest],
 }
 
-/// Why the life did not go as it should.
+/// Why a change failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LifeError {
-    #[error("there is no {0} among the manifests")]
+pub(crate) enum ChangeError {
+    #[error("the manifests contain no {0}")]
     NoManifest(String),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    InVain(#[from] InVain),
+    TimedOut(#[from] TimedOut),
 }
 
-/// The kind of object whose condition is read.
+/// The object whose condition is read.
 enum Subject {
-    /// An `HTTPRoute`, at its first parent.
+    /// An `HTTPRoute` and its first parent.
     Route(ObjectKey),
     /// A listener of a gateway.
     Listener(ObjectKey, &'static str),
 }
 
-// === impl Life ===
+// === impl Changes ===
 
-impl Life<'_> {
-    pub(crate) async fn show(&self) -> Result<(), LifeError> {
+impl Changes<'_> {
+    pub(crate) async fn show(&self) -> Result<(), ChangeError> {
         self.service().await?;
         self.grant().await?;
         self.label().await
     }
 
-    /// A route loses its backend.
-    async fn service(&self) -> Result<(), LifeError> {
+    /// Deletes and restores the backend of a route.
+    async fn service(&self) -> Result<(), ChangeError> {
         let route = Subject::Route(ObjectKey::new("foo-route").within("http-routing"));
         let service = self.manifest("Service", Some("http-routing"), "foo-svc")?;
 
         println!("  the Service http-routing/foo-svc is deleted");
         self.loader.delete(service).await?;
-        self.follows(&route, RESOLVED_REFS, "BackendNotFound")
+        self.wait_for(&route, RESOLVED_REFS, "BackendNotFound")
             .await?;
-        println!("  ... and is back");
+        println!("  ... and is created again");
         self.loader.apply(service).await?;
-        self.follows(&route, RESOLVED_REFS, RESOLVED_REFS).await
+        self.wait_for(&route, RESOLVED_REFS, RESOLVED_REFS).await
     }
 
-    /// A listener loses the permission for its certificate, which is in another namespace.
-    async fn grant(&self) -> Result<(), LifeError> {
+    /// Deletes and restores the grant for the certificate of a listener in another namespace.
+    async fn grant(&self) -> Result<(), ChangeError> {
         let gateway = "cross-namespace-tls-gateway";
         let gateway = ObjectKey::new(gateway).within("gateway-api-example-ns1");
         let listener = Subject::Listener(gateway, "https");
@@ -73,15 +73,15 @@ impl Life<'_> {
 
         println!("  the ReferenceGrant {namespace}/{name} is deleted");
         self.loader.delete(grant).await?;
-        self.follows(&listener, RESOLVED_REFS, "RefNotPermitted")
+        self.wait_for(&listener, RESOLVED_REFS, "RefNotPermitted")
             .await?;
-        println!("  ... and is back");
+        println!("  ... and is created again");
         self.loader.apply(grant).await?;
-        self.follows(&listener, RESOLVED_REFS, RESOLVED_REFS).await
+        self.wait_for(&listener, RESOLVED_REFS, RESOLVED_REFS).await
     }
 
-    /// A namespace loses the label by which a listener selects it.
-    async fn label(&self) -> Result<(), LifeError> {
+    /// Removes and restores the label by which a listener selects a namespace.
+    async fn label(&self) -> Result<(), ChangeError> {
         let route = Subject::Route(ObjectKey::new("store").within("store-ns"));
         let namespace = self.manifest("Namespace", None, "store-ns")?;
         let mut unlabelled = namespace.clone();
@@ -89,22 +89,30 @@ impl Life<'_> {
 
         println!("  the Namespace store-ns loses its label");
         self.loader.apply(&unlabelled).await?;
-        self.follows(&route, ACCEPTED, "NotAllowedByListeners")
+        self.wait_for(&route, ACCEPTED, "NotAllowedByListeners")
             .await?;
-        println!("  ... and has it again");
+        println!("  ... and gets it back");
         self.loader.apply(namespace).await?;
-        self.follows(&route, ACCEPTED, ACCEPTED).await
+        self.wait_for(&route, ACCEPTED, ACCEPTED).await
     }
 
     /// Waits until the condition `about` of `subject` has `reason`, and prints it.
-    async fn follows(&self, subject: &Subject, about: &str, reason: &str) -> Result<(), LifeError> {
+    async fn wait_for(
+        &self,
+        subject: &Subject,
+        about: &str,
+        reason: &str,
+    ) -> Result<(), ChangeError> {
         let name = subject.to_string();
-        let so = |condition: &Condition| condition.reason == reason;
+        let matches = |condition: &Condition| condition.reason == reason;
         let what = format!("{name} has {about} with the reason {reason}");
-        let follows =
-            |snapshot: &Snapshot| subject.condition(snapshot, about).is_some_and(|it| so(&it));
-        self.settle.until(&what, follows).await?;
-        if let Some(condition) = subject.condition(&self.settle.snapshot(), about) {
+        let has_reason = |snapshot: &Snapshot| {
+            subject
+                .condition(snapshot, about)
+                .is_some_and(|it| matches(&it))
+        };
+        self.writer.until(&what, has_reason).await?;
+        if let Some(condition) = subject.condition(&self.writer.snapshot(), about) {
             let Condition {
                 status, message, ..
             } = condition;
@@ -118,12 +126,12 @@ impl Life<'_> {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<&Manifest, LifeError> {
+    ) -> Result<&Manifest, ChangeError> {
         let mut manifests = self.manifests.iter();
         let found = manifests.find(|manifest| {
             manifest.kind() == kind && manifest.namespace() == namespace && manifest.name() == name
         });
-        found.ok_or_else(|| LifeError::NoManifest(format!("{kind} {name}")))
+        found.ok_or_else(|| ChangeError::NoManifest(format!("{kind} {name}")))
     }
 }
 

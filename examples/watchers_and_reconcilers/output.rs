@@ -1,4 +1,4 @@
-//! The printed lines, and waiting for one of them.
+//! Prints lines, and waits until a line was printed.
 
 use std::{fmt::Display, time::Duration};
 
@@ -9,17 +9,17 @@ use tokio::{
 
 use crate::Error;
 
-/// Tells what happens as it happens. Clones are the same diary.
+/// Prints lines with the time since the start. All clones share the lines.
 #[derive(Clone)]
-pub(crate) struct Diary {
+pub(crate) struct Output {
     began: Instant,
     lines: watch::Sender<Vec<String>>,
 }
 
-/// Who did something.
+/// The part of the program that a line is about.
 #[derive(Clone, Copy)]
-pub(crate) enum Who {
-    /// The person at the keyboard, played by this program.
+pub(crate) enum Actor {
+    /// The user, whose part this program plays.
     You,
     /// The first watcher.
     Clerk,
@@ -29,15 +29,15 @@ pub(crate) enum Who {
     Packer,
     /// The second reconciler.
     Courier,
-    /// What the controller asks and tells: policies and hooks.
+    /// The policies and hooks.
     Office,
 }
 
-// === impl Diary ===
+// === impl Output ===
 
-impl Diary {
-    /// The longest that the story waits for anything.
-    const PATIENCE: Duration = Duration::from_secs(60);
+impl Output {
+    /// The longest time that `until` waits.
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     pub(crate) fn new() -> Self {
         Self {
@@ -48,34 +48,38 @@ impl Diary {
 
     pub(crate) fn heading(&self, text: &str) {
         println!("\n{text}");
-        self.write(text.to_owned());
+        self.record(text.to_owned());
     }
 
-    pub(crate) fn tell(&self, who: Who, what: impl Display) {
+    pub(crate) fn print(&self, actor: Actor, text: impl Display) {
         let seconds = self.began.elapsed().as_secs_f64();
-        let line = format!("{:<8} {what}", who.name());
+        let line = format!("{:<8} {text}", actor.name());
         println!("{seconds:>6.2}s  {line}");
-        self.write(line);
+        self.record(line);
     }
 
-    fn write(&self, line: String) {
+    fn record(&self, line: String) {
         self.lines.send_modify(|lines| lines.push(line));
     }
 
     /// Waits until a line contains `text`.
     pub(crate) async fn until(&self, text: &str) -> Result<(), Error> {
         let mut lines = self.lines.subscribe();
-        let told = lines.wait_for(|lines| lines.iter().any(|line| line.contains(text)));
-        match timeout(Self::PATIENCE, told).await {
-            Ok(told) => told.map(|_| ()).map_err(Into::into),
-            Err(_) => Err(format!("timed out waiting for {text:?}").into()),
+        let printed = lines.wait_for(|lines| lines.iter().any(|line| line.contains(text)));
+        match timeout(Self::TIMEOUT, printed).await {
+            Ok(printed) => printed.map(|_| ()).map_err(Into::into),
+            Err(_) => Err(format!(
+                "timed out after {:?} waiting for a line with {text:?}",
+                Self::TIMEOUT
+            )
+            .into()),
         }
     }
 }
 
-// === impl Who ===
+// === impl Actor ===
 
-impl Who {
+impl Actor {
     const fn name(self) -> &'static str {
         match self {
             Self::You => "you",

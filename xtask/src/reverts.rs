@@ -74,4 +74,12 @@ fn histories(tree: &Tree, name: &str, count: u64) -> Result<Option<String>> {
     if ran.status.success() {
         return Ok(None);
     }
+    let spins = "this history spins";
+    let found = |line: &&str| line.contains("history ") || line.contains(spins);
+    let Some(line) = ran.output.lines().find(found) else {
+        return Err(format!("the histories did not run:\n{}", ran.output).into());
+    };
+    // `history 72: the_rule (D21): how`
+    let line = line.split_once(" (").map_or(line, |(line, _)| line);
+    Ok(Some(line.trim().to_owned()))
 }

@@ -75,7 +75,7 @@ fn part(name: &str) -> Vec<Line> {
         .skip_while(|line| *line != format!("[{name}]"));
     let lines = lines.skip(1).take_while(|line| !line.starts_with('['));
     lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .filter(|line| !line.is_empty())
         .map(|line| {
             let (code, arguments) = line.split_once(' ').expect("an exit code and a command");
             let (code, compares_output) = match code.strip_suffix('*') {

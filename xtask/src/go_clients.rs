@@ -54,7 +54,8 @@ impl GoClient {
         let mut flags = "-s -w".to_owned();
         if let Ok(version) = program.value(KUBECTL_MODULE) {
             let version = version.replacen("v0.", "v1.", 1);
-            flags += &format!(" -X k8s.io/component-base/version.gitVersion={version}");
+            flags.push_str(" -X k8s.io/component-base/version.gitVersion=");
+            flags.push_str(&version);
         }
         program.build(self.name, &flags).map(Ok)
     }

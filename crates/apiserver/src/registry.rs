@@ -11,7 +11,7 @@ mod definition;
 mod resource;
 mod view;
 
-pub(crate) use builtin::scale;
+pub(crate) use builtin::{posted, scale};
 pub(crate) use definition::{CRD_FINALIZER, Definition};
 pub(crate) use resource::Resource;
 pub(crate) use view::View;
@@ -38,8 +38,21 @@ pub(crate) struct Rules {
     pub(crate) unconditional_update: bool,
     /// Whether the answer to a deletion is the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
+    /// Where the numbers of its scale are; nothing if it has no scale.
+    pub(crate) scale: Option<ScalePaths>,
     /// By which fields objects can be selected.
     pub(crate) fields: Vec<SelectableField>,
+}
+
+/// Where the numbers of a scale are in an object, as JSON pointers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    /// How many replicas are wanted.
+    pub(crate) wanted: String,
+    /// How many replicas there are.
+    pub(crate) present: String,
+    /// The selector of the replicas: a text in custom resources, an object in built-in kinds.
+    pub(crate) selector: Option<String>,
 }
 
 /// What counts as a new generation of an object.
@@ -101,6 +114,28 @@ pub(crate) struct Subresource {
     pub(crate) kind: String,
     /// What may be done.
     pub(crate) verbs: Vec<String>,
+}
+
+// === impl ScalePaths ===
+
+impl ScalePaths {
+    /// Those of built-in kinds.
+    fn builtin() -> Self {
+        Self {
+            wanted: "/spec/replicas".to_owned(),
+            present: "/status/replicas".to_owned(),
+            selector: Some("/spec/selector".to_owned()),
+        }
+    }
+}
+
+// === impl ResourceInfo ===
+
+impl ResourceInfo {
+    /// Whether its objects are stored, and not only answered.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.verbs.iter().any(|verb| verb == "get")
+    }
 }
 
 // === impl Registry ===
@@ -174,6 +209,9 @@ mod tests {
                     .find(&info.group, &info.version, &info.plural)
                     .is_some()
             );
+            if !info.is_stored() {
+                continue;
+            }
             let mut versions = registry
                 .iter()
                 .filter(|other| other.table == resource.table);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, strategy};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, pods, strategy};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -25,6 +25,10 @@ pub(crate) enum Part {
     Finalize,
     /// How many replicas a workload is to have.
     Scale,
+    /// The ephemeral containers of a pod.
+    EphemeralContainers,
+    /// The resources of the containers of a pod.
+    Resize,
 }
 
 // === impl Cluster ===
@@ -90,7 +94,17 @@ impl Cluster {
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let decoded = decode::decode(resource, namespace, object, options.unknown_fields)?;
+        let decoded = decode::decode(resource, namespace, object, options.unknown_fields);
+        let decoded = decoded.map_err(|status| {
+            // What the patch made of the object is put together again: the error is rare.
+            let mut object = resource.present(old.value());
+            match decode::type_error(resource, &status) {
+                Some(why) if patch.apply(&mut object, resource.typed()).is_ok() => {
+                    Status::patch_invalid(&patch.shown(&object), why)
+                }
+                _ => status,
+            }
+        })?;
         check_name(key, &decoded.object)?;
         let version = sent_version(&decoded.object)?;
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
@@ -157,6 +171,11 @@ impl Cluster {
             errors.extend(Definition::validate(&object));
             errors.extend(Definition::of(before).frozen(&object));
         }
+        match part {
+            Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),
+            Part::Resize => errors.extend(pods::check_resize(before, &object)),
+            _ => {}
+        }
         if errors.is_empty() && part == Part::Main {
             errors = self.allocate(resource, &mut object, Some(before));
         }
@@ -184,6 +203,7 @@ impl Cluster {
         if old.is_terminating()
             && metadata::is_unfinalized(&object)
             && &*resource.table != NAMESPACES
+            && !pods::is_stopping(before)
         {
             // The state without finalizers is never stored: watchers see the object go in
             // the state in which it was last stored.
@@ -218,14 +238,16 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             }
             object
         }
-        Part::Status | Part::Finalize => {
+        Part::Status | Part::Finalize | Part::EphemeralContainers | Part::Resize => {
             let mut whole = before.clone();
-            let part = if part == Part::Status {
-                "status"
-            } else {
-                "spec"
-            };
-            copy(&object, &mut whole, part);
+            match part {
+                Part::Status => copy(&object, &mut whole, "status"),
+                Part::Resize => pods::copy_resources(&object, &mut whole["spec"]),
+                Part::EphemeralContainers => {
+                    copy(&object["spec"], &mut whole["spec"], "ephemeralContainers");
+                }
+                _ => copy(&object, &mut whole, "spec"),
+            }
             // Who owns what has changed with the part.
             let entries = metadata::of(&mut object).remove("managedFields");
             let metadata = metadata::of(&mut whole);

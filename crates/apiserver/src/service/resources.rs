@@ -20,12 +20,12 @@ use crate::wire::{
 };
 
 /// A request to a resource that is served.
-struct Operation<'a> {
-    service: &'a ApiService,
-    call: &'a Call,
-    query: Query,
-    resource: Arc<Resource>,
-    place: Place,
+pub(super) struct Operation<'a> {
+    pub(super) service: &'a ApiService,
+    pub(super) call: &'a Call,
+    pub(super) query: Query,
+    pub(super) resource: Arc<Resource>,
+    pub(super) place: Place,
 }
 
 /// Answers a request to a resource.
@@ -38,7 +38,7 @@ pub(super) async fn respond(
     let Some(verb) = Verb::of(&call.parts.method, &place, &query) else {
         return Ok(reply::no_such_method());
     };
-    permission::check(service, verb, &place, &query)?;
+    permission::check(service, &call.user, verb, &place, &query)?;
     let found = service.shared.read(|cluster| {
         cluster
             .registry
@@ -83,26 +83,13 @@ pub(super) async fn respond(
         let about = operation.resource.about("");
         return Err(Status::method_not_allowed(&about, verb.name()));
     }
-    if operation.place.subresource.as_deref() == Some("scale") {
-        return operation.scale(verb);
-    }
-    match verb {
-        Verb::Get => operation.get().await,
-        Verb::List => operation.list().await,
-        Verb::Watch => {
-            let format = operation.format(false)?;
-            let options = ListOptions::parse(&operation.query)?;
-            let Operation {
-                resource, place, ..
-            } = operation;
-            watching::respond(service, resource, place.namespace, &options, format).await
-        }
-        Verb::Create => operation.create(),
-        Verb::Update => operation.update(),
-        Verb::Patch => operation.patch(),
-        Verb::Delete => operation.delete(),
-        Verb::DeleteCollection => operation.delete_collection(),
-    }
+    let deprecation = operation.resource.info.deprecation.clone();
+    let mut response = match operation.respond(verb).await {
+        Ok(response) => response,
+        Err(status) => reply::refusal(&status),
+    };
+    reply::warn(&mut response, deprecation.as_slice());
+    Ok(response)
 }
 
 /// Whether the URL fits the scope and the parts of the resource.
@@ -123,6 +110,36 @@ fn is_there(resource: &Resource, place: &Place) -> bool {
 // === impl Operation ===
 
 impl Operation<'_> {
+    async fn respond(self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
+        match self.place.subresource.as_deref() {
+            Some("scale") => return self.scale(verb),
+            Some("binding" | "eviction" | "token") => return self.post(),
+            Some("log" | "exec" | "attach" | "portforward") => return self.connect(),
+            _ => {}
+        }
+        match verb {
+            Verb::Get => self.get().await,
+            Verb::List => self.list().await,
+            Verb::Watch => {
+                let format = self.format(false)?;
+                let options = ListOptions::parse(&self.query)?;
+                let Operation {
+                    service,
+                    resource,
+                    place,
+                    ..
+                } = self;
+                watching::respond(service, resource, place.namespace, &options, format).await
+            }
+            Verb::Create if !self.resource.info.is_stored() => self.review(),
+            Verb::Create => self.create(),
+            Verb::Update => self.update(),
+            Verb::Patch => self.patch(),
+            Verb::Delete => self.delete(),
+            Verb::DeleteCollection => self.delete_collection(),
+        }
+    }
+
     fn is_allowed(&self, verb: Verb) -> bool {
         let verbs = match &self.place.subresource {
             None => Some(&self.resource.info.verbs),
@@ -272,7 +289,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+    pub(super) fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
         let header = self.call.parts.headers.get(USER_AGENT);
         let agent = header.and_then(|value| value.to_str().ok());
         WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())
@@ -336,7 +353,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    fn object(
+    pub(super) fn object(
         &self,
         code: StatusCode,
         object: &Stored,
@@ -354,12 +371,12 @@ impl Operation<'_> {
     }
 
     /// How the answer is written: one object, or a list of them.
-    fn format(&self, list: bool) -> Result<Format, Status> {
+    pub(super) fn format(&self, list: bool) -> Result<Format, Status> {
         let typed = encode::has_protobuf(&self.resource);
         self.call.accept.format(&self.query, list, typed)
     }
 
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         let namespace = self.place.namespace.as_deref().unwrap_or_default();
         Key::new(namespace, self.place.name.as_deref().unwrap_or_default())
     }
@@ -368,11 +385,13 @@ impl Operation<'_> {
         match self.place.subresource.as_deref() {
             Some("status") => Part::Status,
             Some("finalize") => Part::Finalize,
+            Some("ephemeralcontainers") => Part::EphemeralContainers,
+            Some("resize") => Part::Resize,
             _ => Part::Main,
         }
     }
 
-    fn content_type(&self) -> &str {
+    pub(super) fn content_type(&self) -> &str {
         let header = self.call.parts.headers.get(CONTENT_TYPE);
         header
             .and_then(|value| value.to_str().ok())
@@ -380,7 +399,7 @@ impl Operation<'_> {
     }
 
     /// The body of a create or update.
-    fn body(&self) -> Result<Value, Status> {
+    pub(super) fn body(&self) -> Result<Value, Status> {
         body::read(
             self.content_type(),
             &self.call.body,

@@ -2,7 +2,7 @@
 
 use super::Trait::{
     All, Cluster, Conditional, ContentGeneration, Extension, Generation as G, NamedAsLabel,
-    NamedAsSegment, NamedAsService, ReturnsDeleted, Scale, Status,
+    NamedAsSegment, NamedAsService, ReturnsDeleted, Review, Scale, Status,
 };
 use super::{Builtin, Trait};
 
@@ -10,6 +10,8 @@ const CORE: (&str, &str) = ("", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const API_REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
+const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
+const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const AUTOSCALING: (&str, &str) = ("autoscaling", "v2");
 const BATCH: (&str, &str) = ("batch", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
@@ -51,6 +53,26 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 
 /// Scales are parts of other resources, and none themselves.
 pub(super) const SCALE: Builtin = row(("autoscaling", "v1"), "Scale", "scales", &[], &[], &[]);
+
+/// What is sent to a subresource, with the name of that.
+pub(super) const POSTED: [(&str, Builtin); 3] = [
+    ("binding", row(CORE, "Binding", "bindings", &[], &[], &[])),
+    (
+        "eviction",
+        row(POLICY, "Eviction", "evictions", &[], &[], &[]),
+    ),
+    (
+        "token",
+        row(
+            AUTHENTICATION,
+            "TokenRequest",
+            "tokenrequests",
+            &[],
+            &[],
+            &[],
+        ),
+    ),
+];
 
 pub(super) const BUILTINS: &[Builtin] = &[
     row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
@@ -240,6 +262,54 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "statefulsets",
         &["sts"],
         &[Scale, Status, G, All],
+        &[],
+    ),
+    row(
+        AUTHENTICATION,
+        "SelfSubjectReview",
+        "selfsubjectreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHENTICATION,
+        "TokenReview",
+        "tokenreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        &[],
+        &[Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "SubjectAccessReview",
+        "subjectaccessreviews",
+        &[],
+        &[Cluster, Review],
         &[],
     ),
     row(

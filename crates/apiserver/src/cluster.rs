@@ -37,11 +37,10 @@ mod strategy;
 mod tokens;
 mod update;
 
-pub(crate) use apply::Apply;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;
-pub(crate) use update::Part;
+pub(crate) use update::{Part, Updated};
 
 /// Where namespaces are stored.
 const NAMESPACES: &str = "namespaces";

@@ -25,6 +25,10 @@ pub(crate) struct Registry {
 
 /// Where the rules of a kind differ from those of others.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a rule of its own, which a kind has or has not"
+)]
 pub(crate) struct Rules {
     /// How objects are named.
     pub(crate) names: NameRule,
@@ -36,6 +40,12 @@ pub(crate) struct Rules {
     pub(crate) counted_metadata: Option<&'static str>,
     /// Whether an update may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
+    /// Whether an update of what is not there creates it.
+    pub(crate) creates_on_update: bool,
+    /// Whether a write to the status changes none of the metadata.
+    pub(crate) status_alone: bool,
+    /// Whether its dependents stay unless a deletion says otherwise.
+    pub(crate) orphans: bool,
     /// Whether the answer to a deletion is the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
     /// Where the numbers of its scale are; nothing if it has no scale.

@@ -355,7 +355,10 @@ impl Status {
             name: "",
         };
         let error = FieldError::invalid("patch", &patch.into(), why);
-        let message = format!(" \"\" is invalid: {}", field::sentence(&[error.clone()]));
+        let message = format!(
+            " \"\" is invalid: {}",
+            field::sentence(std::slice::from_ref(&error))
+        );
         Self {
             message,
             ..Self::invalid(&about, &[error])

@@ -179,7 +179,12 @@ on_both_servers! {
         let container = json!({ "name": "main", "resources": { "requests": null } });
         let change = json!({ "spec": { "containers": [container] } }).to_string();
         let why = raw.patch(&resize, "strategic-merge", &change).await.refused(422, "Invalid");
-        assert!(why.ends_with("Pod QOS Class may not change as a result of resizing"), "{why}");
+        for part in [
+            "Pod QOS Class may not change as a result of resizing",
+            "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed",
+        ] {
+            assert!(why.contains(part), "{why}");
+        }
     }
 
     /// docs/apiserver.md: "Subresources".
@@ -230,13 +235,17 @@ on_both_servers! {
         assert_eq!(user["groups"], groups);
         for wrong in [format!("{token}x"), "wrong".to_owned()] {
             let review = raw.post(reviews, &json!({ "spec": { "token": wrong } })).await.ok();
-            assert_eq!(review["status"]["error"].is_string(), true, "{review}");
+            assert!(review["status"]["error"].is_string(), "{review}");
         }
         raw.delete(&format!("{accounts}/robot")).await.ok();
         // The real server remembers for ten seconds that a token was good.
         if cluster.is_embedded() {
             let review = raw.post(reviews, &json!({ "spec": { "token": token } })).await.ok();
             assert!(review["status"].get("authenticated").is_none(), "it is gone: {review}");
+        }
+        // The client of the real server sends a token of its own.
+        if !cluster.is_embedded() {
+            return;
         }
         let bearer = format!("Bearer {token}x");
         let headers = [("authorization", bearer.as_str())];

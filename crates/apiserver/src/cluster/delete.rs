@@ -51,6 +51,16 @@ impl Cluster {
     ) -> Result<Deleted, Status> {
         let object = self.get(resource, key)?.clone();
         check_preconditions(resource, &object, options)?;
+        let orphaning = DeleteOptions {
+            propagation: Some(Propagation::Orphan),
+            ..options.clone()
+        };
+        let is_unsaid = options.propagation.is_none() && !has_policy(&object);
+        let options = if resource.rules.orphans && is_unsaid {
+            &orphaning
+        } else {
+            options
+        };
         check_needed(resource, &key.name)?;
         let deleted = if options.dry_run && &*resource.table == NAMESPACES {
             Deleted::Dying(Arc::new(Stored::unsaved(namespaces::terminating(
@@ -143,6 +153,13 @@ impl Cluster {
             Deleted::Dying(object.clone())
         }
     }
+}
+
+/// Whether a finalizer says what becomes of the dependents of an object.
+fn has_policy(object: &Stored) -> bool {
+    let list = object.metadata("finalizers").and_then(Value::as_array);
+    let mut list = list.into_iter().flatten();
+    list.any(|it| it == ORPHAN || it == FOREGROUND)
 }
 
 /// The finalizers of an object while it is being deleted: its own, and one for what becomes

@@ -31,7 +31,8 @@ pub(super) fn write<'a>(
         },
         now,
         ignored: match part {
-            Part::Status => &[&["metadata"], &["spec"]],
+            Part::Status if resource.rules.status_alone => &[&["metadata"], &["spec"]],
+            Part::Status => &[&["spec"]],
             Part::Main if !resource.has_subresource("status") => &[],
             _ => &[&["status"]],
         },

@@ -280,12 +280,29 @@ pub(super) fn copy_resources(pod: &Value, spec: &mut Value) {
 /// What is wrong with a resize.
 pub(super) fn check_resize(before: &Value, pod: &Value) -> Vec<FieldError> {
     let quality = |pod: &Value| super::strategy::quality(&pod["spec"]);
+    let mut errors = Vec::new();
     let old = quality(before);
-    if old == quality(pod) {
-        return Vec::new();
+    if old != quality(pod) {
+        let why = "Pod QOS Class may not change as a result of resizing";
+        errors.push(FieldError::invalid("spec", &old.into(), why));
     }
-    let why = "Pod QOS Class may not change as a result of resizing";
-    vec![FieldError::invalid("spec", &old.into(), why)]
+    for list in ["containers", "initContainers"] {
+        let containers = |pod: &Value| pod["spec"][list].as_array().cloned().unwrap_or_default();
+        let pairs = containers(before).into_iter().zip(containers(pod));
+        for (at, (old, new)) in pairs.enumerate() {
+            for field in ["requests", "limits"] {
+                let amounts = |container: &Value| container["resources"][field].clone();
+                let (old, new) = (amounts(&old), amounts(&new));
+                let mut names = old.as_object().into_iter().flatten().map(|(name, _)| name);
+                if names.any(|name| new.get(name).is_none()) {
+                    let path = format!("spec.{list}[{at}].resources.{field}");
+                    let why = format!("resource {field} cannot be removed");
+                    errors.push(FieldError::forbidden(path, why));
+                }
+            }
+        }
+    }
+    errors
 }
 
 /// What is wrong with a change of ephemeral containers, beside their types.

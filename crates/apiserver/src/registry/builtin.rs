@@ -54,6 +54,12 @@ enum Trait {
     Extension,
     /// An update must name a resourceVersion.
     Conditional,
+    /// An update of what is not there creates it.
+    CreateOnUpdate,
+    /// A write to the status changes none of the metadata.
+    StatusAlone,
+    /// Its dependents stay unless a deletion says otherwise.
+    Orphans,
     /// The answer to a deletion is the object.
     ReturnsDeleted,
     /// kubectl's `get all` shows it.
@@ -247,6 +253,9 @@ impl Builtin {
                 _ => None,
             },
             unconditional_update: !self.is(Trait::Conditional),
+            creates_on_update: self.is(Trait::CreateOnUpdate),
+            status_alone: self.is(Trait::StatusAlone),
+            orphans: self.is(Trait::Orphans),
             returns_deleted: self.is(Trait::ReturnsDeleted),
             scale: self.is(Trait::Scale).then(ScalePaths::builtin),
             fields,

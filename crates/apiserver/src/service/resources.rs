@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Apply, Deleted, Page, Part, ScaleChange, Written, selector};
+use crate::cluster::{Deleted, Page, Part, ScaleChange, Updated, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::{self, Resource};
@@ -18,6 +18,11 @@ use crate::store::{Key, Stored};
 use crate::wire::{
     DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
 };
+
+/// What a deletion of a job says that does not say what becomes of its pods.
+const PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set \
+                         propagationPolicy=Background to remove them or set \
+                         propagationPolicy=Orphan to suppress this warning";
 
 /// A request to a resource that is served.
 pub(super) struct Operation<'a> {
@@ -210,7 +215,7 @@ impl Operation<'_> {
         let format = self.format(false)?;
         let options = self.write_options(WriteKind::Update)?;
         let body = self.body()?;
-        let written = self.service.shared.write(|cluster, now| {
+        let updated = self.service.shared.write(|cluster, now| {
             cluster.update(
                 &self.resource,
                 &self.key(),
@@ -220,7 +225,7 @@ impl Operation<'_> {
                 now,
             )
         })?;
-        self.written(StatusCode::OK, &written, format)
+        self.updated(&updated, format)
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
@@ -233,14 +238,10 @@ impl Operation<'_> {
         let (key, part) = (self.key(), self.part());
         if let Patch::Apply(config) = patch {
             let options = self.write_options(WriteKind::Apply)?;
-            let (code, written) = self.service.shared.write(|cluster, now| {
-                let written = cluster.apply(&self.resource, &key, part, config, &options, now)?;
-                Ok::<_, Status>(match written {
-                    Apply::Created(written) => (StatusCode::CREATED, written),
-                    Apply::Updated(written) => (StatusCode::OK, written),
-                })
+            let updated = self.service.shared.write(|cluster, now| {
+                cluster.apply(&self.resource, &key, part, config, &options, now)
             })?;
-            return self.written(code, &written, format);
+            return self.updated(&updated, format);
         }
         let options = self.write_options(WriteKind::Patch)?;
         let written = self.service.shared.write(|cluster, now| {
@@ -304,10 +305,10 @@ impl Operation<'_> {
             .shared
             .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
         let waits = matches!(deleted, Deleted::Dying(_));
-        match deleted {
+        let mut response = match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
                 let about = self.resource.about(&key.name);
-                Ok(reply::refusal(&Status::deleted(&about, object.uid())))
+                reply::refusal(&Status::deleted(&about, object.uid()))
             }
             Deleted::Gone(object) | Deleted::Dying(object) => {
                 // What waits for something has this code if the old option was used.
@@ -316,9 +317,13 @@ impl Operation<'_> {
                 } else {
                     StatusCode::OK
                 };
-                self.object(code, &object, format)
+                self.object(code, &object, format)?
             }
+        };
+        if &*self.resource.table == "jobs.batch" && options.propagation.is_none() {
+            reply::warn(&mut response, &[PODS_STAY.to_owned()]);
         }
+        Ok(response)
     }
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
@@ -340,6 +345,13 @@ impl Operation<'_> {
             })
         })?;
         self.page(&page, format)
+    }
+
+    fn updated(&self, updated: &Updated, format: Format) -> Result<Response<ResponseBody>, Status> {
+        match updated {
+            Updated::Created(written) => self.written(StatusCode::CREATED, written, format),
+            Updated::Changed(written) => self.written(StatusCode::OK, written, format),
+        }
     }
 
     fn written(

@@ -1,8 +1,9 @@
 //! The table itself: one row for each built-in kind.
 
 use super::Trait::{
-    All, Cluster, Conditional, ContentGeneration, Extension, Generation as G, NamedAsLabel,
-    NamedAsSegment, NamedAsService, ReturnsDeleted, Review, Scale, Status,
+    All, Cluster, Conditional, ContentGeneration, CreateOnUpdate, Extension, Generation as G,
+    NamedAsLabel, NamedAsSegment, NamedAsService, Orphans, ReturnsDeleted, Review, Scale, Status,
+    StatusAlone,
 };
 use super::{Builtin, Trait};
 
@@ -76,9 +77,30 @@ pub(super) const POSTED: [(&str, Builtin); 3] = [
 
 pub(super) const BUILTINS: &[Builtin] = &[
     row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
-    row(CORE, "Endpoints", "endpoints", &["ep"], &[], &[]),
-    row(CORE, "Event", "events", &["ev"], &[], EVENT_FIELDS),
-    row(CORE, "LimitRange", "limitranges", &["limits"], &[], &[]),
+    row(
+        CORE,
+        "Endpoints",
+        "endpoints",
+        &["ep"],
+        &[CreateOnUpdate],
+        &[],
+    ),
+    row(
+        CORE,
+        "Event",
+        "events",
+        &["ev"],
+        &[CreateOnUpdate],
+        EVENT_FIELDS,
+    ),
+    row(
+        CORE,
+        "LimitRange",
+        "limitranges",
+        &["limits"],
+        &[CreateOnUpdate],
+        &[],
+    ),
     row(
         CORE,
         "Namespace",
@@ -132,7 +154,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ReplicationController",
         "replicationcontrollers",
         &["rc"],
-        &[Scale, Status, G, All],
+        &[Scale, Status, G, All, Orphans],
         &[("status.replicas", "0")],
     ),
     row(
@@ -157,7 +179,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Service",
         "services",
         &["svc"],
-        &[Status, ReturnsDeleted, All, NamedAsService],
+        &[Status, ReturnsDeleted, All, NamedAsService, CreateOnUpdate],
         &[("spec.clusterIP", ""), ("spec.type", "")],
     ),
     row(
@@ -197,7 +219,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
         &[],
-        &[Cluster, Status, G, Conditional, Extension],
+        &[Cluster, Status, G, Conditional, Extension, StatusAlone],
         &[],
     ),
     row(
@@ -213,7 +235,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CustomResourceDefinition",
         "customresourcedefinitions",
         &["crd", "crds"],
-        &[Cluster, Status, G, Conditional, Extension],
+        &[Cluster, Status, G, Conditional, Extension, StatusAlone],
         &[],
     ),
     row(
@@ -221,7 +243,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "APIService",
         "apiservices",
         &[],
-        &[Cluster, Status, Conditional, Extension],
+        &[Cluster, Status, Conditional, Extension, StatusAlone],
         &[],
     ),
     row(
@@ -245,7 +267,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Deployment",
         "deployments",
         &["deploy"],
-        &[Scale, Status, G, All],
+        &[Scale, Status, G, All, StatusAlone],
         &[],
     ),
     row(
@@ -333,7 +355,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Job",
         "jobs",
         &[],
-        &[Status, G, All],
+        &[Status, G, All, Orphans],
         &[("status.successful", "0")],
     ),
     row(
@@ -344,7 +366,14 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[Cluster, Status],
         &[("spec.signerName", "")],
     ),
-    row(COORDINATION, "Lease", "leases", &[], &[Conditional], &[]),
+    row(
+        COORDINATION,
+        "Lease",
+        "leases",
+        &[],
+        &[Conditional, CreateOnUpdate],
+        &[],
+    ),
     row(
         DISCOVERY,
         "EndpointSlice",
@@ -358,7 +387,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Event",
         "events",
         &["ev"],
-        &[],
+        &[CreateOnUpdate],
         &[("reason", ""), ("type", "")],
     ),
     row(
@@ -366,7 +395,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "FlowSchema",
         "flowschemas",
         &[],
-        &[Cluster, Status, G, Conditional],
+        &[Cluster, Status, G, Conditional, StatusAlone],
         &[],
     ),
     row(
@@ -374,7 +403,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "PriorityLevelConfiguration",
         "prioritylevelconfigurations",
         &[],
-        &[Cluster, Status, G, Conditional],
+        &[Cluster, Status, G, Conditional, StatusAlone],
         &[],
     ),
     row(
@@ -390,7 +419,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ServiceCIDR",
         "servicecidrs",
         &[],
-        &[Cluster, Status],
+        &[Cluster, Status, StatusAlone],
         &[],
     ),
     row(
@@ -422,7 +451,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "RuntimeClass",
         "runtimeclasses",
         &[],
-        &[Cluster, Conditional],
+        &[Cluster, Conditional, CreateOnUpdate],
         &[],
     ),
     row(
@@ -438,7 +467,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ClusterRoleBinding",
         "clusterrolebindings",
         &[],
-        &[Cluster, NamedAsSegment],
+        &[Cluster, NamedAsSegment, CreateOnUpdate],
         &[],
     ),
     row(
@@ -446,7 +475,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ClusterRole",
         "clusterroles",
         &[],
-        &[Cluster, NamedAsSegment],
+        &[Cluster, NamedAsSegment, CreateOnUpdate],
         &[],
     ),
     row(
@@ -454,16 +483,23 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "RoleBinding",
         "rolebindings",
         &[],
-        &[NamedAsSegment],
+        &[NamedAsSegment, CreateOnUpdate],
         &[],
     ),
-    row(RBAC, "Role", "roles", &[], &[NamedAsSegment], &[]),
+    row(
+        RBAC,
+        "Role",
+        "roles",
+        &[],
+        &[NamedAsSegment, CreateOnUpdate],
+        &[],
+    ),
     row(
         RESOURCE,
         "DeviceClass",
         "deviceclasses",
         &[],
-        &[Cluster, G],
+        &[Cluster, G, ReturnsDeleted],
         &[],
     ),
     row(
@@ -471,7 +507,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ResourceClaim",
         "resourceclaims",
         &[],
-        &[Status],
+        &[Status, StatusAlone, ReturnsDeleted],
         &[],
     ),
     row(
@@ -479,7 +515,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ResourceClaimTemplate",
         "resourceclaimtemplates",
         &[],
-        &[],
+        &[ReturnsDeleted],
         &[],
     ),
     row(
@@ -527,7 +563,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "VolumeAttachment",
         "volumeattachments",
         &[],
-        &[Cluster, Status, ReturnsDeleted],
+        &[Cluster, Status, ReturnsDeleted, StatusAlone],
         &[],
     ),
     row(

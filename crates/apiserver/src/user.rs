@@ -1,4 +1,4 @@
-//! Users: who sends a request. *(pure)*
+//! Users, with their uids and groups. *(pure)*
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::authorize::Attributes;
 
-/// Who sends a request.
+/// The user that sends a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct User {
     pub(crate) name: String,

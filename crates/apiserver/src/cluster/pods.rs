@@ -1,5 +1,4 @@
-//! What happens to a pod beside updates: it is bound to a node, evicted, given time to stop,
-//! resized, and given ephemeral containers.
+//! Pods: bindings to nodes, evictions, time to stop, resizes and ephemeral containers.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

@@ -21,7 +21,7 @@ const DEFAULT_SECONDS: i64 = 60 * 60;
 /// How long a token is valid at least, in seconds.
 const MIN_SECONDS: i64 = 10 * 60;
 
-/// Who issues tokens, and for whom.
+/// The issuer of tokens, and their audience if a request names none.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// Where service accounts are stored.

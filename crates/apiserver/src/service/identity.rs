@@ -1,4 +1,4 @@
-//! Who sends a request: the user of its token, or the user that it impersonates.
+//! The user of a request: that of its token, or that which it impersonates.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;

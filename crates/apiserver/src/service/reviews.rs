@@ -58,7 +58,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    /// Whose token it is.
+    /// The status of a review of a token: its user, or that it is not valid.
     fn token_status(&self, spec: &Value) -> Result<Value, Status> {
         let token = spec["token"].as_str().unwrap_or_default();
         if token.is_empty() {

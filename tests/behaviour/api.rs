@@ -19,5 +19,6 @@ mod protobuf;
 mod requests;
 mod resources;
 mod schema;
+mod subresources;
 mod watches;
 mod writes;

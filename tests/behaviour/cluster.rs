@@ -192,6 +192,11 @@ impl Cluster {
         }
     }
 
+    /// Whether this is the server in the process.
+    pub(crate) const fn is_embedded(&self) -> bool {
+        matches!(self.server, Server::Embedded(_))
+    }
+
     /// Whether other tests use the same server. An embedded one has a history of its own: a test
     /// of it that waited for the tests of the real one would wait for minutes on a busy machine.
     const fn is_shared(&self) -> bool {

@@ -19,6 +19,7 @@ mod finalizer;
 mod foreign;
 mod history;
 mod kept;
+mod kubectl;
 mod leader;
 mod mapping;
 mod objects;

@@ -1,23 +1,62 @@
-//! The Go program with which tests try Go clients on a server.
+//! The Go programs that the tests run as clients of a server.
 
 use std::path::PathBuf;
 
 use crate::{Result, go::Program, repository::Repository};
 
-/// The folder of its sources.
-const FOLDER: &str = "tests/go-clients";
+/// A Go program that is a client of a server.
+#[derive(Debug)]
+pub(crate) struct GoClient {
+    /// How errors and progress name it.
+    pub(crate) name: &'static str,
 
-/// Its name in errors and progress lines.
-const NAME: &str = "client-go and controller-runtime";
+    /// The variable in which the tests find the path of its binary.
+    pub(crate) variable: &'static str,
 
-/// The environment variable with its path, for the tests.
-pub(crate) const VARIABLE: &str = "WINDLASS_GO_CLIENTS";
+    /// Where its sources are.
+    folder: &'static str,
 
-/// Builds the program if necessary. Returns its path, or why it cannot be built.
-pub(crate) fn find(repository: &Repository) -> Result<std::result::Result<PathBuf, String>> {
-    let program = Program::read(repository, FOLDER, "go-clients/go-clients")?;
-    match program.missing(NAME) {
-        Some(reason) => Ok(Err(reason)),
-        None => program.build(NAME, "-s -w").map(Ok),
+    /// Where it is built to, in the folder that cargo builds to.
+    binary: &'static str,
+}
+
+/// client-go and controller-runtime with their defaults.
+pub(crate) const LIBRARIES: GoClient = GoClient {
+    name: "client-go and controller-runtime",
+    variable: "WINDLASS_GO_CLIENTS",
+    folder: "tests/go-clients",
+    binary: "go-clients/go-clients",
+};
+
+/// kubectl.
+pub(crate) const KUBECTL: GoClient = GoClient {
+    name: "kubectl",
+    variable: "WINDLASS_KUBECTL",
+    folder: "tests/kubectl",
+    binary: "kubectl/kubectl",
+};
+
+/// The module of kubectl. Its version is that of Kubernetes, with another first number.
+const KUBECTL_MODULE: &str = "k8s.io/kubectl ";
+
+// === impl GoClient ===
+
+impl GoClient {
+    /// Builds the program if that has not been done: its path, or why it cannot be built here.
+    pub(crate) fn find(
+        &self,
+        repository: &Repository,
+    ) -> Result<std::result::Result<PathBuf, String>> {
+        let program = Program::read(repository, self.folder, self.binary)?;
+        if let Some(reason) = program.missing(self.name) {
+            return Ok(Err(reason));
+        }
+        let mut flags = "-s -w".to_owned();
+        if let Ok(version) = program.value(KUBECTL_MODULE) {
+            let version = version.replacen("v0.", "v1.", 1);
+            flags.push_str(" -X k8s.io/component-base/version.gitVersion=");
+            flags.push_str(&version);
+        }
+        program.build(self.name, &flags).map(Ok)
     }
 }

@@ -13,7 +13,8 @@ use crate::{
     Result,
     duration::Stopwatch,
     features::is_published,
-    fuzz, go_clients,
+    fuzz,
+    go_clients::{GoClient, KUBECTL, LIBRARIES},
     kube_apiserver::{self, Found},
     progress,
     repository::{Repository, cargo},
@@ -72,13 +73,17 @@ impl Test {
         let mut outcome = Outcome::default();
         let mut not_run = Vec::new();
 
-        let clients = go_clients(&repository, &mut outcome, &mut not_run);
+        let mut clients = Vec::new();
+        for client in [LIBRARIES, KUBECTL] {
+            let path = go_client(&client, &repository, &mut outcome, &mut not_run);
+            clients.push((client, path));
+        }
         let all = [packages(&metadata), unit(&metadata), docs()];
         for mut step in checks().into_iter().chain(all) {
-            step.tell(clients.as_deref());
+            step.tell(&clients);
             self.check(&repository, step, &mut outcome)?;
         }
-        if clients.is_some() {
+        if clients.iter().all(|(_, path)| path.is_some()) {
             self.check(&repository, tables(), &mut outcome)?;
         }
         let deny = tools::cargo_deny(&repository)?;
@@ -95,7 +100,7 @@ impl Test {
         let found = self.server(&repository, &mut outcome);
         for test in ON_BOTH_SERVERS {
             let mut step = on_both_servers(test, &found);
-            step.tell(clients.as_deref());
+            step.tell(&clients);
             self.check(&repository, step, &mut outcome)?;
         }
         for step in examples(&repository)? {
@@ -213,23 +218,26 @@ impl Step {
         }
     }
 
-    /// Sets the path of the clients in Go for its tests, if they are available.
-    fn tell(&mut self, clients: Option<&Path>) {
-        match clients {
-            Some(program) => self.command.env(go_clients::VARIABLE, program),
-            None => self.command.env_remove(go_clients::VARIABLE),
-        };
+    /// Passes the paths of the clients in Go to its tests.
+    fn tell(&mut self, clients: &[(GoClient, Option<PathBuf>)]) {
+        for (client, path) in clients {
+            match path {
+                Some(path) => self.command.env(client.variable, path),
+                None => self.command.env_remove(client.variable),
+            };
+        }
     }
 }
 
-/// Builds the clients in Go that some tests use. Records the reason if they cannot be built.
-fn go_clients(
+/// The path of a client in Go that some tests run; notes why it cannot be built.
+fn go_client(
+    client: &GoClient,
     repository: &Repository,
     outcome: &mut Outcome,
     not_run: &mut Vec<String>,
 ) -> Option<PathBuf> {
-    let what = "clients in Go";
-    match go_clients::find(repository) {
+    let what = format!("tests with {}", client.name);
+    match client.find(repository) {
         Ok(Ok(program)) => Some(program),
         Ok(Err(reason)) => {
             not_run.push(format!("{what}: {reason}"));
@@ -237,7 +245,7 @@ fn go_clients(
         }
         Err(error) => {
             println!("FAIL {what}\n{error}");
-            outcome.fail(what.to_owned(), true);
+            outcome.fail(what, true);
             None
         }
     }

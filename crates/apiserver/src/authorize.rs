@@ -2,16 +2,21 @@
 
 use std::fmt;
 
+use crate::status::{About, Status};
+
 /// What a request is about to do, as an authorizer sees it.
 ///
 /// The fields and their words are those of Kubernetes' RBAC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// Who asks. For now everybody is [`Attributes::USER`].
+    /// The user who asks: [`Attributes::USER`], the service account of a token, or the user
+    /// that a request impersonates.
     pub user: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or
-    /// `deletecollection`.
+    /// The groups of the user, such as `system:masters`.
+    pub groups: Vec<String>,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or
+    /// `impersonate`.
     pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,
@@ -43,7 +48,7 @@ pub(crate) struct Authorizer(Box<dyn Fn(&Attributes) -> Decision + Send + Sync>)
 // === impl Attributes ===
 
 impl Attributes {
-    /// The name of the user of every request.
+    /// The name of the user of a request without a token.
     pub const USER: &'static str = "system:admin";
 
     /// The sentence in which the refusal is explained.
@@ -74,6 +79,22 @@ impl Authorizer {
 
     pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
         (self.0)(attributes) == Decision::Allow
+    }
+
+    /// # Errors
+    ///
+    /// 403 if it denies the request.
+    pub(crate) fn check(&self, attributes: &Attributes) -> Result<(), Status> {
+        if self.allows(attributes) {
+            return Ok(());
+        }
+        let about = About {
+            group: &attributes.group,
+            resource: &attributes.resource,
+            kind: "",
+            name: &attributes.name,
+        };
+        Err(Status::forbidden(&about, &attributes.refusal()))
     }
 }
 

@@ -26,21 +26,21 @@ mod defaults;
 mod definitions;
 mod delete;
 mod garbage;
+mod initial;
 mod list;
 mod namespaces;
 mod ownership;
+mod pods;
+mod review;
 mod scale;
 mod strategy;
+mod tokens;
 mod update;
 
-pub(crate) use apply::Apply;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;
-pub(crate) use update::Part;
-
-/// The namespaces that every cluster has.
-const INITIAL_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+pub(crate) use update::{Part, Updated};
 
 /// Where namespaces are stored.
 const NAMESPACES: &str = "namespaces";
@@ -56,6 +56,8 @@ pub(crate) struct Cluster {
     /// The objects, and their history.
     pub(crate) store: Store,
     random: StdRng,
+    /// Signs the tokens of service accounts; nothing until there is the first one.
+    token_key: Option<[u8; 32]>,
     /// How many schemas there have been; each stored object knows which it has followed.
     schemas: u64,
     /// Namespaces whose contents are being deleted.
@@ -93,6 +95,7 @@ impl Cluster {
             registry: Registry::new(),
             store: Store::new(options.history),
             random: seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64),
+            token_key: None,
             schemas: 0,
             dying_namespaces: BTreeSet::new(),
             dying_definitions: BTreeSet::new(),
@@ -101,8 +104,8 @@ impl Cluster {
         if options.collects_garbage {
             cluster.store.track_owners();
         }
-        for name in INITIAL_NAMESPACES {
-            cluster.create_initial_namespace(name, now);
+        for (group, plural, namespace, object) in initial::objects() {
+            cluster.create_initial(group, plural, namespace, object, now);
         }
         cluster
     }

@@ -210,8 +210,11 @@ fn resource(info: &ResourceInfo, stored: &ResourceInfo) -> Value {
         "namespaced": info.namespaced,
         "kind": info.kind,
         "verbs": info.verbs,
-        "storageVersionHash": hash::storage_version(&stored.group, &stored.version, &stored.kind),
     });
+    if info.is_stored() {
+        entry["storageVersionHash"] =
+            hash::storage_version(&stored.group, &stored.version, &stored.kind).into();
+    }
     for (field, names) in [
         ("shortNames", &info.short_names),
         ("categories", &info.categories),

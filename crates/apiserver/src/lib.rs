@@ -9,6 +9,7 @@ mod authorize;
 mod profile;
 mod server;
 mod service;
+mod user;
 
 // Requests.
 mod patch;

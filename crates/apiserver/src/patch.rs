@@ -86,6 +86,14 @@ impl Patch {
         Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])
     }
 
+    /// The patch, or the `object` that it made, as a refusal shows it.
+    pub(crate) fn shown(&self, object: &Value) -> String {
+        match self {
+            Self::Strategic(patch) => go_map(patch),
+            Self::Json(_) | Self::Merge(_) | Self::Apply(_) => object.to_string(),
+        }
+    }
+
     /// Changes `object`, which is of type `kind` if that is built in. A configuration is not applied by this: it depends on who owns what.
     ///
     /// # Errors
@@ -123,6 +131,27 @@ impl Patch {
             Self::Apply(_) => Ok(()),
         }
     }
+}
+
+/// An object as Go writes maps: `map[a:1 b:[2 3]]`.
+fn go_map(members: &Map<String, Value>) -> String {
+    fn written(value: &Value) -> String {
+        match value {
+            Value::Null => "<nil>".to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().map(written).collect();
+                format!("[{}]", items.join(" "))
+            }
+            Value::Object(members) => go_map(members),
+            other => other.to_string(),
+        }
+    }
+    let members = members.iter();
+    let members: Vec<_> = members
+        .map(|(name, value)| format!("{name}:{}", written(value)))
+        .collect();
+    format!("map[{}]", members.join(" "))
 }
 
 /// A content type without its parameters.

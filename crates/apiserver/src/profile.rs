@@ -16,21 +16,21 @@ pub enum Profile {
 // === impl Profile ===
 
 impl Profile {
-    /// The version as `/version` says it, such as `v1.36.0`.
+    /// The version as `/version` says it, such as `v1.36.3`.
     ///
     /// # Example
     ///
     /// ```
     /// use windlass_apiserver::Profile;
     ///
-    /// assert_eq!(Profile::default().git_version(), "v1.36.0");
+    /// assert_eq!(Profile::default().git_version(), "v1.36.3");
     /// ```
     #[must_use]
     pub const fn git_version(self) -> &'static str {
         match self {
             Self::V1_31 => "v1.31.0",
             Self::V1_33 => "v1.33.0",
-            Self::V1_36 => "v1.36.0",
+            Self::V1_36 => "v1.36.3",
         }
     }
 

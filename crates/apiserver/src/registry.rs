@@ -11,7 +11,7 @@ mod definition;
 mod resource;
 mod view;
 
-pub(crate) use builtin::scale;
+pub(crate) use builtin::{posted, scale};
 pub(crate) use definition::{CRD_FINALIZER, Definition};
 pub(crate) use resource::Resource;
 pub(crate) use view::View;
@@ -25,6 +25,10 @@ pub(crate) struct Registry {
 
 /// Where the rules of a kind differ from those of others.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a rule of its own, which a kind has or has not"
+)]
 pub(crate) struct Rules {
     /// How objects are named.
     pub(crate) names: NameRule,
@@ -36,10 +40,29 @@ pub(crate) struct Rules {
     pub(crate) counted_metadata: Option<&'static str>,
     /// Whether an update may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
+    /// Whether an update of what is not there creates it.
+    pub(crate) creates_on_update: bool,
+    /// Whether a write to the status changes none of the metadata.
+    pub(crate) status_alone: bool,
+    /// Whether its dependents stay unless a deletion says otherwise.
+    pub(crate) orphans: bool,
     /// Whether the answer to a deletion is the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
+    /// Where the numbers of its scale are; nothing if it has no scale.
+    pub(crate) scale: Option<ScalePaths>,
     /// By which fields objects can be selected.
     pub(crate) fields: Vec<SelectableField>,
+}
+
+/// Where the numbers of a scale are in an object, as JSON pointers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    /// How many replicas are wanted.
+    pub(crate) wanted: String,
+    /// How many replicas there are.
+    pub(crate) present: String,
+    /// The selector of the replicas: a text in custom resources, an object in built-in kinds.
+    pub(crate) selector: Option<String>,
 }
 
 /// What counts as a new generation of an object.
@@ -101,6 +124,28 @@ pub(crate) struct Subresource {
     pub(crate) kind: String,
     /// What may be done.
     pub(crate) verbs: Vec<String>,
+}
+
+// === impl ScalePaths ===
+
+impl ScalePaths {
+    /// Those of built-in kinds.
+    fn builtin() -> Self {
+        Self {
+            wanted: "/spec/replicas".to_owned(),
+            present: "/status/replicas".to_owned(),
+            selector: Some("/spec/selector".to_owned()),
+        }
+    }
+}
+
+// === impl ResourceInfo ===
+
+impl ResourceInfo {
+    /// Whether its objects are stored, and not only answered.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.verbs.iter().any(|verb| verb == "get")
+    }
 }
 
 // === impl Registry ===
@@ -174,6 +219,9 @@ mod tests {
                     .find(&info.group, &info.version, &info.plural)
                     .is_some()
             );
+            if !info.is_stored() {
+                continue;
+            }
             let mut versions = registry
                 .iter()
                 .filter(|other| other.table == resource.table);

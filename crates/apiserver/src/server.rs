@@ -152,7 +152,7 @@ impl ApiServer {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> kube::Result<()> {
     /// let client = windlass_apiserver::ApiServer::new().client();
-    /// assert_eq!(client.apiserver_version().await?.git_version, "v1.36.0");
+    /// assert_eq!(client.apiserver_version().await?.git_version, "v1.36.3");
     /// # Ok(())
     /// # }
     /// ```

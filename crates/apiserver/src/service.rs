@@ -19,12 +19,16 @@ use crate::discovery;
 use crate::registry::Resource;
 use crate::server::Shared;
 use crate::status::Status;
+use crate::user::User;
 use crate::wire::{Accept, Target};
 
 mod body;
+mod identity;
 mod permission;
 mod reply;
 mod resources;
+mod reviews;
+mod subresources;
 mod verb;
 mod watching;
 
@@ -53,6 +57,7 @@ struct Call {
     parts: Parts,
     body: Bytes,
     accept: Accept,
+    user: User,
 }
 
 // === impl ApiService ===
@@ -107,10 +112,15 @@ impl ApiService {
         if self.stop.is_cancelled() {
             return reply::refusal(&Status::shutting_down());
         }
+        let user = match identity::of(&parts.headers, &self.shared) {
+            Ok(user) => user,
+            Err(status) => return reply::refusal(&status),
+        };
         let call = Call {
             parts,
             body,
             accept,
+            user,
         };
         match Target::parse(call.parts.uri.path()) {
             Target::Resource(place) => resources::respond(&self, &call, place)
@@ -146,6 +156,12 @@ impl ApiService {
             Target::Group(name) => discovery::group(infos(), name),
             Target::Resources { group, version } => {
                 discovery::resource_list(infos(), group, version)
+            }
+            Target::OpenApiV2 => {
+                let accept = call.parts.headers.get(http::header::ACCEPT);
+                let accept = accept.and_then(|value| value.to_str().ok());
+                let as_protobuf = accept.is_some_and(|it| it.contains("proto-openapi"));
+                return reply::openapi_v2(as_protobuf);
             }
             Target::OpenApi => Some(discovery::openapi_index(infos())),
             Target::OpenApiOf { group, version } => discovery::openapi(infos(), group, version),

@@ -64,7 +64,7 @@ impl Status {
             "metadata": metadata,
             "status": if self.code.is_success() { "Success" } else { "Failure" },
         });
-        if !self.code.is_success() {
+        if self.code != StatusCode::OK {
             status["code"] = self.code.as_u16().into();
         }
         if !self.message.is_empty() {
@@ -121,7 +121,10 @@ impl Status {
     }
 
     fn cause(self, reason: &str, message: &str, field: &str) -> Self {
-        let mut cause = json!({ "reason": reason, "message": message });
+        let mut cause = json!({ "message": message });
+        if !reason.is_empty() {
+            cause["reason"] = reason.into();
+        }
         if !field.is_empty() {
             cause["field"] = field.into();
         }
@@ -320,6 +323,48 @@ impl Status {
         Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// 500 with a reason: the server cannot do what it should.
+    pub(crate) fn internal(why: &str) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        Self::failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+            .cause("", why, "")
+    }
+
+    /// 401: the credentials are not known.
+    pub(crate) fn unauthorized() -> Self {
+        Self::failure(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 429: a disruption budget does not allow the eviction of a pod now.
+    pub(crate) fn disruption_budget(why: &str, retry_after: Option<u32>) -> Self {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let status = Self::failure(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+            .cause("DisruptionBudget", why, "");
+        match retry_after {
+            Some(seconds) => status.retry_after(seconds),
+            None => status,
+        }
+    }
+
+    /// 422: the result of a patch does not fit its type. It is of no kind, as in Kubernetes.
+    pub(crate) fn patch_invalid(patch: &str, why: &str) -> Self {
+        let about = About {
+            group: "",
+            resource: "",
+            kind: "",
+            name: "",
+        };
+        let error = FieldError::invalid("patch", &patch.into(), why);
+        let message = format!(
+            " \"\" is invalid: {}",
+            field::sentence(std::slice::from_ref(&error))
+        );
+        Self {
+            message,
+            ..Self::invalid(&about, &[error])
+        }
+    }
+
     /// 504: the version asked for lies in the future.
     pub(crate) fn too_large_resource_version(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
@@ -355,6 +400,11 @@ impl Status {
             "the server is shutting down",
         )
         .retry_after(1)
+    }
+
+    /// 201: what was sent to a subresource is done.
+    pub(crate) fn done() -> Self {
+        Self::failure(StatusCode::CREATED, "", "")
     }
 
     /// 200: the object is gone.

@@ -24,7 +24,7 @@ async fn the_kubeconfig_leads_to_the_server() -> TestResult {
     let kubeconfig = Kubeconfig::from_yaml(&listening.kubeconfig())?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
-    assert_eq!(client.apiserver_version().await?.git_version, "v1.36.0");
+    assert_eq!(client.apiserver_version().await?.git_version, "v1.36.3");
     assert_eq!(client.default_namespace(), "default");
 
     let namespaces: Api<Namespace> = Api::all(client.clone());

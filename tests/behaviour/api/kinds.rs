@@ -12,6 +12,11 @@ use windlass_apiserver::ApiServer;
 use super::raw::{Answer, Raw};
 use crate::cluster::Cluster;
 
+mod sequences;
+
+/// What stands before the uids in a message.
+const UIDS: &str = "UID in precondition: ";
+
 /// Objects of every kind; `NS` is the namespace of the test.
 const KINDS: &str = include_str!("kinds.yaml");
 
@@ -165,6 +170,9 @@ fn mask(value: &mut Value) {
             {
                 text.replace_range(from..to, " value: {");
             }
+            if let Some(at) = text.find(UIDS) {
+                text.truncate(at);
+            }
             *text = text.replace("Invalid value: null: ", "Invalid value: {}: ");
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -187,6 +195,7 @@ fn mask_members(members: &mut Map<String, Value>) {
             | "creationTimestamp"
             | "time"
             | "lastTransitionTime"
+            | "deletionTimestamp"
             | "lastPhaseTransitionTime" => value.is_string(),
             "nodePort" | "healthCheckNodePort" => value.is_number(),
             "clusterIP" => value != "None" && value != "",

@@ -106,7 +106,6 @@ impl Cluster {
         if resource.info.custom {
             warnings.extend(unqualified_finalizers(&object));
         }
-        warnings.extend(resource.info.deprecation.clone());
         if options.dry_run {
             return Ok(Written {
                 object: Arc::new(Stored::unsaved(object)),

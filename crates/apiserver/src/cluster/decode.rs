@@ -86,7 +86,8 @@ pub(super) fn decode(
 
 /// What the schema of `resource` says of a decoded object.
 pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) -> Vec<FieldError> {
-    if let Some(kind) = resource.typed().filter(|_| part == Part::Main) {
+    let is_whole = matches!(part, Part::Main | Part::EphemeralContainers | Part::Resize);
+    if let Some(kind) = resource.typed().filter(|_| is_whole) {
         return typed::validate(kind.name, object);
     }
     let Some(schema) = &resource.schema else {
@@ -97,7 +98,7 @@ pub(super) fn check_schema(resource: &Resource, part: Part, object: &mut Value) 
     object["kind"] = resource.info.kind.as_str().into();
     let errors = match part {
         Part::Status => schema.validate_status(object),
-        Part::Main | Part::Finalize | Part::Scale => schema.validate(object),
+        _ => schema.validate(object),
     };
     if let Some(members) = object.as_object_mut() {
         members.remove("apiVersion");
@@ -193,6 +194,13 @@ fn place(resource: &Resource, namespace: Option<&str>, body: &mut Value) -> Resu
         _ => _ = metadata::of(body).remove("namespace"),
     }
     Ok(())
+}
+
+/// Why a body of a built-in kind did not fit its type, if that is what `status` says.
+pub(super) fn type_error<'a>(resource: &Resource, status: &'a Status) -> Option<&'a str> {
+    let nothing = cannot_handle(resource, "");
+    let why = status.message().strip_prefix(nothing.message())?;
+    (!resource.info.custom).then_some(why)
 }
 
 fn cannot_handle(resource: &Resource, error: &str) -> Status {

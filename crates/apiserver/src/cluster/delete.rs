@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Cluster, DEFINITIONS, NAMESPACES, namespaces};
+use super::pods::{self, PODS};
+use super::strategy::PRIORITY_CLASSES;
+use super::{Cluster, DEFINITIONS, NAMESPACES, initial, namespaces};
 use crate::metadata;
 use crate::registry::Resource;
 use crate::selector::Selector;
@@ -49,13 +51,31 @@ impl Cluster {
     ) -> Result<Deleted, Status> {
         let object = self.get(resource, key)?.clone();
         check_preconditions(resource, &object, options)?;
-        if &*resource.table == NAMESPACES {
-            check_namespace(resource, &key.name)?;
-        }
+        let orphaning = DeleteOptions {
+            propagation: Some(Propagation::Orphan),
+            ..options.clone()
+        };
+        let is_unsaid = options.propagation.is_none() && !has_policy(&object);
+        let options = if resource.rules.orphans && is_unsaid {
+            &orphaning
+        } else {
+            options
+        };
+        check_needed(resource, &key.name)?;
         let deleted = if options.dry_run && &*resource.table == NAMESPACES {
             Deleted::Dying(Arc::new(Stored::unsaved(namespaces::terminating(
                 &object, now,
             ))))
+        } else if &*resource.table == PODS
+            && let Some(stopping) = pods::stopping(&object, options, now)
+        {
+            if options.dry_run {
+                Deleted::Dying(Arc::new(Stored::unsaved(stopping)))
+            } else if stopping == *object.value() {
+                Deleted::Dying(object)
+            } else {
+                Deleted::Dying(self.store.put(&resource.table, key, stopping, 0))
+            }
         } else if options.dry_run {
             let finalizers = finalizers_of_deletion(&object, options);
             if finalizers.is_empty() {
@@ -135,9 +155,16 @@ impl Cluster {
     }
 }
 
+/// Whether a finalizer says what becomes of the dependents of an object.
+fn has_policy(object: &Stored) -> bool {
+    let list = object.metadata("finalizers").and_then(Value::as_array);
+    let mut list = list.into_iter().flatten();
+    list.any(|it| it == ORPHAN || it == FOREGROUND)
+}
+
 /// The finalizers of an object while it is being deleted: its own, and one for what becomes
 /// of its dependents. Without a word about them, it keeps the one that it has.
-fn finalizers_of_deletion(object: &Stored, options: &DeleteOptions) -> Vec<Value> {
+pub(super) fn finalizers_of_deletion(object: &Stored, options: &DeleteOptions) -> Vec<Value> {
     let list = object.metadata("finalizers").and_then(Value::as_array);
     let before = list.map(Vec::as_slice).unwrap_or_default();
     let kept = before
@@ -200,12 +227,16 @@ fn check_preconditions(
     Ok(())
 }
 
-fn check_namespace(resource: &Resource, name: &str) -> Result<(), Status> {
-    if matches!(name, "default" | "kube-system" | "kube-public") {
-        return Err(Status::forbidden(
-            &resource.about(name),
-            "this namespace may not be deleted",
-        ));
-    }
-    Ok(())
+/// Refuses to delete what every cluster needs.
+fn check_needed(resource: &Resource, name: &str) -> Result<(), Status> {
+    let why = match (&*resource.table, name) {
+        (NAMESPACES, "default" | "kube-system" | "kube-public") => {
+            "this namespace may not be deleted"
+        }
+        (PRIORITY_CLASSES, name) if initial::is_system_class(name) => {
+            "this is a system priority class and cannot be deleted"
+        }
+        _ => return Ok(()),
+    };
+    Err(Status::forbidden(&resource.about(name), why))
 }

@@ -7,26 +7,11 @@ use serde_json::{Value, json};
 use super::{Cluster, Deleted, NAMESPACES};
 use crate::metadata;
 use crate::store::{Key, Stored, Table};
-use crate::wire::{DeleteOptions, WriteOptions};
+use crate::wire::DeleteOptions;
 
 // === impl Cluster ===
 
 impl Cluster {
-    pub(super) fn create_initial_namespace(&mut self, name: &str, now: &str) {
-        if let Some(resource) = self.registry.find("", "v1", "namespaces").cloned() {
-            let body = json!({ "metadata": { "name": name } });
-            let options = WriteOptions {
-                manager: "kube-apiserver".to_owned(),
-                ..WriteOptions::default()
-            };
-            let created = self.create(&resource, None, body, &options, now);
-            debug_assert!(
-                created.is_ok(),
-                "a cluster begins empty, and the name is a good one"
-            );
-        }
-    }
-
     /// Marks a namespace as terminating, and begins to delete what is in it.
     pub(super) fn end_namespace(&mut self, key: &Key, object: &Arc<Stored>, now: &str) -> Deleted {
         let table: Table = NAMESPACES.into();

@@ -26,12 +26,15 @@ pub(super) fn write<'a>(
             Part::Status => "status",
             Part::Finalize => "finalize",
             Part::Scale => "scale",
+            Part::EphemeralContainers => "ephemeralcontainers",
+            Part::Resize => "resize",
         },
         now,
         ignored: match part {
-            Part::Status => &[&["metadata"], &["spec"]],
+            Part::Status if resource.rules.status_alone => &[&["metadata"], &["spec"]],
+            Part::Status => &[&["spec"]],
             Part::Main if !resource.has_subresource("status") => &[],
-            Part::Main | Part::Finalize | Part::Scale => &[&["status"]],
+            _ => &[&["status"]],
         },
     }
 }

@@ -6,7 +6,7 @@ use super::decode::{self, Decoded};
 use super::update::{check_name, sent_version};
 use super::{Cluster, Part, Written, ownership};
 use crate::patch::Patch;
-use crate::registry::{self, Resource};
+use crate::registry::{self, Resource, ScalePaths};
 use crate::status::{FieldError, Status};
 use crate::store::{Key, Stored};
 use crate::wire::WriteOptions;
@@ -30,7 +30,13 @@ impl Cluster {
     /// 404 if there is no such object.
     pub(crate) fn scale(&self, resource: &Resource, key: &Key) -> Result<Stored, Status> {
         let object = self.get(resource, key)?;
-        Ok(Stored::unsaved(scale_of(object.value())))
+        let paths = paths(resource, key)?;
+        if resource.info.custom && object.value().pointer(&paths.wanted).is_none() {
+            let path = paths.wanted.replace('/', ".");
+            let message = format!("the spec replicas field {path:?} does not exist");
+            return Err(Status::internal(&message));
+        }
+        Ok(Stored::unsaved(scale_of(object.value(), paths)))
     }
 
     /// Changes how many replicas the object at `key` is to have.
@@ -48,10 +54,11 @@ impl Cluster {
     ) -> Result<Written, Status> {
         let scale = registry::scale();
         let old = self.get(resource, key)?.clone();
+        let paths = paths(resource, key)?;
         let body = match change {
             ScaleChange::Update(body) => body,
             ScaleChange::Patch(patch) => {
-                let mut body = scale.present(&scale_of(old.value()));
+                let mut body = scale.present(&scale_of(old.value(), paths));
                 patch.apply(&mut body, scale.typed())?;
                 body
             }
@@ -72,7 +79,7 @@ impl Cluster {
             return Err(Status::invalid(&scale.about(&key.name), &[error]));
         }
         let mut object = old.value().clone();
-        object["spec"]["replicas"] = replicas.into();
+        set(&mut object, &paths.wanted, replicas);
         ownership::track(
             resource,
             Part::Scale,
@@ -87,14 +94,32 @@ impl Cluster {
         };
         let written = self.replace(resource, key, Part::Main, &old, decoded, options)?;
         Ok(Written {
-            object: Stored::unsaved(scale_of(written.object.value())).into(),
+            object: Stored::unsaved(scale_of(written.object.value(), paths)).into(),
             warnings: written.warnings,
         })
     }
 }
 
+/// Where the numbers of a scale are.
+fn paths<'a>(resource: &'a Resource, key: &Key) -> Result<&'a ScalePaths, Status> {
+    let paths = resource.rules.scale.as_ref();
+    paths.ok_or_else(|| Status::not_found(&resource.about(&key.name)))
+}
+
+/// Sets the number at a JSON pointer, with the objects around it.
+fn set(object: &mut Value, pointer: &str, number: i64) {
+    let mut at = object;
+    for part in pointer.split('/').skip(1) {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[part];
+    }
+    *at = number.into();
+}
+
 /// The scale of an object.
-fn scale_of(object: &Value) -> Value {
+fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
     let mut metadata = Map::new();
     for field in [
         "creationTimestamp",
@@ -108,13 +133,17 @@ fn scale_of(object: &Value) -> Value {
         }
     }
     let mut spec = Map::new();
-    let wanted = &object["spec"]["replicas"];
-    if wanted.as_i64().is_some_and(|replicas| replicas != 0) {
-        spec.insert("replicas".to_owned(), wanted.clone());
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    if let Some(wanted) = number(&paths.wanted).filter(|wanted| *wanted != 0) {
+        spec.insert("replicas".to_owned(), wanted.into());
     }
-    let mut status =
-        json!({ "replicas": object["status"]["replicas"].as_i64().unwrap_or_default() });
-    let selector = selector_text(&object["spec"]["selector"]);
+    let mut status = json!({ "replicas": number(&paths.present).unwrap_or_default() });
+    let selector = paths.selector.as_ref();
+    let selector = match selector.and_then(|pointer| object.pointer(pointer)) {
+        Some(Value::String(text)) => text.clone(),
+        Some(selector) => selector_text(selector),
+        None => String::new(),
+    };
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
@@ -122,7 +151,7 @@ fn scale_of(object: &Value) -> Value {
 }
 
 /// A selector as clients send it in URLs.
-fn selector_text(selector: &Value) -> String {
+pub(super) fn selector_text(selector: &Value) -> String {
     let mut parts = Vec::new();
     // Replication controllers have labels in this place.
     let labels = selector.get("matchLabels").unwrap_or(selector);

@@ -13,6 +13,8 @@ use crate::status::{FieldError, Status};
 use crate::store::Key;
 use crate::typed;
 
+pub(super) use pod::quality;
+
 mod allocation;
 mod job;
 mod pod;
@@ -22,7 +24,7 @@ mod service;
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Where priority classes are stored.
-const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+pub(super) const PRIORITY_CLASSES: &str = "priorityclasses.scheduling.k8s.io";
 
 /// Where runtime classes are stored.
 const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
@@ -122,15 +124,6 @@ impl Cluster {
     /// The class of a pod, its priority and its policy.
     fn priority(&self, name: &str) -> Option<(String, i64, Value)> {
         let policy = "PreemptLowerPriority";
-        match name {
-            "system-cluster-critical" => {
-                return Some((name.to_owned(), 2_000_000_000, policy.into()));
-            }
-            "system-node-critical" => {
-                return Some((name.to_owned(), 2_000_001_000, policy.into()));
-            }
-            _ => {}
-        }
         let classes = self.store.objects(PRIORITY_CLASSES);
         let is_default = |class: &Value| class["globalDefault"] == true;
         let found = classes

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::decode::{self, Decoded};
-use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, strategy};
+use super::{Cluster, DEFINITIONS, NAMESPACES, Written, ownership, pods, strategy};
 use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::patch::Patch;
 use crate::registry::{Definition, Generation, Resource};
@@ -25,6 +25,19 @@ pub(crate) enum Part {
     Finalize,
     /// How many replicas a workload is to have.
     Scale,
+    /// The ephemeral containers of a pod.
+    EphemeralContainers,
+    /// The resources of the containers of a pod.
+    Resize,
+}
+
+/// What an update or an apply did.
+#[derive(Debug)]
+pub(crate) enum Updated {
+    /// The object is new.
+    Created(Written),
+    /// The object was there before.
+    Changed(Written),
 }
 
 // === impl Cluster ===
@@ -43,11 +56,17 @@ impl Cluster {
         body: Value,
         options: &WriteOptions,
         now: &str,
-    ) -> Result<Written, Status> {
+    ) -> Result<Updated, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
         let object = &decoded.object;
         check_name(key, object)?;
+        if resource.rules.creates_on_update && part == Part::Main {
+            let is_there = self.store.get(&resource.table, key).is_some();
+            if !is_there {
+                return self.create_by_update(resource, key, decoded, options, now);
+            }
+        }
         let old = self.get(resource, key)?.clone();
         let about = resource.about(&key.name);
         match sent_version(object)? {
@@ -69,7 +88,46 @@ impl Cluster {
             options,
             now,
         );
-        self.replace(resource, key, part, &old, decoded, options)
+        let written = self.replace(resource, key, part, &old, decoded, options)?;
+        Ok(Updated::Changed(written))
+    }
+
+    /// Creates what an update is of.
+    fn create_by_update(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        decoded: Decoded,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Updated, Status> {
+        let Decoded {
+            mut object,
+            mut warnings,
+        } = decoded;
+        let uid = metadata::text(&object, "uid");
+        if !uid.is_empty() {
+            let new = self.uid();
+            return Err(uid_conflict(
+                resource,
+                key,
+                metadata::text(&object, "uid"),
+                &new,
+            ));
+        }
+        metadata::of(&mut object).remove("resourceVersion");
+        warnings.extend(metadata::drop_duplicate_owners(&mut object, false));
+        ownership::track(
+            resource,
+            Part::Main,
+            &Value::Null,
+            &mut object,
+            options,
+            now,
+        );
+        let namespace = resource.info.namespaced.then_some(&*key.namespace);
+        let added = self.add(resource, namespace, object, warnings, options, now)?;
+        Ok(Updated::Created(added))
     }
 
     /// Changes the object at `key` as `patch` says.
@@ -90,7 +148,17 @@ impl Cluster {
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let decoded = decode::decode(resource, namespace, object, options.unknown_fields)?;
+        let decoded = decode::decode(resource, namespace, object, options.unknown_fields);
+        let decoded = decoded.map_err(|status| {
+            // What the patch made of the object is put together again: the error is rare.
+            let mut object = resource.present(old.value());
+            match decode::type_error(resource, &status) {
+                Some(why) if patch.apply(&mut object, resource.typed()).is_ok() => {
+                    Status::patch_invalid(&patch.shown(&object), why)
+                }
+                _ => status,
+            }
+        })?;
         check_name(key, &decoded.object)?;
         let version = sent_version(&decoded.object)?;
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
@@ -127,14 +195,7 @@ impl Cluster {
         let about = resource.about(&key.name);
         let uid = metadata::text(&object, "uid");
         if !uid.is_empty() && uid != old.uid() {
-            let detail = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, \
-                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in \
-                 object meta: {}",
-                registry_path(resource, key),
-                old.uid()
-            );
-            return Err(Status::conflict(&about, &detail));
+            return Err(uid_conflict(resource, key, uid, old.uid()));
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
@@ -156,6 +217,11 @@ impl Cluster {
         if &*resource.table == DEFINITIONS && part == Part::Main {
             errors.extend(Definition::validate(&object));
             errors.extend(Definition::of(before).frozen(&object));
+        }
+        match part {
+            Part::EphemeralContainers => errors.extend(pods::check_ephemeral(before, &object)),
+            Part::Resize => errors.extend(pods::check_resize(before, &object)),
+            _ => {}
         }
         if errors.is_empty() && part == Part::Main {
             errors = self.allocate(resource, &mut object, Some(before));
@@ -184,6 +250,7 @@ impl Cluster {
         if old.is_terminating()
             && metadata::is_unfinalized(&object)
             && &*resource.table != NAMESPACES
+            && !pods::is_stopping(before)
         {
             // The state without finalizers is never stored: watchers see the object go in
             // the state in which it was last stored.
@@ -218,14 +285,20 @@ fn limit_to(part: Part, resource: &Resource, before: &Value, mut object: Value) 
             }
             object
         }
-        Part::Status | Part::Finalize => {
+        Part::Status | Part::Finalize | Part::EphemeralContainers | Part::Resize => {
             let mut whole = before.clone();
-            let part = if part == Part::Status {
-                "status"
-            } else {
-                "spec"
-            };
-            copy(&object, &mut whole, part);
+            match part {
+                Part::Status if !resource.rules.status_alone => {
+                    copy(&object, &mut whole, "status");
+                    copy(&object, &mut whole, "metadata");
+                }
+                Part::Status => copy(&object, &mut whole, "status"),
+                Part::Resize => pods::copy_resources(&object, &mut whole["spec"]),
+                Part::EphemeralContainers => {
+                    copy(&object["spec"], &mut whole["spec"], "ephemeralContainers");
+                }
+                _ => copy(&object, &mut whole, "spec"),
+            }
             // Who owns what has changed with the part.
             let entries = metadata::of(&mut object).remove("managedFields");
             let metadata = metadata::of(&mut whole);
@@ -274,6 +347,16 @@ pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
     resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
 }
 
+/// 409: the object has another uid than the one that is sent.
+fn uid_conflict(resource: &Resource, key: &Key, sent: &str, uid: &str) -> Status {
+    let detail = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}",
+        registry_path(resource, key)
+    );
+    Status::conflict(&resource.about(&key.name), &detail)
+}
+
 /// Where the real server keeps an object, which it tells in one message.
 fn registry_path(resource: &Resource, key: &Key) -> String {
     let group = if resource.info.custom {
@@ -281,13 +364,12 @@ fn registry_path(resource: &Resource, key: &Key) -> String {
     } else {
         ""
     };
-    let parts = [
-        "registry",
-        group,
-        &resource.info.plural,
-        &key.namespace,
-        &key.name,
-    ];
+    let resource = match &*resource.table {
+        "services" => "services/specs",
+        "endpoints" => "services/endpoints",
+        _ => &resource.info.plural,
+    };
+    let parts = ["registry", group, resource, &key.namespace, &key.name];
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.fold(String::new(), |path, part| path + "/" + part)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use super::{Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View};
 use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
 use crate::table::Columns;
@@ -44,6 +44,8 @@ enum Trait {
     Status,
     /// There is a `/scale`.
     Scale,
+    /// It is a question, which is answered and not stored.
+    Review,
     /// A change of the spec counts as a new generation.
     Generation,
     /// A change of anything but the metadata does.
@@ -52,6 +54,12 @@ enum Trait {
     Extension,
     /// An update must name a resourceVersion.
     Conditional,
+    /// An update of what is not there creates it.
+    CreateOnUpdate,
+    /// A write to the status changes none of the metadata.
+    StatusAlone,
+    /// Its dependents stay unless a deletion says otherwise.
+    Orphans,
     /// The answer to a deletion is the object.
     ReturnsDeleted,
     /// kubectl's `get all` shows it.
@@ -74,6 +82,25 @@ pub(crate) fn scale() -> &'static Resource {
     static SCALE: LazyLock<Resource> = LazyLock::new(|| rows::SCALE.resource());
     &SCALE
 }
+
+/// The resource of what is sent to `subresource`, which has no URL of its own.
+pub(crate) fn posted(subresource: &str) -> Option<&'static Resource> {
+    static POSTED: LazyLock<Vec<(&str, Resource)>> = LazyLock::new(|| {
+        let rows = rows::POSTED.iter();
+        rows.map(|(name, row)| (*name, row.resource())).collect()
+    });
+    let mut posted = POSTED.iter();
+    posted.find_map(|(name, resource)| (*name == subresource).then_some(resource))
+}
+
+/// The subresources of a pod that are no fields of it, with the kind of what is sent, and what
+/// may be done.
+const POD_PARTS: [(&str, &str, &[&str]); 4] = [
+    ("attach", "PodAttachOptions", &["create", "get"]),
+    ("exec", "PodExecOptions", &["create", "get"]),
+    ("log", "Pod", &["get"]),
+    ("portforward", "PodPortForwardOptions", &["create", "get"]),
+];
 
 // === impl Builtin ===
 
@@ -106,37 +133,12 @@ impl Builtin {
 
     fn info(&self) -> ResourceInfo {
         let owned = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let mut subresources = Vec::new();
-        if self.is(Trait::Scale) {
-            subresources.push(Subresource {
-                name: "scale".to_owned(),
-                group: "autoscaling".to_owned(),
-                version: "v1".to_owned(),
-                kind: "Scale".to_owned(),
-                verbs: owned(&["get", "patch", "update"]),
-            });
-        }
-        if self.is(Trait::Status) {
-            subresources.push(Subresource {
-                name: "status".to_owned(),
-                group: self.group.to_owned(),
-                version: self.version.to_owned(),
-                kind: self.kind.to_owned(),
-                verbs: owned(&["get", "patch", "update"]),
-            });
-        }
-        if self.kind == "Namespace" {
-            subresources.push(Subresource {
-                name: "finalize".to_owned(),
-                group: self.group.to_owned(),
-                version: self.version.to_owned(),
-                kind: self.kind.to_owned(),
-                verbs: owned(&["update"]),
-            });
-        }
         let mut verbs = owned(VERBS);
         if self.kind == "Namespace" {
             verbs.retain(|verb| verb != "deletecollection");
+        }
+        if self.is(Trait::Review) {
+            verbs = owned(&["create"]);
         }
         ResourceInfo {
             group: self.group.to_owned(),
@@ -155,7 +157,7 @@ impl Builtin {
             },
             namespaced: !self.is(Trait::Cluster),
             verbs,
-            subresources,
+            subresources: self.subresources(),
             storage: self.group != rows::EVENTS.0,
             custom: false,
             deprecation: (self.kind == "Endpoints").then(|| {
@@ -164,6 +166,42 @@ impl Builtin {
             }),
             open_api_schema: None,
         }
+    }
+
+    fn subresources(&self) -> Vec<Subresource> {
+        const CHANGED: &[&str] = &["get", "patch", "update"];
+        let part = |name: &str, (group, version), kind: &str, verbs: &[&str]| Subresource {
+            name: name.to_owned(),
+            group: str::to_owned(group),
+            version: str::to_owned(version),
+            kind: kind.to_owned(),
+            verbs: verbs.iter().map(ToString::to_string).collect(),
+        };
+        let own = (self.group, self.version);
+        let mut parts = Vec::new();
+        if self.is(Trait::Scale) {
+            parts.push(part("scale", ("autoscaling", "v1"), "Scale", CHANGED));
+        }
+        if self.is(Trait::Status) {
+            parts.push(part("status", own, self.kind, CHANGED));
+        }
+        let posted = |name: &'static str| {
+            let kinds = posted(name).map(|posted| &posted.info);
+            kinds.map(|info| part(name, (&info.group, &info.version), &info.kind, &["create"]))
+        };
+        match self.kind {
+            "Namespace" => parts.push(part("finalize", own, self.kind, &["update"])),
+            "Pod" => {
+                for name in ["ephemeralcontainers", "resize"] {
+                    parts.push(part(name, own, self.kind, CHANGED));
+                }
+                parts.extend(["binding", "eviction"].into_iter().filter_map(posted));
+                parts.extend(POD_PARTS.map(|(name, kind, verbs)| part(name, own, kind, verbs)));
+            }
+            "ServiceAccount" => parts.extend(posted("token")),
+            _ => {}
+        }
+        parts
     }
 
     fn rules(&self) -> Rules {
@@ -215,7 +253,11 @@ impl Builtin {
                 _ => None,
             },
             unconditional_update: !self.is(Trait::Conditional),
+            creates_on_update: self.is(Trait::CreateOnUpdate),
+            status_alone: self.is(Trait::StatusAlone),
+            orphans: self.is(Trait::Orphans),
             returns_deleted: self.is(Trait::ReturnsDeleted),
+            scale: self.is(Trait::Scale).then(ScalePaths::builtin),
             fields,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::builtin::metadata_fields;
-use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use super::{Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View};
 use crate::managed::Types;
 use crate::metadata::{self, Finalizers, NameRule};
 use crate::schema::{Limits, Schema};
@@ -173,6 +173,9 @@ impl<'a> Definition<'a> {
         if version.pointer("/subresources/status").is_some() {
             subresources.push(subresource("status", (self.group(), name, kind)));
         }
+        if scale_paths(version).is_some() {
+            subresources.push(subresource("scale", ("autoscaling", "v1", "Scale")));
+        }
         ResourceInfo {
             group: self.group().to_owned(),
             version: name.to_owned(),
@@ -210,7 +213,11 @@ impl<'a> Definition<'a> {
             generation: Generation::Content,
             counted_metadata: None,
             unconditional_update: false,
+            creates_on_update: false,
+            status_alone: true,
+            orphans: false,
             returns_deleted: false,
+            scale: scale_paths(version),
             fields,
         }
     }
@@ -240,4 +247,15 @@ impl<'a> Definition<'a> {
             .map(str::to_owned)
             .collect()
     }
+}
+
+/// Where a version of a custom resource has the numbers of its scale.
+fn scale_paths(version: &Value) -> Option<ScalePaths> {
+    let scale = version.pointer("/subresources/scale")?;
+    let pointer = |field: &str| Some(scale.get(field)?.as_str()?.replace('.', "/"));
+    Some(ScalePaths {
+        wanted: pointer("specReplicasPath")?,
+        present: pointer("statusReplicasPath")?,
+        selector: pointer("labelSelectorPath").filter(|path| !path.is_empty()),
+    })
 }

@@ -4,7 +4,8 @@ use super::ApiService;
 use super::verb::Verb;
 use crate::authorize::Attributes;
 use crate::selector::{FieldSelector, SelectableField};
-use crate::status::{About, Status};
+use crate::status::Status;
+use crate::user::User;
 use crate::wire::{Place, Query};
 
 /// Asks the authorizer, if there is one.
@@ -14,6 +15,7 @@ use crate::wire::{Place, Query};
 /// 403 if it says no.
 pub(super) fn check(
     service: &ApiService,
+    user: &User,
     verb: Verb,
     place: &Place,
     query: &Query,
@@ -28,7 +30,8 @@ pub(super) fn check(
         (None, _) => "",
     };
     let attributes = Attributes {
-        user: Attributes::USER.to_owned(),
+        user: user.name.clone(),
+        groups: user.groups.clone(),
         verb: verb.name().to_owned(),
         group: place.group.clone(),
         version: place.version.clone(),
@@ -41,16 +44,7 @@ pub(super) fn check(
             .or_else(|| selected_name(query))
             .unwrap_or_default(),
     };
-    if authorizer.allows(&attributes) {
-        return Ok(());
-    }
-    let about = About {
-        group: &attributes.group,
-        resource: &attributes.resource,
-        kind: "",
-        name: &attributes.name,
-    };
-    Err(Status::forbidden(&about, &attributes.refusal()))
+    authorizer.check(&attributes)
 }
 
 /// The name in `fieldSelector=metadata.name=x`: such a list is about one object.

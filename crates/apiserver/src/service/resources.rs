@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Apply, Deleted, Page, Part, ScaleChange, Written, selector};
+use crate::cluster::{Deleted, Page, Part, ScaleChange, Updated, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::{self, Resource};
@@ -19,13 +19,18 @@ use crate::wire::{
     DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
 };
 
+/// What a deletion of a job says that does not say what becomes of its pods.
+const PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set \
+                         propagationPolicy=Background to remove them or set \
+                         propagationPolicy=Orphan to suppress this warning";
+
 /// A request to a resource that is served.
-struct Operation<'a> {
-    service: &'a ApiService,
-    call: &'a Call,
-    query: Query,
-    resource: Arc<Resource>,
-    place: Place,
+pub(super) struct Operation<'a> {
+    pub(super) service: &'a ApiService,
+    pub(super) call: &'a Call,
+    pub(super) query: Query,
+    pub(super) resource: Arc<Resource>,
+    pub(super) place: Place,
 }
 
 /// Answers a request to a resource.
@@ -38,7 +43,7 @@ pub(super) async fn respond(
     let Some(verb) = Verb::of(&call.parts.method, &place, &query) else {
         return Ok(reply::no_such_method());
     };
-    permission::check(service, verb, &place, &query)?;
+    permission::check(service, &call.user, verb, &place, &query)?;
     let found = service.shared.read(|cluster| {
         cluster
             .registry
@@ -83,26 +88,13 @@ pub(super) async fn respond(
         let about = operation.resource.about("");
         return Err(Status::method_not_allowed(&about, verb.name()));
     }
-    if operation.place.subresource.as_deref() == Some("scale") {
-        return operation.scale(verb);
-    }
-    match verb {
-        Verb::Get => operation.get().await,
-        Verb::List => operation.list().await,
-        Verb::Watch => {
-            let format = operation.format(false)?;
-            let options = ListOptions::parse(&operation.query)?;
-            let Operation {
-                resource, place, ..
-            } = operation;
-            watching::respond(service, resource, place.namespace, &options, format).await
-        }
-        Verb::Create => operation.create(),
-        Verb::Update => operation.update(),
-        Verb::Patch => operation.patch(),
-        Verb::Delete => operation.delete(),
-        Verb::DeleteCollection => operation.delete_collection(),
-    }
+    let deprecation = operation.resource.info.deprecation.clone();
+    let mut response = match operation.respond(verb).await {
+        Ok(response) => response,
+        Err(status) => reply::refusal(&status),
+    };
+    reply::warn(&mut response, deprecation.as_slice());
+    Ok(response)
 }
 
 /// Whether the URL fits the scope and the parts of the resource.
@@ -123,6 +115,36 @@ fn is_there(resource: &Resource, place: &Place) -> bool {
 // === impl Operation ===
 
 impl Operation<'_> {
+    async fn respond(self, verb: Verb) -> Result<Response<ResponseBody>, Status> {
+        match self.place.subresource.as_deref() {
+            Some("scale") => return self.scale(verb),
+            Some("binding" | "eviction" | "token") => return self.post(),
+            Some("log" | "exec" | "attach" | "portforward") => return self.connect(),
+            _ => {}
+        }
+        match verb {
+            Verb::Get => self.get().await,
+            Verb::List => self.list().await,
+            Verb::Watch => {
+                let format = self.format(false)?;
+                let options = ListOptions::parse(&self.query)?;
+                let Operation {
+                    service,
+                    resource,
+                    place,
+                    ..
+                } = self;
+                watching::respond(service, resource, place.namespace, &options, format).await
+            }
+            Verb::Create if !self.resource.info.is_stored() => self.review(),
+            Verb::Create => self.create(),
+            Verb::Update => self.update(),
+            Verb::Patch => self.patch(),
+            Verb::Delete => self.delete(),
+            Verb::DeleteCollection => self.delete_collection(),
+        }
+    }
+
     fn is_allowed(&self, verb: Verb) -> bool {
         let verbs = match &self.place.subresource {
             None => Some(&self.resource.info.verbs),
@@ -193,7 +215,7 @@ impl Operation<'_> {
         let format = self.format(false)?;
         let options = self.write_options(WriteKind::Update)?;
         let body = self.body()?;
-        let written = self.service.shared.write(|cluster, now| {
+        let updated = self.service.shared.write(|cluster, now| {
             cluster.update(
                 &self.resource,
                 &self.key(),
@@ -203,7 +225,7 @@ impl Operation<'_> {
                 now,
             )
         })?;
-        self.written(StatusCode::OK, &written, format)
+        self.updated(&updated, format)
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
@@ -216,14 +238,10 @@ impl Operation<'_> {
         let (key, part) = (self.key(), self.part());
         if let Patch::Apply(config) = patch {
             let options = self.write_options(WriteKind::Apply)?;
-            let (code, written) = self.service.shared.write(|cluster, now| {
-                let written = cluster.apply(&self.resource, &key, part, config, &options, now)?;
-                Ok::<_, Status>(match written {
-                    Apply::Created(written) => (StatusCode::CREATED, written),
-                    Apply::Updated(written) => (StatusCode::OK, written),
-                })
+            let updated = self.service.shared.write(|cluster, now| {
+                cluster.apply(&self.resource, &key, part, config, &options, now)
             })?;
-            return self.written(code, &written, format);
+            return self.updated(&updated, format);
         }
         let options = self.write_options(WriteKind::Patch)?;
         let written = self.service.shared.write(|cluster, now| {
@@ -272,7 +290,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
+    pub(super) fn write_options(&self, kind: WriteKind) -> Result<WriteOptions, Status> {
         let header = self.call.parts.headers.get(USER_AGENT);
         let agent = header.and_then(|value| value.to_str().ok());
         WriteOptions::parse(&self.query, kind, agent.unwrap_or_default())
@@ -287,10 +305,10 @@ impl Operation<'_> {
             .shared
             .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
         let waits = matches!(deleted, Deleted::Dying(_));
-        match deleted {
+        let mut response = match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
                 let about = self.resource.about(&key.name);
-                Ok(reply::refusal(&Status::deleted(&about, object.uid())))
+                reply::refusal(&Status::deleted(&about, object.uid()))
             }
             Deleted::Gone(object) | Deleted::Dying(object) => {
                 // What waits for something has this code if the old option was used.
@@ -299,9 +317,13 @@ impl Operation<'_> {
                 } else {
                     StatusCode::OK
                 };
-                self.object(code, &object, format)
+                self.object(code, &object, format)?
             }
+        };
+        if &*self.resource.table == "jobs.batch" && options.propagation.is_none() {
+            reply::warn(&mut response, &[PODS_STAY.to_owned()]);
         }
+        Ok(response)
     }
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
@@ -325,6 +347,13 @@ impl Operation<'_> {
         self.page(&page, format)
     }
 
+    fn updated(&self, updated: &Updated, format: Format) -> Result<Response<ResponseBody>, Status> {
+        match updated {
+            Updated::Created(written) => self.written(StatusCode::CREATED, written, format),
+            Updated::Changed(written) => self.written(StatusCode::OK, written, format),
+        }
+    }
+
     fn written(
         &self,
         code: StatusCode,
@@ -336,7 +365,7 @@ impl Operation<'_> {
         Ok(response)
     }
 
-    fn object(
+    pub(super) fn object(
         &self,
         code: StatusCode,
         object: &Stored,
@@ -354,12 +383,12 @@ impl Operation<'_> {
     }
 
     /// How the answer is written: one object, or a list of them.
-    fn format(&self, list: bool) -> Result<Format, Status> {
+    pub(super) fn format(&self, list: bool) -> Result<Format, Status> {
         let typed = encode::has_protobuf(&self.resource);
         self.call.accept.format(&self.query, list, typed)
     }
 
-    fn key(&self) -> Key {
+    pub(super) fn key(&self) -> Key {
         let namespace = self.place.namespace.as_deref().unwrap_or_default();
         Key::new(namespace, self.place.name.as_deref().unwrap_or_default())
     }
@@ -368,11 +397,13 @@ impl Operation<'_> {
         match self.place.subresource.as_deref() {
             Some("status") => Part::Status,
             Some("finalize") => Part::Finalize,
+            Some("ephemeralcontainers") => Part::EphemeralContainers,
+            Some("resize") => Part::Resize,
             _ => Part::Main,
         }
     }
 
-    fn content_type(&self) -> &str {
+    pub(super) fn content_type(&self) -> &str {
         let header = self.call.parts.headers.get(CONTENT_TYPE);
         header
             .and_then(|value| value.to_str().ok())
@@ -380,7 +411,7 @@ impl Operation<'_> {
     }
 
     /// The body of a create or update.
-    fn body(&self) -> Result<Value, Status> {
+    pub(super) fn body(&self) -> Result<Value, Status> {
         body::read(
             self.content_type(),
             &self.call.body,

@@ -26,6 +26,7 @@ impl Verb {
             (&Method::GET, None) if query.flag("watch").unwrap_or(false) => Self::Watch,
             (&Method::GET, None) => Self::List,
             (&Method::POST, None) => Self::Create,
+            (&Method::POST, Some(_)) if place.subresource.is_some() => Self::Create,
             (&Method::PUT, Some(_)) => Self::Update,
             (&Method::PATCH, Some(_)) => Self::Patch,
             (&Method::DELETE, Some(_)) => Self::Delete,

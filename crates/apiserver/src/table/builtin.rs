@@ -47,6 +47,15 @@ pub(super) fn columns(group: &str, plural: &str) -> Vec<Column> {
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
             vec![column("Created At", "date", cells::created)]
         }
+        ("autoscaling", "scales") => vec![
+            column("Desired", "integer", |object, _| {
+                cells::count(object, "/spec/replicas")
+            }),
+            column("Available", "integer", |object, _| {
+                cells::count(object, "/status/replicas")
+            }),
+            age(),
+        ],
         ("policy", "poddisruptionbudgets") => disruption_budgets(),
         ("networking.k8s.io", "networkpolicies") => {
             vec![

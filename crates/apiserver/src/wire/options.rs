@@ -88,6 +88,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     /// Delete it in that state only.
     pub(crate) resource_version: Option<String>,
+    /// How many seconds a pod has to stop; nothing if that is not said.
+    pub(crate) grace: Option<i64>,
     /// What becomes of its dependents; nothing if that is not said.
     pub(crate) propagation: Option<Propagation>,
     /// Whether the request says with the old option that dependents are deleted. The answer
@@ -362,6 +364,10 @@ impl DeleteOptions {
         if !errors.is_empty() {
             return Err(Status::invalid_options("DeleteOptions", &errors));
         }
+        let grace = match body {
+            Some(body) => body.get("gracePeriodSeconds").and_then(Value::as_i64),
+            None => query.get("gracePeriodSeconds").parse().ok(),
+        };
         let precondition = |key: &str| {
             body.and_then(|body| body.get("preconditions")?.get(key)?.as_str())
                 .map(str::to_owned)
@@ -370,6 +376,7 @@ impl DeleteOptions {
             dry_run,
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
+            grace,
             propagation,
             is_legacy_delete: orphan == Some(false),
         })

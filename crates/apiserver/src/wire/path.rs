@@ -24,6 +24,8 @@ pub(crate) enum Target {
         /// Such as `v1`.
         version: String,
     },
+    /// `/openapi/v2`.
+    OpenApiV2,
     /// `/openapi/v3`.
     OpenApi,
     /// `/openapi/v3/apis/{group}/{version}`.
@@ -80,6 +82,7 @@ impl Target {
             ["version"] => Self::Version,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi,
             ["openapi", "v3", "api", version] => Self::OpenApiOf {
                 group: String::new(),
@@ -193,7 +196,7 @@ mod tests {
             "/nowhere",
             "/api/v1/pods/a/b/c",
             "/apis/a/b/c/d/e/f/g/h",
-            "/openapi/v2",
+            "/openapi/v1",
         ] {
             assert_eq!(Target::parse(path), Target::Unknown, "{path}");
         }

@@ -52,7 +52,7 @@ pub(super) fn tolerate_failing_nodes(spec: &mut Map<String, Value>) {
 }
 
 /// The class of service that follows from what the containers request and may use.
-fn quality(spec: &Value) -> &'static str {
+pub(in crate::cluster) fn quality(spec: &Value) -> &'static str {
     let own = spec.get("resources");
     let containers: Vec<_> = match own {
         Some(resources) => vec![resources],

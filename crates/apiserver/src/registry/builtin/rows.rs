@@ -1,8 +1,9 @@
 //! The table itself: one row for each built-in kind.
 
 use super::Trait::{
-    All, Cluster, Conditional, ContentGeneration, Extension, Generation as G, NamedAsLabel,
-    NamedAsSegment, NamedAsService, ReturnsDeleted, Scale, Status,
+    All, Cluster, Conditional, ContentGeneration, CreateOnUpdate, Extension, Generation as G,
+    NamedAsLabel, NamedAsSegment, NamedAsService, Orphans, ReturnsDeleted, Review, Scale, Status,
+    StatusAlone,
 };
 use super::{Builtin, Trait};
 
@@ -10,6 +11,8 @@ const CORE: (&str, &str) = ("", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const API_REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
+const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
+const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const AUTOSCALING: (&str, &str) = ("autoscaling", "v2");
 const BATCH: (&str, &str) = ("batch", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
@@ -52,11 +55,52 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 /// Scales are parts of other resources, and none themselves.
 pub(super) const SCALE: Builtin = row(("autoscaling", "v1"), "Scale", "scales", &[], &[], &[]);
 
+/// What is sent to a subresource, with the name of that.
+pub(super) const POSTED: [(&str, Builtin); 3] = [
+    ("binding", row(CORE, "Binding", "bindings", &[], &[], &[])),
+    (
+        "eviction",
+        row(POLICY, "Eviction", "evictions", &[], &[], &[]),
+    ),
+    (
+        "token",
+        row(
+            AUTHENTICATION,
+            "TokenRequest",
+            "tokenrequests",
+            &[],
+            &[],
+            &[],
+        ),
+    ),
+];
+
 pub(super) const BUILTINS: &[Builtin] = &[
     row(CORE, "ConfigMap", "configmaps", &["cm"], &[], &[]),
-    row(CORE, "Endpoints", "endpoints", &["ep"], &[], &[]),
-    row(CORE, "Event", "events", &["ev"], &[], EVENT_FIELDS),
-    row(CORE, "LimitRange", "limitranges", &["limits"], &[], &[]),
+    row(
+        CORE,
+        "Endpoints",
+        "endpoints",
+        &["ep"],
+        &[CreateOnUpdate],
+        &[],
+    ),
+    row(
+        CORE,
+        "Event",
+        "events",
+        &["ev"],
+        &[CreateOnUpdate],
+        EVENT_FIELDS,
+    ),
+    row(
+        CORE,
+        "LimitRange",
+        "limitranges",
+        &["limits"],
+        &[CreateOnUpdate],
+        &[],
+    ),
     row(
         CORE,
         "Namespace",
@@ -110,7 +154,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ReplicationController",
         "replicationcontrollers",
         &["rc"],
-        &[Scale, Status, G, All],
+        &[Scale, Status, G, All, Orphans],
         &[("status.replicas", "0")],
     ),
     row(
@@ -135,7 +179,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Service",
         "services",
         &["svc"],
-        &[Status, ReturnsDeleted, All, NamedAsService],
+        &[Status, ReturnsDeleted, All, NamedAsService, CreateOnUpdate],
         &[("spec.clusterIP", ""), ("spec.type", "")],
     ),
     row(
@@ -175,7 +219,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
         &[],
-        &[Cluster, Status, G, Conditional, Extension],
+        &[Cluster, Status, G, Conditional, Extension, StatusAlone],
         &[],
     ),
     row(
@@ -191,7 +235,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "CustomResourceDefinition",
         "customresourcedefinitions",
         &["crd", "crds"],
-        &[Cluster, Status, G, Conditional, Extension],
+        &[Cluster, Status, G, Conditional, Extension, StatusAlone],
         &[],
     ),
     row(
@@ -199,7 +243,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "APIService",
         "apiservices",
         &[],
-        &[Cluster, Status, Conditional, Extension],
+        &[Cluster, Status, Conditional, Extension, StatusAlone],
         &[],
     ),
     row(
@@ -223,7 +267,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Deployment",
         "deployments",
         &["deploy"],
-        &[Scale, Status, G, All],
+        &[Scale, Status, G, All, StatusAlone],
         &[],
     ),
     row(
@@ -240,6 +284,54 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "statefulsets",
         &["sts"],
         &[Scale, Status, G, All],
+        &[],
+    ),
+    row(
+        AUTHENTICATION,
+        "SelfSubjectReview",
+        "selfsubjectreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHENTICATION,
+        "TokenReview",
+        "tokenreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        &[],
+        &[Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        &[],
+        &[Cluster, Review],
+        &[],
+    ),
+    row(
+        AUTHORIZATION,
+        "SubjectAccessReview",
+        "subjectaccessreviews",
+        &[],
+        &[Cluster, Review],
         &[],
     ),
     row(
@@ -263,7 +355,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Job",
         "jobs",
         &[],
-        &[Status, G, All],
+        &[Status, G, All, Orphans],
         &[("status.successful", "0")],
     ),
     row(
@@ -274,7 +366,14 @@ pub(super) const BUILTINS: &[Builtin] = &[
         &[Cluster, Status],
         &[("spec.signerName", "")],
     ),
-    row(COORDINATION, "Lease", "leases", &[], &[Conditional], &[]),
+    row(
+        COORDINATION,
+        "Lease",
+        "leases",
+        &[],
+        &[Conditional, CreateOnUpdate],
+        &[],
+    ),
     row(
         DISCOVERY,
         "EndpointSlice",
@@ -288,7 +387,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "Event",
         "events",
         &["ev"],
-        &[],
+        &[CreateOnUpdate],
         &[("reason", ""), ("type", "")],
     ),
     row(
@@ -296,7 +395,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "FlowSchema",
         "flowschemas",
         &[],
-        &[Cluster, Status, G, Conditional],
+        &[Cluster, Status, G, Conditional, StatusAlone],
         &[],
     ),
     row(
@@ -304,7 +403,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "PriorityLevelConfiguration",
         "prioritylevelconfigurations",
         &[],
-        &[Cluster, Status, G, Conditional],
+        &[Cluster, Status, G, Conditional, StatusAlone],
         &[],
     ),
     row(
@@ -320,7 +419,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ServiceCIDR",
         "servicecidrs",
         &[],
-        &[Cluster, Status],
+        &[Cluster, Status, StatusAlone],
         &[],
     ),
     row(
@@ -352,7 +451,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "RuntimeClass",
         "runtimeclasses",
         &[],
-        &[Cluster, Conditional],
+        &[Cluster, Conditional, CreateOnUpdate],
         &[],
     ),
     row(
@@ -368,7 +467,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ClusterRoleBinding",
         "clusterrolebindings",
         &[],
-        &[Cluster, NamedAsSegment],
+        &[Cluster, NamedAsSegment, CreateOnUpdate],
         &[],
     ),
     row(
@@ -376,7 +475,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ClusterRole",
         "clusterroles",
         &[],
-        &[Cluster, NamedAsSegment],
+        &[Cluster, NamedAsSegment, CreateOnUpdate],
         &[],
     ),
     row(
@@ -384,16 +483,23 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "RoleBinding",
         "rolebindings",
         &[],
-        &[NamedAsSegment],
+        &[NamedAsSegment, CreateOnUpdate],
         &[],
     ),
-    row(RBAC, "Role", "roles", &[], &[NamedAsSegment], &[]),
+    row(
+        RBAC,
+        "Role",
+        "roles",
+        &[],
+        &[NamedAsSegment, CreateOnUpdate],
+        &[],
+    ),
     row(
         RESOURCE,
         "DeviceClass",
         "deviceclasses",
         &[],
-        &[Cluster, G],
+        &[Cluster, G, ReturnsDeleted],
         &[],
     ),
     row(
@@ -401,7 +507,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ResourceClaim",
         "resourceclaims",
         &[],
-        &[Status],
+        &[Status, StatusAlone, ReturnsDeleted],
         &[],
     ),
     row(
@@ -409,7 +515,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "ResourceClaimTemplate",
         "resourceclaimtemplates",
         &[],
-        &[],
+        &[ReturnsDeleted],
         &[],
     ),
     row(
@@ -457,7 +563,7 @@ pub(super) const BUILTINS: &[Builtin] = &[
         "VolumeAttachment",
         "volumeattachments",
         &[],
-        &[Cluster, Status, ReturnsDeleted],
+        &[Cluster, Status, ReturnsDeleted, StatusAlone],
         &[],
     ),
     row(

@@ -1,0 +1,42 @@
+//! Reviews: objects that are decoded as others are, and not stored.
+
+use serde_json::Value;
+
+use super::decode::{self, Decoded};
+use super::{Cluster, Part, ownership};
+use crate::registry::Resource;
+use crate::status::Status;
+use crate::wire::WriteOptions;
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// The review in `body` as it is answered, and what the client should know about it.
+    ///
+    /// # Errors
+    ///
+    /// 400 if it is not an object of this kind.
+    #[expect(clippy::unused_self, reason = "it is a request as the others are")]
+    pub(crate) fn review(
+        &mut self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        body: Value,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let Decoded {
+            mut object,
+            warnings,
+        } = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        ownership::track(
+            resource,
+            Part::Main,
+            &Value::Null,
+            &mut object,
+            options,
+            now,
+        );
+        Ok((object, warnings))
+    }
+}

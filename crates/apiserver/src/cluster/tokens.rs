@@ -1,0 +1,156 @@
+//! Tokens of service accounts: JSON web tokens that this server signs, and knows again.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use rand::RngCore as _;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Cluster;
+use crate::registry::Resource;
+use crate::status::{About, FieldError, Status};
+use crate::store::Key;
+use crate::user::User;
+
+/// How long a token is valid if the request does not say, in seconds: an hour.
+const DEFAULT_SECONDS: i64 = 60 * 60;
+
+/// How long a token is valid at least, in seconds.
+const MIN_SECONDS: i64 = 10 * 60;
+
+/// The issuer of tokens, and their audience if a request names none.
+const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// Where service accounts are stored.
+const ACCOUNTS: &str = "serviceaccounts";
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Answers a `TokenRequest` for the service account at `key` with a token.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is no such account, 422 for a time that is too short.
+    pub(crate) fn issue_token(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        request: &Value,
+        now: Timestamp,
+    ) -> Result<Value, Status> {
+        let account = self.get(resource, key)?.clone();
+        let spec = &request["spec"];
+        let seconds = spec["expirationSeconds"]
+            .as_i64()
+            .unwrap_or(DEFAULT_SECONDS);
+        check_seconds(seconds)?;
+        let audiences = match spec["audiences"].as_array() {
+            Some(audiences) if !audiences.is_empty() => audiences.clone(),
+            _ => vec![ISSUER.into()],
+        };
+        let after = Duration::from_secs(seconds.unsigned_abs());
+        let expires = now.checked_add(after).unwrap_or(Timestamp::MAX);
+        let claims = json!({
+            "aud": audiences,
+            "exp": expires.as_second(),
+            "iat": now.as_second(),
+            "iss": ISSUER,
+            "jti": self.uid(),
+            "kubernetes.io": {
+                "namespace": &*key.namespace,
+                "serviceaccount": { "name": &*key.name, "uid": account.uid() },
+            },
+            "nbf": now.as_second(),
+            "sub": format!("system:serviceaccount:{}:{}", key.namespace, key.name),
+        });
+        let header = json!({ "alg": "HS256", "kid": "windlass", "typ": "JWT" });
+        let encoded = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encoded(&header), encoded(&claims));
+        let random = &mut self.random;
+        let secret = self.token_key.get_or_insert_with(|| {
+            let mut secret = [0; 32];
+            random.fill_bytes(&mut secret);
+            secret
+        });
+        let signature = URL_SAFE_NO_PAD.encode(authentication_code(secret, signed.as_bytes()));
+        let time = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        Ok(json!({
+            "metadata": {
+                "name": &*key.name,
+                "namespace": &*key.namespace,
+                "uid": account.uid(),
+                "creationTimestamp": time(now),
+            },
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": spec.get("boundObjectRef").unwrap_or(&Value::Null),
+            },
+            "status": {
+                "token": format!("{signed}.{signature}"),
+                "expirationTimestamp": time(expires),
+            },
+        }))
+    }
+
+    /// The service account of a token; nothing if this server did not issue it, if its time is
+    /// over, or if the account is gone.
+    pub(crate) fn user_of_token(&self, token: &str, now: Timestamp) -> Option<User> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let expected = authentication_code(self.token_key.as_ref()?, signed.as_bytes());
+        if signature != expected {
+            return None;
+        }
+        let (_, claims) = signed.split_once('.')?;
+        let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+        let claims: Value = serde_json::from_slice(&claims).ok()?;
+        if claims["exp"].as_i64()? <= now.as_second() {
+            return None;
+        }
+        let about = &claims["kubernetes.io"];
+        let namespace = about["namespace"].as_str()?;
+        let name = about.pointer("/serviceaccount/name")?.as_str()?;
+        let uid = about.pointer("/serviceaccount/uid")?.as_str()?;
+        let account = self.store.get(ACCOUNTS, &Key::new(namespace, name))?;
+        (account.uid() == uid).then(|| User::service_account(namespace, name, uid))
+    }
+}
+
+fn check_seconds(seconds: i64) -> Result<(), Status> {
+    let why = if seconds < MIN_SECONDS {
+        "may not specify a duration less than 10 minutes"
+    } else if seconds > 1 << 32 {
+        "may not specify a duration larger than 2^32 seconds"
+    } else {
+        return Ok(());
+    };
+    let about = About {
+        group: "authentication.k8s.io",
+        resource: "tokenrequests",
+        kind: "TokenRequest",
+        name: "",
+    };
+    let error = FieldError::invalid("spec.expirationSeconds", &seconds.into(), why);
+    Err(Status::invalid(&about, &[error]))
+}
+
+/// HMAC with SHA-256 (RFC 2104), of a key that is shorter than a block.
+fn authentication_code(key: &[u8; 32], text: &[u8]) -> Vec<u8> {
+    /// The length of a block of SHA-256, in bytes.
+    const BLOCK: usize = 64;
+    let padded = |pad: u8| {
+        let mut block = [pad; BLOCK];
+        for (byte, key) in block.iter_mut().zip(key) {
+            *byte ^= key;
+        }
+        block
+    };
+    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text);
+    let outer = Sha256::new().chain_update(padded(0x5c));
+    outer.chain_update(inner.finalize()).finalize().to_vec()
+}

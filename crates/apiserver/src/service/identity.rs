@@ -1,0 +1,87 @@
+//! The user of a request: that of its token, or that which it impersonates.
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use percent_encoding::percent_decode_str;
+
+use crate::authorize::Attributes;
+use crate::server::Shared;
+use crate::status::Status;
+use crate::user::User;
+
+/// The user of a request with these headers.
+///
+/// # Errors
+///
+/// 401 for a token that this server did not issue, 400 for a group without a user, 403 if the
+/// authorizer does not allow to impersonate the user.
+pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
+    let user = authenticated(headers, shared)?;
+    let Some(wanted) = impersonated(headers)? else {
+        return Ok(user);
+    };
+    if let Some(authorizer) = &shared.authorizer {
+        let names = [("users", &wanted.name)].into_iter();
+        let groups = wanted.groups.iter().map(|group| ("groups", group));
+        for (resource, name) in names.chain(groups) {
+            authorizer.check(&Attributes {
+                user: user.name.clone(),
+                groups: user.groups.clone(),
+                verb: "impersonate".to_owned(),
+                resource: resource.to_owned(),
+                name: name.clone(),
+                ..Attributes::default()
+            })?;
+        }
+    }
+    let mut wanted = wanted;
+    wanted.join_groups();
+    Ok(wanted)
+}
+
+/// The user of the token in `headers`; the administrator if there is none.
+fn authenticated(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
+    let header = headers.get(AUTHORIZATION);
+    let header = header.and_then(|value| value.to_str().ok());
+    let Some((scheme, token)) = header.and_then(|value| value.split_once(' ')) else {
+        return Ok(User::admin());
+    };
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Ok(User::admin());
+    }
+    let now = shared.now();
+    shared
+        .read(|cluster| cluster.user_of_token(token.trim(), now))
+        .ok_or_else(Status::unauthorized)
+}
+
+/// The user in the headers `Impersonate-…`.
+fn impersonated(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    const EXTRA: &str = "impersonate-extra-";
+    let mut user = User::default();
+    let mut is_named = false;
+    for (name, value) in headers {
+        let Ok(value) = value.to_str() else {
+            continue;
+        };
+        let value = value.to_owned();
+        match name.as_str() {
+            "impersonate-user" => user.name = value,
+            "impersonate-uid" => user.uid = value,
+            "impersonate-group" => user.groups.push(value),
+            name => {
+                let Some(key) = name.strip_prefix(EXTRA) else {
+                    continue;
+                };
+                let key = percent_decode_str(key).decode_utf8_lossy().into_owned();
+                user.extra.entry(key).or_default().push(value);
+            }
+        }
+        is_named = true;
+    }
+    if is_named && user.name.is_empty() {
+        let message = "the request impersonates a uid, groups or extra fields without a user name";
+        return Err(Status::bad_request(message));
+    }
+    Ok(is_named.then_some(user))
+}

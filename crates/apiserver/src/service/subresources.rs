@@ -1,0 +1,91 @@
+//! Subresources that are no fields of their object: what is sent to one is done and not stored,
+//! and connections to a container are refused, because no kubelet runs here.
+
+use http::{Response, StatusCode};
+
+use super::body::{self, Expected};
+use super::resources::Operation;
+use super::{ResponseBody, reply};
+use crate::encode;
+use crate::registry;
+use crate::status::Status;
+use crate::store::Stored;
+use crate::wire::{DeleteOptions, WriteKind};
+
+// === impl Operation ===
+
+impl Operation<'_> {
+    /// Binds or evicts a pod, or issues a token of a service account.
+    pub(super) fn post(&self) -> Result<Response<ResponseBody>, Status> {
+        let subresource = self.place.subresource.as_deref().unwrap_or_default();
+        let Some(sent) = registry::posted(subresource) else {
+            return Ok(reply::no_such_resource());
+        };
+        let typed = encode::has_protobuf(sent);
+        let format = self.call.accept.format(&self.query, false, typed)?;
+        let options = self.write_options(WriteKind::Create)?;
+        let expected = Expected::object_of(sent);
+        let body = body::read(self.content_type(), &self.call.body, &expected)?;
+        let (key, shared) = (self.key(), &self.service.shared);
+        let name = body
+            .pointer("/metadata/name")
+            .and_then(|name| name.as_str());
+        let name = name.unwrap_or_default();
+        if subresource != "token" && name != &*key.name {
+            let kind = &sent.info.kind;
+            let message = format!("name in URL does not match name in {kind} object");
+            return Err(Status::bad_request(message));
+        }
+        match subresource {
+            "binding" => {
+                shared.write(|cluster, now| {
+                    cluster.bind(&self.resource, &key, &body, options.dry_run, now)
+                })?;
+            }
+            "eviction" => {
+                let mut delete = DeleteOptions::parse(&self.query, body.get("deleteOptions"))?;
+                delete.dry_run |= options.dry_run;
+                shared.write(|cluster, now| cluster.evict(&self.resource, &key, &delete, now))?;
+            }
+            _ => {
+                let now = shared.now();
+                let token = shared
+                    .write(|cluster, _| cluster.issue_token(&self.resource, &key, &body, now))?;
+                let encoded = encode::object(sent, &Stored::unsaved(token), format, now)?;
+                return Ok(reply::encoded(StatusCode::CREATED, encoded));
+            }
+        }
+        Ok(reply::refusal(&Status::done()))
+    }
+
+    /// The log of a container, or a connection to one.
+    pub(super) fn connect(&self) -> Result<Response<ResponseBody>, Status> {
+        let key = self.key();
+        let pod = self
+            .service
+            .shared
+            .read(|cluster| cluster.get(&self.resource, &key).cloned())?;
+        let spec = &pod.value()["spec"];
+        let container = self.query.get("container");
+        let mut containers = ["containers", "initContainers", "ephemeralContainers"]
+            .into_iter()
+            .filter_map(|list| spec[list].as_array())
+            .flatten();
+        if !container.is_empty() && !containers.any(|it| it["name"] == container) {
+            let name = &key.name;
+            let message = format!("container {container} is not valid for pod {name}");
+            return Err(Status::bad_request(message));
+        }
+        let is_log = self.place.subresource.as_deref() == Some("log");
+        match spec["nodeName"].as_str().unwrap_or_default() {
+            "" if is_log => Ok(reply::text(StatusCode::NO_CONTENT, "")),
+            "" => {
+                let message = format!("pod {} does not have a host assigned", key.name);
+                Err(Status::bad_request(message))
+            }
+            node => Err(Status::internal(&format!(
+                "no kubelet runs on node {node:?}: this server has no containers"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Users, with their uids and groups. *(pure)*
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::authorize::Attributes;
+
+/// The user that sends a request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The group of all users but [`ANONYMOUS`].
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+
+/// The user of requests without credentials, where a server takes them.
+const ANONYMOUS: &str = "system:anonymous";
+
+// === impl User ===
+
+impl User {
+    /// The user of a request without a token.
+    pub(crate) fn admin() -> Self {
+        Self {
+            name: Attributes::USER.to_owned(),
+            groups: vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// The user that a service account is.
+    pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
+        let mut user = Self {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            uid: uid.to_owned(),
+            ..Self::default()
+        };
+        user.join_groups();
+        user
+    }
+
+    /// Adds the groups that a user has by its name: those of service accounts, if it names no
+    /// others, and the one of all users.
+    pub(crate) fn join_groups(&mut self) {
+        let account = self.name.strip_prefix("system:serviceaccount:");
+        if let Some((namespace, _)) = account.and_then(|it| it.split_once(':'))
+            && self.groups.is_empty()
+        {
+            self.groups.push("system:serviceaccounts".to_owned());
+            self.groups
+                .push(format!("system:serviceaccounts:{namespace}"));
+        }
+        let all = match self.name.as_str() {
+            ANONYMOUS => "system:unauthenticated",
+            _ => AUTHENTICATED,
+        };
+        if !self.groups.iter().any(|group| group == all) {
+            self.groups.push(all.to_owned());
+        }
+    }
+
+    /// The user as `userInfo` of a review.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut info = Map::new();
+        info.insert("username".to_owned(), self.name.as_str().into());
+        if !self.uid.is_empty() {
+            info.insert("uid".to_owned(), self.uid.as_str().into());
+        }
+        if !self.groups.is_empty() {
+            info.insert("groups".to_owned(), self.groups.as_slice().into());
+        }
+        if !self.extra.is_empty() {
+            let extra = self.extra.iter();
+            let extra = extra.map(|(key, values)| (key.clone(), values.as_slice().into()));
+            info.insert("extra".to_owned(), Value::Object(extra.collect()));
+        }
+        info.into()
+    }
+}

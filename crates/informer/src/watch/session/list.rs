@@ -120,7 +120,6 @@ impl Session {
             self.stale += 1;
             return Err(self.past(Verb::Watch, version));
         }
-        self.stale = 0;
         self.listed(version);
         Ok(())
     }

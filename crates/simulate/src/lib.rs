@@ -46,6 +46,7 @@ mod state;
 // All runs, and what they found.
 mod explore;
 mod report;
+mod walk;
 
 pub use crate::{
     external::{External, ExternalError},
@@ -59,4 +60,5 @@ pub use crate::{
     state::EndState,
     step::Step,
     trace::Trace,
+    walk::{WalkSummary, Walks},
 };

@@ -13,11 +13,7 @@ use crate::{
 /// Runs a campaign, with as many runs as `cargo xtask sim` asks for, or few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    let simulation = match std::env::var("WINDLASS_SIMULATION_SEEDS") {
-        Ok(_) => simulation,
-        Err(_) => simulation.single_faults(40).seeds(10),
-    };
-    match simulation.run() {
+    match simulation.single_faults(40).seeds(10).run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);

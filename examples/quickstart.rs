@@ -177,3 +177,7 @@ async fn user(client: Client) -> Result<(), Error> {
     println!("user:     the website is gone, and so is its deployment");
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "quickstart/simulation.rs"]
+mod simulation;

@@ -14,11 +14,6 @@
 //! - What happens below HTTP: TLS, sockets, chunking.
 //! - Operators that use threads or sockets.
 
-/// The example in the documentation is compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing.md")]
-struct Testing;
-
 // What is simulated.
 mod process;
 mod simulation;

@@ -1,10 +1,9 @@
 //! Deliberate bugs of operators: each is found, by the oracle that is named.
 
-use std::time::Duration;
-
 use windlass_simulate::{Fault, Process, Simulation};
 
 use crate::{
+    campaigns::of_replicas,
     operators::{self, Bug, Ended},
     site,
 };
@@ -106,11 +105,8 @@ fn a_task_that_outlives_its_process() {
 
 #[test]
 fn a_controller_that_goes_on_after_the_lease() {
-    let simulation = with_bug(Bug::GoesOnAfterTheLease, operators::three_replicas);
-    let simulation = simulation
-        .replicas(3)
-        .pace(Duration::from_secs(10))
-        .recovery(Duration::from_secs(300))
-        .stay(Duration::from_secs(60));
+    let bug = Some(Bug::GoesOnAfterTheLease);
+    let operator = move |process| operators::three_replicas(process, bug);
+    let simulation = of_replicas("three replicas", operator);
     is_found(&simulation, &["only_the_holder_of_the_lease_writes"]);
 }

@@ -2,9 +2,10 @@
 //!
 //! `cargo test --example quickstart` makes a few of the runs, `cargo xtask sim --exhaustive` all.
 
+use kube::CustomResourceExt as _;
 use windlass::simulate::{Process, Simulation, Step, Walks};
 
-use super::{CustomResourceExt as _, Deployment, Error, Website, WebsiteSpec, json};
+use super::{Deployment, Error, Website, WebsiteSpec, json};
 
 async fn run(process: Process) -> Result<(), Error> {
     let operator = super::operator(process.client())?;

@@ -64,6 +64,12 @@ struct Amount {
     single_faults: usize,
 }
 
+/// A copy of this checkout with all planted bugs of the framework.
+struct Copy {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
 /// A deliberate bug.
 struct Planted {
     name: String,
@@ -162,17 +168,13 @@ impl Sim {
     /// Whether every planted bug is found.
     fn find_planted(&self, repository: &Repository) -> Result {
         let stopwatch = Stopwatch::start();
-        // With a target directory of its own: cargo would take its crates for those of the checkout.
-        let copy = repository.target()?.join("planted");
-        let (tree, target) = (copy.join("tree"), copy.join("target"));
-        copy_tree(repository, &tree)?;
         let mut missed = Vec::new();
         let mut found = 0;
-        for planted in Planted::all(repository)? {
-            if !self.names.is_empty() && !self.names.contains(&planted.name) {
-                continue;
-            }
-            match planted.find(repository.root(), &tree, &target)? {
+        let mut all = Planted::all(repository)?;
+        all.retain(|it| self.names.is_empty() || self.names.contains(&it.name));
+        let copy = Copy::new(repository, &all)?;
+        for planted in all {
+            match planted.find(repository.root(), &copy)? {
                 Ok(how) => {
                     println!("{}: {how}", planted.name);
                     found += 1;
@@ -192,6 +194,20 @@ impl Sim {
         }
         println!("missed: {}", missed.join(", "));
         Ok(ExitCode::FAILURE)
+    }
+}
+
+// === impl Copy ===
+
+impl Copy {
+    /// Copies the checkout, and applies the patches: the bug of each is there only where the
+    /// environment variable `WINDLASS_PLANTED` has its name, so that one build serves all.
+    fn new(repository: &Repository, all: &[Planted]) -> Result<Self> {
+        // With a target directory of its own: cargo would take its crates for those of the checkout.
+        let copy = repository.target()?.join("planted");
+        let (tree, target) = (copy.join("tree"), copy.join("target"));
+        copy_tree(repository, &tree, all)?;
+        Ok(Self { tree, target })
     }
 }
 
@@ -230,12 +246,7 @@ impl Planted {
     }
 
     /// How it is caught, or the output of the simulation that does not catch it.
-    fn find(
-        &self,
-        root: &Path,
-        tree: &Path,
-        target: &Path,
-    ) -> Result<std::result::Result<String, String>> {
+    fn find(&self, root: &Path, copy: &Copy) -> Result<std::result::Result<String, String>> {
         let amount = Amount {
             seeds: PLANTED_SEEDS,
             seconds: None,
@@ -247,13 +258,12 @@ impl Planted {
                 command.env("WINDLASS_SIMULATION_PLANTED", "1");
                 progress::run(&self.name, &mut command, note)?
             }
-            Place::Framework { patch, .. } => {
-                apply(tree, patch, &["--recount"])?;
-                let mut command = campaign(tree, &self.test, true, amount);
-                command.env("CARGO_TARGET_DIR", target);
-                let ran = progress::run(&self.name, &mut command, note);
-                apply(tree, patch, &["--recount", "--reverse"])?;
-                ran?
+            Place::Framework { .. } => {
+                let mut command = campaign(&copy.tree, &self.test, true, amount);
+                command
+                    .env("CARGO_TARGET_DIR", &copy.target)
+                    .env("WINDLASS_PLANTED", &self.name);
+                progress::run(&self.name, &mut command, note)?
             }
         };
         let after = |prefix: &str| {
@@ -357,8 +367,9 @@ fn runs(line: &str) -> Option<(u64, u64)> {
     Some((single, random))
 }
 
-/// Copies the files that git does not ignore to `tree`. Files that are equal already keep their times.
-fn copy_tree(repository: &Repository, tree: &Path) -> Result<()> {
+/// Copies the files that git does not ignore to `tree`, with all patches. Files that are equal
+/// already keep their times.
+fn copy_tree(repository: &Repository, tree: &Path, all: &[Planted]) -> Result<()> {
     let output = Command::new("git")
         .args([
             "ls-files",
@@ -370,15 +381,32 @@ fn copy_tree(repository: &Repository, tree: &Path) -> Result<()> {
         .current_dir(repository.root())
         .output()?;
     let names = String::from_utf8(output.stdout)?;
-    for name in names.split('\0').filter(|it| !it.is_empty()) {
-        let (from, to) = (repository.join(name), tree.join(name));
+    // Patched elsewhere first, so that a file that is as it was before is not built again.
+    let patched = tree.with_extension("patched");
+    fs::create_dir_all(&patched)?;
+    let names: Vec<_> = names.split('\0').filter(|it| !it.is_empty()).collect();
+    let copy = |name: &str, from: &Path, to: &Path| -> Result<()> {
         // A file that was deleted and not committed yet.
-        let Ok(bytes) = fs::read(from) else { continue };
+        let Ok(bytes) = fs::read(from.join(name)) else {
+            return Ok(());
+        };
+        let to = to.join(name);
         if fs::read(&to).is_ok_and(|there| there == bytes) {
-            continue;
+            return Ok(());
         }
         fs::create_dir_all(to.parent().unwrap_or(tree))?;
-        fs::write(to, bytes)?;
+        Ok(fs::write(to, bytes)?)
+    };
+    for name in &names {
+        copy(name, repository.root(), &patched)?;
+    }
+    for planted in all {
+        if let Place::Framework { patch, .. } = &planted.place {
+            apply(&patched, patch, &["--recount"])?;
+        }
+    }
+    for name in &names {
+        copy(name, &patched, tree)?;
     }
     Ok(())
 }

@@ -110,7 +110,18 @@ impl Repository {
     }
 }
 
-/// The cargo that runs us.
+/// The cargo that runs us, as it is without us: the build script of `ring` runs again, and
+/// everything that depends on it is built again, where the variables of a package differ.
 pub(crate) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if of_package
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }

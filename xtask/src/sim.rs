@@ -154,7 +154,7 @@ impl Sim {
         }
         let (mut single, mut random) = (0, 0);
         for line in ran.output.lines() {
-            if self.plan.is_some() || runs(line).is_some() {
+            if self.plan.is_some() || runs(line).is_some() || line.contains(" walks passed in ") {
                 println!("{line}");
             }
             let (one, many) = runs(line).unwrap_or_default();

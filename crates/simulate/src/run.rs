@@ -35,7 +35,11 @@ const RESTART: Duration = Duration::from_secs(1);
 /// How long a process has to end in good order.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// After the last step of the users, how long faults can still happen.
+/// How long the operator reacts to the last step of the users before the quiet time: faults happen
+/// to that too.
+const REACTION: Duration = Duration::from_secs(5);
+
+/// After that, how long faults can still happen.
 const TAIL: Duration = Duration::from_secs(30);
 
 /// How long tasks of a dropped process have to end.
@@ -162,6 +166,7 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
             refused.insert(number);
         }
     }
+    pass(world, REACTION).await;
     let mut left = TAIL;
     while !left.is_zero() && !world.has_acted() {
         pass(world, RESTART).await;

@@ -39,7 +39,7 @@ fn the_operator_survives_every_fault() {
 }
 
 #[test]
-fn the_state_does_not_depend_on_the_path_of_specs() {
+fn walks_lead_where_each_spec_leads_from_nothing() {
     let site = website("blog", 1);
     let walks = Walks::new(&Website::crd(), &site).specs(12).walks(10);
     let simulation = Simulation::new("example quickstart", run).object(&Website::crd());

@@ -1,4 +1,4 @@
-//! The plans of a simulation, in the order in which they are tried. *(pure)*
+//! The plans of a simulation, in the order in which they are tried.
 
 use rand::{
     Rng as _, SeedableRng as _,

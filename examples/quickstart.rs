@@ -83,7 +83,12 @@ async fn reconcile(client: Client, request: Request<Website>) -> Result<Outcome,
             "selector": { "matchLabels": labels },
             "template": {
                 "metadata": { "labels": labels },
-                "spec": { "containers": [{ "name": "server", "image": site.spec.image }] },
+                // The default of the policy depends on the image, and would stay when that changes.
+                "spec": { "containers": [{
+                    "name": "server",
+                    "image": site.spec.image,
+                    "imagePullPolicy": "IfNotPresent",
+                }] },
             },
         },
     });
@@ -181,3 +186,7 @@ async fn user(client: Client) -> Result<(), Error> {
     println!("user:     the website and its deployment are deleted");
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "quickstart/simulation.rs"]
+mod simulation;

@@ -105,35 +105,29 @@ impl Tree {
         Ok(Self { root, target })
     }
 
-    /// Updates the copy with all files that git tracks, and applies `patch`.
+    /// Updates the copy with all files that git tracks, changed by `patches`. Files that are equal
+    /// to those of the last time keep their times, so that cargo compiles only changed packages.
     ///
     /// # Errors
     ///
-    /// If a file cannot be copied or the patch does not apply.
-    pub(crate) fn patched(&self, repository: &Repository, patch: &Patch) -> Result<()> {
-        self.refresh(repository)?;
-        patch.git_apply(&self.root, &[])
-    }
-
-    /// Updates the copy. Unchanged files keep their times, so that cargo compiles only changed
-    /// packages.
-    fn refresh(&self, repository: &Repository) -> Result<()> {
+    /// If a file cannot be copied or a patch does not apply.
+    pub(crate) fn patched<'p>(
+        &self,
+        repository: &Repository,
+        patches: impl IntoIterator<Item = &'p Patch>,
+    ) -> Result<()> {
         let output = Command::new("git")
             .args(["ls-files", "-z"])
             .current_dir(repository.root())
             .output()?;
         let names = String::from_utf8(output.stdout)?;
-        for name in names.split('\0').filter(|name| !name.is_empty()) {
-            let (from, to) = (repository.join(name), self.root.join(name));
-            // Deleted, but the deletion is not committed yet.
-            let Ok(bytes) = fs::read(from) else { continue };
-            if fs::read(&to).is_ok_and(|there| there == bytes) {
-                continue;
-            }
-            fs::create_dir_all(to.parent().unwrap_or(&self.root))?;
-            fs::write(to, bytes)?;
+        let names: Vec<_> = names.split('\0').filter(|name| !name.is_empty()).collect();
+        let staging = self.root.with_extension("patched");
+        copy(&names, repository.root(), &staging)?;
+        for patch in patches {
+            patch.git_apply(&staging, &[])?;
         }
-        Ok(())
+        copy(&names, &staging, &self.root)
     }
 
     /// Makes `command` run in the copy with its target directory.
@@ -142,4 +136,22 @@ impl Tree {
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target);
     }
+}
+
+/// Copies the files called `names` that differ.
+fn copy(names: &[&str], from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for name in names {
+        let target = to.join(name);
+        // Deleted, but the deletion is not committed yet.
+        let Ok(bytes) = fs::read(from.join(name)) else {
+            continue;
+        };
+        if fs::read(&target).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        fs::create_dir_all(target.parent().unwrap_or(to))?;
+        fs::write(target, bytes)?;
+    }
+    Ok(())
 }

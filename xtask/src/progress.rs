@@ -60,6 +60,7 @@ pub(crate) fn run(
     };
     let mut output = String::new();
     let mut noted = String::new();
+    let mut next = tick;
     loop {
         match lines.recv_timeout(tick) {
             Ok(line) => {
@@ -67,14 +68,20 @@ pub(crate) fn run(
                 output.push_str(&line);
                 output.push('\n');
             }
-            Err(RecvTimeoutError::Timeout) if terminal => {
-                eprint!("\r\x1b[K   ... {what}  {}  {noted}", stopwatch.elapsed());
-                _ = stderr().flush();
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                eprintln!("   ... {what}  {}  {noted}", stopwatch.elapsed());
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
+        }
+        // Also where lines come more often than this.
+        let elapsed = stopwatch.elapsed();
+        if elapsed.0 < next {
+            continue;
+        }
+        next = elapsed.0 + tick;
+        if terminal {
+            eprint!("\r\x1b[K   ... {what}  {elapsed}  {noted}");
+            _ = stderr().flush();
+        } else {
+            eprintln!("   ... {what}  {elapsed}  {noted}");
         }
     }
     if terminal {

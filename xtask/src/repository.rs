@@ -110,7 +110,18 @@ impl Repository {
     }
 }
 
-/// The cargo that runs this process.
+/// The cargo that runs this process, without the variables of our own package: the build script
+/// of `ring` runs again where they differ, and all that depends on it is built again.
 pub(crate) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if of_package
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }

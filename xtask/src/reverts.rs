@@ -44,7 +44,7 @@ impl Reverts {
             if !wanted(name) {
                 continue;
             }
-            tree.patched(&repository, &patch)?;
+            tree.patched(&repository, [&patch])?;
             let found = histories(&tree, name, self.histories)?;
             missed += usize::from(found.is_none());
             let found = found.unwrap_or_else(|| "NOT FOUND".to_owned());

@@ -101,6 +101,9 @@ impl Connection {
             let object = serde_json::from_slice(&answer.body).unwrap_or_default();
             world.wrote(*origin, &target, &object);
         }
+        if is_write && answer.status.is_client_error() {
+            world.failed();
+        }
         if is_write || !answer.status.is_success() {
             world.log(
                 Some(*origin),

@@ -60,6 +60,15 @@ impl Direct {
         self.send(Method::POST, collection, Some(object)).await.0
     }
 
+    /// Replaces the spec of an object, unless another client changes the object meanwhile.
+    pub(crate) async fn replace_spec(&self, path: &str, spec: &Value) -> StatusCode {
+        let Some(mut object) = self.get(path).await else {
+            return StatusCode::NOT_FOUND;
+        };
+        object["spec"] = spec.clone();
+        self.send(Method::PUT, path, Some(&object)).await.0
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> StatusCode {
         self.send(Method::DELETE, path, None).await.0
     }

@@ -2,32 +2,37 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, thread,
+    env,
+    str::FromStr,
+    thread,
+    time::Duration,
 };
 
-use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use tokio::time::Instant;
 
 use crate::{
-    Failure, Fault, Plan, PlannedFault, Simulation, Summary, Violation, oracle,
+    Failure, Fault, Plan, Simulation, Summary, Violation, oracle,
     run::{Run, run},
     state,
 };
 
 mod parallel;
+mod plans;
 mod shrink;
+
+pub(crate) use self::{parallel::first, plans::Plans, shrink::without_steps};
 
 /// The plan that is to be replayed.
 const REPLAY: &str = "WINDLASS_SIMULATION";
 
-/// How many runs with random faults are to be made.
+/// How many runs with random faults are made.
 const SEEDS: &str = "WINDLASS_SIMULATION_SEEDS";
 
-/// How many differences are shown.
-const MOST: usize = 12;
+/// For how many seconds runs with random faults are made.
+const SECONDS: &str = "WINDLASS_SIMULATION_SECONDS";
 
-/// The most faults of a random plan.
-const MOST_FAULTS: usize = 6;
+/// How many runs with one fault are made at most.
+const SINGLE_FAULTS: &str = "WINDLASS_SIMULATION_SINGLE_FAULTS";
 
 /// What runs without faults came to: what other runs are compared with.
 pub(crate) struct Reference {
@@ -40,37 +45,30 @@ pub(crate) struct Reference {
 
 pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> {
     let began = Instant::now();
-    if let Ok(plan) = env::var(REPLAY) {
-        return replay(simulation, &plan);
+    if let Some(plan) = replayed() {
+        return replay(simulation, plan);
     }
     let settings = &simulation.settings;
-    let first = Plan::quiet(1);
-    let reference = isolated(|| Reference::new(simulation, &first));
+    let quiet = Plan::quiet(plans::SEED);
+    let reference = isolated(|| Reference::new(simulation, &quiet));
     let reference = reference.map_err(|broken| failure(simulation, broken.0, broken.1))?;
     let steps = reference.run.trace.active_steps();
 
-    let mut plans = Vec::new();
-    for step in steps {
-        let fits = |fault: &Fault| fault.fits(step.kind) && (step.of_user || !fault.is_foreign());
-        let fitting = settings.faults.iter().copied().filter(fits);
-        plans.extend(fitting.map(|fault| Plan::single(first.seed, step.number, fault)));
+    let seeds = variable(SEEDS).unwrap_or(settings.seeds);
+    let seconds = variable(SECONDS).map(Duration::from_secs);
+    let most = variable(SINGLE_FAULTS).unwrap_or(settings.single_faults);
+    let mut plans = Plans::new(&settings.faults, steps, most, seeds);
+    if let Some(until) = seconds.and_then(|it| Instant::now().checked_add(it)) {
+        plans = plans.until(until);
     }
-    let every = plans.len().div_ceil(settings.single_faults.max(1)).max(1);
-    let mut plans: Vec<_> = plans.into_iter().step_by(every).collect();
-    plans.truncate(settings.single_faults);
-    let single_faults = plans.len();
-    let seeds = env::var(SEEDS).ok().and_then(|it| it.parse().ok());
-    let last = u64::try_from(steps.len()).unwrap_or(u64::MAX);
-    let seeds = 0..seeds.unwrap_or(settings.seeds);
-    plans.extend(seeds.map(|seed| random(&settings.faults, seed, last)));
 
-    let broken = parallel::first(&settings.name, &plans, |plan| {
+    let (broken, tried) = first(&settings.name, &plans, |plan| {
         let mut run = run(simulation, plan);
         reference.judge(plan, &mut run);
         (!run.violations.is_empty()).then_some(run)
     });
     if let Some((plan, run)) = broken {
-        let plan = isolated(|| shrink::shrink(simulation, plan, &run.violations[0].oracle));
+        let plan = isolated(|| shrink::shrink(simulation, &plan, &run.violations[0].oracle));
         let mut run = isolated(|| self::run(simulation, &plan));
         isolated(|| judge_alone(simulation, &plan, &mut run));
         return Err(failure(simulation, plan, run));
@@ -79,18 +77,29 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
         name: settings.name.clone(),
         steps: steps.len(),
         masked: reference.masked.iter().cloned().collect(),
-        single_faults,
-        random: plans.len() - single_faults,
+        single_faults: plans.single_faults(),
+        random: tried - plans.single_faults(),
         took: began.elapsed(),
     })
 }
 
+/// The number in an environment variable.
+fn variable<T: FromStr>(name: &str) -> Option<T> {
+    let text = env::var(name).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+}
+
+/// The plan that is to be replayed, if any.
+pub(crate) fn replayed() -> Option<Plan> {
+    let text = env::var(REPLAY).ok()?;
+    let plan = text.parse();
+    Some(plan.unwrap_or_else(|error| panic!("{REPLAY}: {error}")))
+}
+
 /// Runs one plan, and prints its trace.
-fn replay(simulation: &Simulation, text: &str) -> Result<Summary, Box<Failure>> {
+fn replay(simulation: &Simulation, plan: Plan) -> Result<Summary, Box<Failure>> {
     let began = Instant::now();
-    let plan: Plan = text
-        .parse()
-        .unwrap_or_else(|error| panic!("{REPLAY}: {error}"));
     let mut run = isolated(|| run(simulation, &plan));
     isolated(|| judge_alone(simulation, &plan, &mut run));
     println!("{}digest {:016x}", run.trace, run.trace.digest());
@@ -147,15 +156,7 @@ impl Reference {
 
     /// Compares a run with those without faults.
     pub(crate) fn judge(&self, plan: &Plan, run: &mut Run) {
-        let lines = state::difference(&self.fields, &run.fields, &self.masked);
-        if !lines.is_empty() {
-            let mut text = lines
-                .iter()
-                .take(MOST)
-                .fold(String::new(), |text, line| text + "\n    " + line);
-            if let Some(more) = lines.len().checked_sub(MOST).filter(|more| *more > 0) {
-                text = format!("{text}\n    and {more} more");
-            }
+        if let Some(text) = oracle::compare(&self.fields, run, &self.masked) {
             run.violations
                 .insert(0, Violation::new(oracle::END_STATE, text));
         }
@@ -173,38 +174,7 @@ impl Reference {
     }
 }
 
-/// A plan with random faults of a random choice of kinds.
-fn random(faults: &[Fault], seed: u64, last_step: u64) -> Plan {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut kinds: Vec<_> = faults
-        .iter()
-        .copied()
-        .filter(|_| random.random_bool(0.3))
-        .collect();
-    // Who takes a finalizer away while the operator cannot see it has the clean-up skipped.
-    if kinds.contains(&Fault::StripFinalizers) && kinds.iter().any(|it| it.hides_deletes()) {
-        if random.random_bool(0.5) {
-            kinds.retain(|it| *it != Fault::StripFinalizers);
-        } else {
-            kinds.retain(|it| !it.hides_deletes());
-        }
-    }
-    let count = random.random_range(1..=MOST_FAULTS);
-    let planned = (0..count).filter_map(|_| {
-        let fault = *kinds.choose(&mut random)?;
-        let step = random.random_range(1..=last_step.max(1));
-        Some(PlannedFault { step, fault })
-    });
-    let mut faults: Vec<_> = planned.collect();
-    faults.sort_unstable();
-    Plan {
-        seed,
-        faults,
-        without: Vec::new(),
-    }
-}
-
-fn failure(simulation: &Simulation, plan: Plan, run: Run) -> Box<Failure> {
+pub(crate) fn failure(simulation: &Simulation, plan: Plan, run: Run) -> Box<Failure> {
     let settings = &simulation.settings;
     let steps = settings.steps.iter().enumerate();
     let steps = steps.filter(|(number, _)| !plan.without.contains(number));

@@ -80,6 +80,9 @@ impl<H> SimulatedHandler<H> {
             Err(failure) => format!("   {name} {key}: {failure:?}"),
         };
         world.log(Some(*origin), &text);
+        if result.is_err() {
+            world.failed();
+        }
         match fault {
             Some(Fault::CrashAfter) => world.crash(*origin),
             Some(Fault::HandlerFails) => return Err(Failure::new("a simulated failure")),

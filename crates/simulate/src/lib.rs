@@ -14,11 +14,6 @@
 //! - What happens below HTTP: TLS, sockets, chunking.
 //! - Operators that use threads or sockets.
 
-/// The example in the documentation is compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing.md")]
-struct Testing;
-
 // What is simulated.
 mod process;
 mod simulation;
@@ -46,6 +41,7 @@ mod state;
 // All runs, and what they found.
 mod explore;
 mod report;
+mod walk;
 
 pub use crate::{
     external::{External, ExternalError},
@@ -59,4 +55,5 @@ pub use crate::{
     state::EndState,
     step::Step,
     trace::Trace,
+    walk::{WalkSummary, Walks},
 };

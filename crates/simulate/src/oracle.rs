@@ -1,9 +1,13 @@
 //! Oracles: what must hold of a run, each with a name.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
+
+use crate::{run::Run, state};
 
 /// The operator reaches the state that it reaches without faults.
 pub(crate) const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";
+/// The state after several specs is that which the last of them has from nothing.
+pub(crate) const PATH: &str = "the_end_state_does_not_depend_on_the_path";
 /// The state does not change any more once it is reached.
 pub(crate) const STAYS: &str = "the_end_state_stays";
 /// Nothing is created or deleted more often than without faults.
@@ -30,6 +34,29 @@ pub struct Violation {
     pub oracle: String,
     /// What is wrong.
     pub text: String,
+}
+
+/// How many differences are shown.
+const MOST: usize = 12;
+
+/// What of the end state of a run is not as expected, if anything.
+pub(crate) fn compare(
+    expected: &state::Fields,
+    run: &Run,
+    masked: &BTreeSet<String>,
+) -> Option<String> {
+    let lines = state::difference(expected, &run.fields, masked);
+    if lines.is_empty() {
+        return None;
+    }
+    let mut text = lines
+        .iter()
+        .take(MOST)
+        .fold(String::new(), |text, line| text + "\n    " + line);
+    if let Some(more) = lines.len().checked_sub(MOST).filter(|more| *more > 0) {
+        text = format!("{text}\n    and {more} more");
+    }
+    Some(text)
 }
 
 // === impl Violation ===

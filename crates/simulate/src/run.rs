@@ -19,7 +19,7 @@ use windlass_apiserver::ApiServer;
 use windlass_informer::SimulatedHost;
 
 use crate::{
-    EndState, Plan, Process, Simulation, Trace, Violation, oracle,
+    EndState, Plan, Process, Simulation, Step, Trace, Violation, oracle,
     process::Cached,
     simulation::Settings,
     state,
@@ -35,7 +35,11 @@ const RESTART: Duration = Duration::from_secs(1);
 /// How long a process has to end in good order.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// After the last step of the users, how long faults can still happen.
+/// How long the operator reacts to the last step of the users before the quiet time: faults happen
+/// to that too.
+const REACTION: Duration = Duration::from_secs(5);
+
+/// After that, how long faults can still happen.
 const TAIL: Duration = Duration::from_secs(30);
 
 /// How long tasks of a dropped process have to end.
@@ -47,6 +51,11 @@ pub(crate) struct Run {
     pub(crate) trace: Trace,
     pub(crate) fields: state::Fields,
     pub(crate) writes: BTreeMap<String, u32>,
+    /// The steps of the users that the server refused as invalid.
+    pub(crate) refused_steps: BTreeSet<usize>,
+    /// Whether calls failed, or writes of the operator were refused, when no fault happened any
+    /// more and half of the time to recover was over.
+    pub(crate) fails: bool,
 }
 
 /// The newest process of each replica.
@@ -95,9 +104,12 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         })
         .collect();
 
-    users(settings, plan, &world).await;
+    let refused_steps = users(settings, plan, &world).await;
     world.quiet();
-    pass(&world, settings.recovery).await;
+    // In the second half there is at least one retry of a call that fails each time.
+    pass(&world, settings.recovery / 2).await;
+    world.recovered();
+    pass(&world, settings.recovery / 2).await;
     let end = snapshot(settings, &world);
     let requests = world.requests();
     pass(&world, settings.stay).await;
@@ -132,11 +144,15 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         trace: finished.trace,
         fields,
         writes: finished.writes,
+        refused_steps,
+        fails: finished.fails,
     }
 }
 
-/// Does what users do, each step after a pause that depends on the seed.
-async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) {
+/// Does what users do, each step after a pause that depends on the seed. Returns the steps that
+/// the server refused as invalid.
+async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet<usize> {
+    let mut refused = BTreeSet::new();
     for (number, step) in settings.steps.iter().enumerate() {
         if plan.without.contains(&number) {
             continue;
@@ -144,10 +160,13 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) {
         let pace = u64::try_from(settings.pace.as_millis()).unwrap_or(u64::MAX);
         pass(world, Duration::from_millis(world.random(0..=pace))).await;
         if world.is_flooded() {
-            return;
+            return refused;
         }
-        do_step(world, step).await;
+        if Step::is_invalid(do_step(world, step).await) {
+            refused.insert(number);
+        }
     }
+    pass(world, REACTION).await;
     let mut left = TAIL;
     while !left.is_zero() && !world.has_acted() {
         pass(world, RESTART).await;
@@ -155,9 +174,10 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) {
     }
     world.others.close();
     world.others.wait().await;
+    refused
 }
 
-async fn do_step(world: &Arc<World>, step: &crate::Step) {
+async fn do_step(world: &Arc<World>, step: &Step) -> StatusCode {
     if let Some(path) = step.created() {
         world.add_user_object(path);
     }
@@ -166,6 +186,7 @@ async fn do_step(world: &Arc<World>, step: &crate::Step) {
     if !status.is_success() && status != StatusCode::NOT_FOUND {
         world.log(None, &format!("user: refused with {status}"));
     }
+    status
 }
 
 /// Lets time pass; returns early if the operator sends requests without end.

@@ -239,8 +239,10 @@ impl Simulation {
     /// Runs everything: twice without faults, each fault alone at each step, and random
     /// combinations of faults.
     ///
-    /// The environment variable `WINDLASS_SIMULATION` replays one [`Plan`] instead,
-    /// and prints its trace; `WINDLASS_SIMULATION_SEEDS` sets how many random runs are made.
+    /// The environment variable `WINDLASS_SIMULATION` replays one [`Plan`] instead, and prints its
+    /// trace. `WINDLASS_SIMULATION_SEEDS` sets how many random runs are made,
+    /// `WINDLASS_SIMULATION_SECONDS` for how many seconds they are made instead, and
+    /// `WINDLASS_SIMULATION_SINGLE_FAULTS` how many runs with one fault are made at most.
     ///
     /// # Errors
     ///
@@ -248,7 +250,8 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If a thread cannot be started, or the operator panics outside of its tasks.
+    /// If a thread cannot be started, the operator panics outside of its tasks, or one of these
+    /// variables is malformed.
     pub fn run(&self) -> Result<Summary, Box<Failure>> {
         explore::explore(self)
     }

@@ -37,6 +37,7 @@ pub struct Step {
 enum What {
     Create { collection: String, object: Value },
     Merge { path: String, content: Value },
+    ReplaceSpec { path: String, spec: Value },
     Delete { path: String },
     Wait(Duration),
 }
@@ -94,6 +95,17 @@ impl Step {
         }
     }
 
+    /// Replaces the whole spec of the object at `path`.
+    #[must_use]
+    pub fn replace_spec_at(path: impl Into<String>, spec: Value) -> Self {
+        Self {
+            what: What::ReplaceSpec {
+                path: path.into(),
+                spec,
+            },
+        }
+    }
+
     /// Deletes an object. The namespace of an object without one is empty.
     #[must_use]
     pub fn delete<K>(namespace: &str, name: &str) -> Self
@@ -131,7 +143,16 @@ impl Step {
         }
     }
 
-    /// Does it, in its `turn`. Tries again for up to an hour where the server refuses.
+    /// Whether the server will never accept what it refused with this status.
+    pub(crate) fn is_invalid(status: StatusCode) -> bool {
+        matches!(
+            status,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+        )
+    }
+
+    /// Does it, in its `turn`. Tries again for up to an hour where the server refuses, unless the
+    /// step is invalid.
     pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> StatusCode {
         const TRIES: u32 = 3600;
 
@@ -141,6 +162,7 @@ impl Step {
             status = match &self.what {
                 What::Create { collection, object } => direct.create(collection, object).await,
                 What::Merge { path, content } => direct.merge(path, content).await,
+                What::ReplaceSpec { path, spec } => direct.replace_spec(path, spec).await,
                 What::Delete { path } => direct.delete(path).await,
                 What::Wait(time) => {
                     sleep(*time).await;
@@ -148,7 +170,7 @@ impl Step {
                 }
             };
             drop(own);
-            if status.is_success() {
+            if status.is_success() || Self::is_invalid(status) {
                 break;
             }
             sleep(Duration::from_secs(1)).await;
@@ -175,6 +197,7 @@ impl fmt::Display for Step {
                 write!(f, "create {collection}/{name}")
             }
             What::Merge { path, content } => write!(f, "merge {path} {content}"),
+            What::ReplaceSpec { path, spec } => write!(f, "replace the spec of {path} by {spec}"),
             What::Delete { path } => write!(f, "delete {path}"),
             What::Wait(time) => write!(f, "wait {time:?}"),
         }

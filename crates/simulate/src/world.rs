@@ -69,6 +69,10 @@ struct State {
     random: StdRng,
     planned: Vec<PlannedFault>,
     is_quiet: bool,
+    /// Whether half of the operator's time to recover from all faults is over.
+    has_recovered: bool,
+    /// Whether it failed afterwards.
+    fails: bool,
     requests: u64,
     replicas: Vec<Replica>,
     trace: Trace,
@@ -112,6 +116,8 @@ impl World {
             random: StdRng::seed_from_u64(!plan.seed),
             planned,
             is_quiet: false,
+            has_recovered: false,
+            fails: false,
             requests: 0,
             replicas: (0..replicas).map(|_| Replica::new()).collect(),
             trace: Trace::default(),
@@ -359,6 +365,17 @@ impl World {
         self.changed.notify_waiters();
     }
 
+    /// Notes that half of the operator's time to recover is over.
+    pub(crate) fn recovered(&self) {
+        self.state.lock().has_recovered = true;
+    }
+
+    /// Notes that a call failed, or that the server refused a write of the operator.
+    pub(crate) fn failed(&self) {
+        let mut state = self.state.lock();
+        state.fails |= state.has_recovered;
+    }
+
     /// What was recorded, at the end of the run.
     pub(crate) fn finish(&self) -> Finished {
         let mut state = self.state.lock();
@@ -366,6 +383,7 @@ impl World {
             violations: std::mem::take(&mut state.violations),
             trace: std::mem::take(&mut state.trace),
             writes: state.writes.counts(),
+            fails: state.fails,
         }
     }
 }
@@ -375,6 +393,7 @@ pub(crate) struct Finished {
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Trace,
     pub(crate) writes: BTreeMap<String, u32>,
+    pub(crate) fails: bool,
 }
 
 // === impl State ===

@@ -29,7 +29,7 @@ pub(crate) fn run(repository: &Repository, part: &str) -> Result {
             continue;
         }
         tried += 1;
-        tree.patched(repository, &patch)?;
+        tree.patched(repository, [&patch])?;
         let tests = patch.field("tests")?;
         let mut test = cargo();
         test.args(["test", "--quiet"])

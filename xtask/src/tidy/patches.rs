@@ -1,6 +1,6 @@
-//! The rule that all patches of `cargo xtask reverts` and `cargo xtask mutants --listed` apply.
+//! The rule that all patches of `cargo xtask reverts`, `cargo xtask mutants --listed` and `cargo xtask sim --planted` apply.
 
-use crate::{mutants::listed, patch::Patch, repository::Repository, reverts};
+use crate::{mutants::listed, patch::Patch, repository::Repository, reverts, sim};
 
 use super::nothing;
 
@@ -9,7 +9,11 @@ use super::nothing;
 fn each_patch_applies() {
     let repository = Repository::here();
     let mut findings = Vec::new();
-    for (folder, least) in [(reverts::PATCHES, 13), (listed::PATCHES, 35)] {
+    for (folder, least) in [
+        (reverts::PATCHES, 13),
+        (listed::PATCHES, 35),
+        (sim::PATCHES, 10),
+    ] {
         let patches = Patch::all(&repository, folder).expect("the patches can be read");
         assert!(patches.len() >= least, "{folder} has {}", patches.len());
         let refused = patches.iter().map(|patch| patch.check(repository.root()));

@@ -1,6 +1,7 @@
 //! Runs plans on all processors, and shows how far that is.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal as _, Write as _, stderr},
     num::NonZeroUsize,
     sync::atomic::{AtomicUsize, Ordering},
@@ -10,6 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+use super::Plans;
 use crate::{Plan, run::Run};
 
 /// How often progress is shown where there is a terminal.
@@ -21,51 +23,44 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// How often it is looked whether all runs have ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Tries all plans; returns the first in their order that is broken, and its run.
-pub(super) fn first<'p>(
+/// Tries all plans; returns the first in their order that is broken with its run, and how many
+/// were tried.
+pub(crate) fn first(
     name: &str,
-    plans: &'p [Plan],
+    plans: &Plans,
     broken: impl Fn(&Plan) -> Option<Run> + Sync,
-) -> Option<(&'p Plan, Run)> {
+) -> (Option<(Plan, Run)>, usize) {
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
-    let found: Mutex<Option<(usize, Run)>> = Mutex::new(None);
-    let running: Mutex<Vec<usize>> = Mutex::default();
+    let found: Mutex<Option<(usize, Plan, Run)>> = Mutex::new(None);
+    let running: Mutex<BTreeMap<usize, String>> = Mutex::default();
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(plan) = plans.get(index) else { return };
-            if found
-                .lock()
-                .as_ref()
-                .is_some_and(|(first, _)| *first < index)
-            {
+            let is_found = |(first, ..): &(usize, _, _)| *first < index;
+            if found.lock().as_ref().is_some_and(is_found) {
                 return;
             }
-            running.lock().push(index);
-            let outcome = broken(plan);
-            running.lock().retain(|it| *it != index);
+            let Some(plan) = plans.get(index) else { return };
+            running.lock().insert(index, plan.to_string());
+            let outcome = broken(&plan);
+            running.lock().remove(&index);
             done.fetch_add(1, Ordering::Relaxed);
             if let Some(run) = outcome {
                 let mut found = found.lock();
-                if found.as_ref().is_none_or(|(first, _)| index < *first) {
-                    *found = Some((index, run));
+                if found.as_ref().is_none_or(|(first, ..)| index < *first) {
+                    *found = Some((index, plan, run));
                 }
             }
         }
     };
     let show = || {
-        let running: Vec<_> = running
-            .lock()
-            .iter()
-            .map(|it| plans[*it].to_string())
-            .collect();
+        let running: Vec<_> = running.lock().values().cloned().collect();
         let done = done.load(Ordering::Relaxed);
-        format!(
-            "{name}: {done} of {} runs; now {}",
-            plans.len(),
-            running.join(" | ")
-        )
+        let of = plans
+            .total()
+            .map_or_else(String::new, |all| format!(" of {all}"));
+        format!("{name}: {done}{of} runs; now {}", running.join(" | "))
     };
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     thread::scope(|scope| {
@@ -90,6 +85,6 @@ pub(super) fn first<'p>(
             eprint!("\r\x1b[K");
         }
     });
-    let (index, run) = found.into_inner()?;
-    Some((&plans[index], run))
+    let found = found.into_inner().map(|(_, plan, run)| (plan, run));
+    (found, done.into_inner())
 }

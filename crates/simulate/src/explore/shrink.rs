@@ -1,5 +1,7 @@
 //! Makes a plan that breaks an oracle smaller, as long as it still breaks it.
 
+use std::ops::Range;
+
 use super::judge_alone;
 use crate::{Plan, Simulation, run::run};
 
@@ -21,7 +23,16 @@ pub(super) fn shrink(simulation: &Simulation, plan: &Plan, oracle: &str) -> Plan
             index += 1;
         }
     }
-    for number in (0..simulation.settings.steps.len()).rev() {
+    without_steps(plan, 0..simulation.settings.steps.len(), breaks)
+}
+
+/// The plan without those steps of the users that it does not need.
+pub(crate) fn without_steps(
+    mut plan: Plan,
+    steps: Range<usize>,
+    breaks: impl Fn(&Plan) -> bool,
+) -> Plan {
+    for number in steps.rev() {
         let mut smaller = plan.clone();
         smaller.without.push(number);
         smaller.without.sort_unstable();

@@ -48,7 +48,10 @@ impl World {
                 Fault::Relabel => world.relabel(&path).await,
                 Fault::Recreate => world.recreate(&path).await,
                 Fault::LeaseStolen => world.steal(&path).await,
-                Fault::LeaseDeleted => _ = world.direct.delete(&path).await,
+                Fault::LeaseDeleted => {
+                    world.deletes_leases();
+                    world.direct.delete(&path).await;
+                }
                 _ => {}
             }
         });

@@ -13,11 +13,7 @@ use crate::{
 /// Runs a campaign, with as many runs as `cargo xtask sim` asks for, or few.
 #[track_caller]
 fn passes(simulation: Simulation) {
-    let simulation = match std::env::var("WINDLASS_SIMULATION_SEEDS") {
-        Ok(_) => simulation,
-        Err(_) => simulation.single_faults(40).seeds(10),
-    };
-    match simulation.run() {
+    match simulation.single_faults(40).seeds(10).run() {
         Ok(summary) => {
             println!("{summary}");
             assert!(summary.masked.is_empty(), "{:?}", summary.masked);
@@ -31,6 +27,22 @@ where
     Fut: Future<Output = Ended> + Send + 'static,
 {
     site::story(Simulation::new(name, operator))
+}
+
+/// Three replicas, each of which asks for the lease every few seconds: virtual time costs
+/// requests here.
+pub(crate) fn of_replicas<F, Fut>(name: &str, operator: F) -> Simulation
+where
+    F: Fn(Process) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Ended> + Send + 'static,
+{
+    site::short_story(Simulation::new(name, operator))
+        .replicas(3)
+        .pace(Duration::from_secs(15))
+        // A call that hangs takes longer than this to recover from; other operators try it.
+        .without_faults([Fault::HandlerHangs])
+        .recovery(Duration::from_secs(400))
+        .stay(Duration::from_secs(60))
 }
 
 #[test]
@@ -97,14 +109,6 @@ fn dynamic_kinds() {
 
 #[test]
 fn three_replicas() {
-    let simulation = of_sites("three replicas", |process| {
-        operators::three_replicas(process, None)
-    });
-    // Each replica asks for the lease every few seconds: virtual time costs requests here.
-    let simulation = simulation
-        .replicas(3)
-        .pace(Duration::from_secs(10))
-        .recovery(Duration::from_secs(600))
-        .stay(Duration::from_secs(60));
-    passes(simulation);
+    let operator = |process| operators::three_replicas(process, None);
+    passes(of_replicas("three replicas", operator));
 }

@@ -12,3 +12,4 @@ mod operators;
 mod campaigns;
 mod determinism;
 mod planted;
+mod testing;

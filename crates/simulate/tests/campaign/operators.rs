@@ -13,6 +13,7 @@ mod publish;
 mod dynamic;
 mod leader;
 mod mapped;
+mod pages;
 mod reconciler;
 mod shared;
 mod watcher;
@@ -21,6 +22,7 @@ pub(crate) use self::{
     dynamic::dynamic_kinds,
     leader::three_replicas,
     mapped::mapped,
+    pages::pages,
     reconciler::{opinionated_reconciler, quickstart},
     shared::shared_informers,
     watcher::{opinionated_watcher, plain_watcher},

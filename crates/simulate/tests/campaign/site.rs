@@ -52,6 +52,18 @@ pub(crate) fn site(name: &str, page: &str) -> Site {
     site
 }
 
+/// A shorter one, for operators that take long: one site changes, another one goes.
+pub(crate) fn short_story(simulation: Simulation) -> Simulation {
+    let page = |page: &str| json!({ "spec": { "page": page } });
+    simulation
+        .object(&definition())
+        .step(Step::create(&site("blog", "hello")))
+        .step(Step::create(&site("gone", "short")))
+        .step(Step::merge::<Site>(NAMESPACE, "blog", page("hello again")))
+        .step(Step::delete::<Site>(NAMESPACE, "gone"))
+        .step(Step::merge::<Site>(NAMESPACE, "blog", page("goodbye")))
+}
+
 /// What users do: three sites come, one changes twice, one goes and comes back, one goes for good.
 pub(crate) fn story(simulation: Simulation) -> Simulation {
     let page = |page: &str| json!({ "spec": { "page": page } });

@@ -32,7 +32,8 @@ pub(crate) async fn dynamic_kinds(process: Process) -> Ended {
         let external = external.clone();
         async move {
             let object = request.object();
-            let name = format!("copy of {}", object.name_any());
+            // Not its name: a failed clean-up is made again, perhaps after a successor was copied.
+            let name = object.uid().unwrap_or_default();
             if request.action() == Action::Deleted {
                 external.remove(&name).await?;
             } else {

@@ -56,8 +56,9 @@ impl Controller for Once {
         self.controller.name()
     }
 
-    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+    async fn run(&self, _: CancellationToken) -> Result<(), Infallible> {
         let controller = self.controller.clone();
+        let stop = CancellationToken::new();
         let run = tokio::spawn(async move { _ = controller.run(stop).await });
         *self.running.lock() = Some(AbortOnDropHandle::new(run));
         std::future::pending().await

@@ -52,7 +52,9 @@ impl Publish {
 
     pub(crate) async fn publish(&self, site: &Site) -> Result<(), Failure> {
         let host = format!("dns {}", site.spec.host);
-        self.external.put(&host, site.name_any()).await?;
+        self.external
+            .put(&host, site.uid().unwrap_or_default())
+            .await?;
         self.ensure(site, page(site)).await?;
         if self.children == Children::PageServersAndAddress {
             self.ensure(site, servers(site)).await?;
@@ -83,7 +85,10 @@ impl Publish {
 
     pub(crate) async fn clean_up(&self, site: &Site) -> Result<(), Failure> {
         let host = format!("dns {}", site.spec.host);
-        let removed = self.external.remove(&host).await?;
+        // A failed clean-up is made again, perhaps after a successor has published its host name.
+        let owner = self.external.get(&host).await;
+        let is_own = owner.is_some() && owner == site.uid();
+        let removed = is_own && self.external.remove(&host).await?;
         if !removed && self.bug == Some(Bug::CleanUpIsNotIdempotent) {
             return Err(Failure::new("there is no such host name"));
         }

@@ -1,5 +1,6 @@
 //! Two controllers on one informer: one writes host names, the other pages.
 
+use kube::ResourceExt as _;
 use windlass_controller::{
     Action, Failure, InformerController, OpinionatedReconciler, Outcome, Request,
 };
@@ -23,7 +24,8 @@ pub(crate) async fn shared_informers(process: Process) -> Ended {
         let external = external.clone();
         async move {
             let site = request.object();
-            let host = format!("dns {}", site.spec.host);
+            // Not its name: a failed clean-up is made again, perhaps after a successor was named.
+            let host = site.uid().unwrap_or_default();
             if request.action() == Action::Deleted {
                 external.remove(&host).await?;
             } else {

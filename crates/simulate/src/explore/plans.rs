@@ -1,0 +1,128 @@
+//! The plans of a simulation, in the order in which they are tried.
+
+use rand::{
+    Rng as _, SeedableRng as _,
+    rngs::StdRng,
+    seq::{IndexedRandom as _, SliceRandom as _},
+};
+use tokio::time::Instant;
+
+use crate::{Fault, Plan, PlannedFault, trace::TracedStep};
+
+/// The most faults of a random plan.
+const MOST_FAULTS: usize = 6;
+
+/// The seed of every plan with one fault: it is that of the run whose steps are counted.
+pub(super) const SEED: u64 = 1;
+
+/// The plans of a simulation: first those with one fault, then those with random faults.
+pub(crate) struct Plans {
+    single: Vec<Plan>,
+    faults: Vec<Fault>,
+    seeds: u64,
+    last_step: u64,
+    until: Option<Instant>,
+}
+
+// === impl Plans ===
+
+impl Plans {
+    /// These plans.
+    pub(crate) fn of(plans: Vec<Plan>) -> Self {
+        Self {
+            single: plans,
+            faults: Vec::new(),
+            seeds: 0,
+            last_step: 0,
+            until: None,
+        }
+    }
+
+    /// Every fault at every step that it fits, or `most` of them, taken evenly; and then `seeds`
+    /// plans with random faults.
+    pub(super) fn new(faults: &[Fault], steps: &[TracedStep], most: usize, seeds: u64) -> Self {
+        let mut plans = Vec::new();
+        for step in steps {
+            let fits =
+                |fault: &Fault| fault.fits(step.kind) && (step.of_user || !fault.is_foreign());
+            let fitting = faults.iter().copied().filter(fits);
+            plans.extend(fitting.map(|fault| Plan::single(SEED, step.number, fault)));
+        }
+        let every = plans.len().div_ceil(most.max(1)).max(1);
+        let mut single: Vec<_> = plans.into_iter().step_by(every).collect();
+        single.truncate(most);
+        // Neighbours find the same: mixed, the first finding comes sooner.
+        single.shuffle(&mut StdRng::seed_from_u64(SEED));
+        Self {
+            single,
+            faults: faults.to_vec(),
+            seeds,
+            last_step: u64::try_from(steps.len()).unwrap_or(u64::MAX),
+            until: None,
+        }
+    }
+
+    /// Has plans with random faults made until a time, however many seeds that needs.
+    pub(super) fn until(self, until: Instant) -> Self {
+        Self {
+            seeds: u64::MAX,
+            until: Some(until),
+            ..self
+        }
+    }
+
+    pub(super) const fn single_faults(&self) -> usize {
+        self.single.len()
+    }
+
+    /// How many plans there are, if that is known.
+    pub(super) fn total(&self) -> Option<usize> {
+        let seeds = usize::try_from(self.seeds).ok()?;
+        self.until
+            .is_none()
+            .then(|| self.single.len().saturating_add(seeds))
+    }
+
+    /// The plan of this number, from 0; none after the last, or when the time is over.
+    pub(super) fn get(&self, index: usize) -> Option<Plan> {
+        if let Some(plan) = self.single.get(index) {
+            return Some(plan.clone());
+        }
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return None;
+        }
+        let seed = u64::try_from(index - self.single.len()).ok()?;
+        (seed < self.seeds).then(|| random(&self.faults, seed, self.last_step))
+    }
+}
+
+/// A plan with random faults of a random choice of kinds.
+fn random(faults: &[Fault], seed: u64, last_step: u64) -> Plan {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut kinds: Vec<_> = faults
+        .iter()
+        .copied()
+        .filter(|_| random.random_bool(0.3))
+        .collect();
+    // Who takes a finalizer away while the operator cannot see it has the clean-up skipped.
+    if kinds.contains(&Fault::StripFinalizers) && kinds.iter().any(|it| it.hides_deletes()) {
+        if random.random_bool(0.5) {
+            kinds.retain(|it| *it != Fault::StripFinalizers);
+        } else {
+            kinds.retain(|it| !it.hides_deletes());
+        }
+    }
+    let count = random.random_range(1..=MOST_FAULTS);
+    let planned = (0..count).filter_map(|_| {
+        let fault = *kinds.choose(&mut random)?;
+        let step = random.random_range(1..=last_step.max(1));
+        Some(PlannedFault { step, fault })
+    });
+    let mut faults: Vec<_> = planned.collect();
+    faults.sort_unstable();
+    Plan {
+        seed,
+        faults,
+        without: Vec::new(),
+    }
+}

@@ -1,0 +1,41 @@
+//! The example of docs/testing.md.
+
+use kube::CustomResourceExt as _;
+
+use crate::{
+    operators::pages,
+    site::{Site, site},
+};
+
+const PAGE: &str = include_str!("../../../../docs/testing.md");
+
+// What the page shows begins here.
+use serde_json::json;
+use windlass_simulate::{Process, Simulation, Step};
+
+#[test]
+fn the_operator_survives_every_fault() {
+    let page = |page: &str| json!({ "spec": { "page": page } });
+    let simulation = Simulation::new("pages", |it: Process| pages(it.client(), it.stop()))
+        .object(&Site::crd())
+        .step(Step::create(&site("blog", "hello")))
+        .step(Step::merge::<Site>("default", "blog", page("goodbye")))
+        .step(Step::delete::<Site>("default", "blog"))
+        .oracle("no_page_is_left", |end| {
+            match end.objects("configmaps").count() {
+                0 => Ok(()),
+                left => Err(format!("{left} pages are left")),
+            }
+        })
+        .single_faults(40);
+    simulation.run().unwrap_or_else(|it| panic!("{it}"));
+}
+// What the page shows ends here.
+
+#[test]
+fn the_page_shows_twenty_lines_and_those_are_the_test_above() {
+    let (_, after) = PAGE.split_once("```rust\n").expect("a block of Rust");
+    let (shown, _) = after.split_once("```").expect("the end of the block");
+    assert_eq!(shown.lines().count(), 20, "{shown}");
+    assert!(include_str!("testing.rs").contains(shown), "{shown}");
+}

@@ -261,6 +261,8 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
 
     fn wants(&self, event: &AnyEvent) -> bool {
         passes(&self.0.predicates(), event)
+            || (self.0.finalizer().is_some()
+                && typed(event).is_some_and(|event| self.0.needs(&event)))
     }
 
     fn finalizer(&self) -> Option<&str> {
@@ -295,6 +297,8 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
 
     fn wants(&self, event: &AnyEvent) -> bool {
         passes(&self.0.predicates(), event)
+            || (self.0.finalizer().is_some()
+                && typed(event).is_some_and(|event| self.0.needs(&event)))
     }
 
     fn finalizer(&self) -> Option<&str> {

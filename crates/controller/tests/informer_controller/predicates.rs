@@ -268,3 +268,27 @@ impl Watcher<ConfigMap> for Waiting {
         Ok(())
     }
 }
+
+/// Each `filter` adds a predicate.
+#[tokio::test(start_paused = true)]
+async fn an_event_passes_all_predicates_of_a_handler_or_none_is_called() {
+    let rig = Rig::new(quiet());
+    let named = |name: &'static str| {
+        move |event: &Event<ConfigMap>| {
+            (event.object()).is_some_and(|object| show(object).starts_with(name))
+        }
+    };
+    let ends = |event: &Event<ConfigMap>| {
+        (event.object()).is_some_and(|object| show(object).ends_with("=1"))
+    };
+    let watcher = Watcher::filter(rig.log.watcher("w"), named("web"));
+    rig.watch(Watcher::filter(watcher, ends));
+    rig.reconcile(rig.log.reconciler("r").filter(ends).filter(named("web")));
+    let running = rig.start_empty().await;
+    running.apply(config("api", 1)).await;
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "", "each event passes one of the two");
+    running.apply(config("web-1", 1)).await;
+    assert_eq!(running.said().await, "w add web-1=1, r created web-1=1");
+    running.stop().await.expect("it stops");
+}

@@ -104,6 +104,12 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         None
     }
 
+    /// Whether `event` passes its predicates.
+    #[doc(hidden)]
+    fn receives(&self, event: &windlass_informer::Event<K>) -> bool {
+        self.predicates().iter().all(|it| it.passes(event))
+    }
+
     /// Whether the finalizer that it writes needs `event`, also if a predicate around it refuses
     /// that: the object is to be cleaned up, or its finalizer has changed. For wrappers that write
     /// a finalizer.

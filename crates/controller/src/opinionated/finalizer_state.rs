@@ -322,14 +322,14 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
     }
 
     /// Whether the finalizer needs `event`: its object is to be cleaned up, or the finalizer has
-    /// changed, other than by our own patch.
+    /// changed.
     pub(super) fn needs(&self, event: &Event<K>) -> bool {
         let Some(object) = event.object() else {
             return false;
         };
         let standing = self.finalizers.standing(object);
         let is_ours = || standing != Standing::Free || self.with(object, |_| ()).is_some();
-        let is_needed = match event {
+        match event {
             Event::Deleted { .. } => is_ours(),
             Event::Updated { old, .. }
                 if self.finalizers.standing_in(&old.metadata()) != standing =>
@@ -337,8 +337,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
                 true
             }
             _ => is_dying(&**object) && is_ours(),
-        };
-        is_needed && !self.is_known(event)
+        }
     }
 }
 

@@ -72,6 +72,13 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
         self.code.finalizer()
     }
 
+    fn receives(&self, event: &Event<K>) -> bool
+    where
+        K: 'static,
+    {
+        (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
+    }
+
     fn needs(&self, event: &Event<K>) -> bool {
         self.code.needs(event)
     }
@@ -115,6 +122,10 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         self.code.finalizer()
+    }
+
+    fn receives(&self, event: &Event<K>) -> bool {
+        (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
     }
 
     fn needs(&self, event: &Event<K>) -> bool {

@@ -120,11 +120,7 @@ where
     R: Reconciler<K>,
 {
     fn passes(&self, event: &Event<DynamicObject>) -> bool {
-        let Some(event) = typed(event) else {
-            return true;
-        };
-        let predicates = self.reconciler.predicates();
-        predicates.iter().all(|predicate| predicate.passes(&event))
+        typed(event).is_none_or(|event| self.reconciler.receives(&event))
     }
 }
 

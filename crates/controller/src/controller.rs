@@ -284,8 +284,9 @@ impl InformerController {
     /// Lets no call of a handler begin while `fence` is closed: calls wait until it is open.
     ///
     /// An operator with leader election calls this before it runs the controller. The first fence
-    /// stays; later ones are ignored. A stop does not end a call that waits for the fence: code that
-    /// closes it for good drops the future of [`run`](Self::run), as the operator does.
+    /// stays; later ones are ignored. A call that waits for the fence has not begun, so a stop ends
+    /// the wait. It does not end the wait of a hook for exhausted calls: code that closes the fence
+    /// for good drops the future of [`run`](Self::run), as the operator does.
     pub fn set_fence(&self, fence: &Fence) {
         _ = self.shared.fence.set(fence.clone());
     }

@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kube::{Resource, core::GroupVersionKind};
+use kube::{Resource, api::ObjectMeta, core::GroupVersionKind};
 use windlass_informer::ObjectKey;
 
 mod client;
@@ -150,6 +150,11 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// How we hold `object`, by what it shows.
     pub(crate) fn standing(&self, object: &K) -> Standing {
         self.names.standing(object.meta())
+    }
+
+    /// How we hold the object of `metadata`.
+    pub(crate) fn standing_in(&self, metadata: &ObjectMeta) -> Standing {
+        self.names.standing(metadata)
     }
 
     /// Whether the finalizers of others differ.

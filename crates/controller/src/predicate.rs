@@ -28,6 +28,9 @@ pub use self::{
 /// was folded into an update that does not pass, it is asked about the resync. A predicate that
 /// panics has let the event pass, and the panic is logged.
 ///
+/// Around a wrapper that writes a finalizer, a predicate does not keep the events from the wrapper
+/// that its finalizer needs ([`Filtered`]).
+///
 /// *Required.* That it looks at nothing but the event, and answers at once.
 ///
 /// *Not guaranteed.* That it is asked about calls that are made again: those are about an event

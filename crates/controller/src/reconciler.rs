@@ -92,6 +92,24 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         None
     }
 
+    /// Whether `event` passes its predicates.
+    #[doc(hidden)]
+    fn receives(&self, event: &windlass_informer::Event<K>) -> bool
+    where
+        K: 'static,
+    {
+        self.predicates().iter().all(|it| it.passes(event))
+    }
+
+    /// Whether the finalizer that it writes needs `event`, also if a predicate around it refuses
+    /// that: the object is to be cleaned up, or its finalizer has changed. For wrappers that write
+    /// a finalizer.
+    #[doc(hidden)]
+    fn needs(&self, event: &windlass_informer::Event<K>) -> bool {
+        let _ = event;
+        false
+    }
+
     /// The next event of the object with `uid` is from a history before what this handler may
     /// remember of it: the API server was restored from a backup. For wrappers that remember
     /// versions.

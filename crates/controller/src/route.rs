@@ -265,12 +265,9 @@ impl Route {
         Some(closest.to_string())
     }
 
-    /// Whether a handler of `kind`, or of a kind of the same type, writes `finalizer`.
-    pub(crate) fn has_finalizer(&self, kind: KindId, finalizer: &str) -> bool {
-        let Some(of) = self.kinds.get(&kind).map(|kind| kind.of.id) else {
-            return false;
-        };
-        let same = self.kinds.values().filter(|kind| kind.of.id == of);
+    /// Whether a handler of objects of type `of` writes `finalizer`.
+    pub(crate) fn has_finalizer(&self, of: ObjectType, finalizer: &str) -> bool {
+        let same = self.kinds.values().filter(|kind| kind.of.id == of.id);
         let mut handlers = same.flat_map(|kind| kind.chain.iter());
         handlers.any(|handler| handler.code.finalizer() == Some(finalizer))
     }
@@ -347,12 +344,12 @@ impl Route {
         id
     }
 
-    /// Removes the handlers of `kind` that match. Returns their names.
+    /// Removes the handlers of `kind` that match. Returns them.
     pub(crate) fn remove(
         &mut self,
         kind: KindId,
         matches: impl Fn(&Handler) -> bool,
-    ) -> Vec<HandlerId> {
+    ) -> Vec<Arc<Handler>> {
         let Some(kind) = self.kinds.get_mut(&kind) else {
             return Vec::new();
         };
@@ -361,13 +358,11 @@ impl Route {
             return Vec::new();
         }
         kind.chain = kept.into();
-        if kind.chain.is_empty() {
-            kind.handler_form = None;
-        }
+        kind.forget_form();
         for handler in &gone {
             handler.removed.store(true, Ordering::Release);
         }
-        gone.iter().map(|handler| handler.id).collect()
+        gone
     }
 
     /// The mappers that take a change of an object of `kind`.
@@ -386,24 +381,37 @@ impl Route {
         id
     }
 
-    /// Removes the mapper of this name from `kind`, or all. Returns how many those were.
-    pub(crate) fn remove_mappers(&mut self, kind: KindId, id: Option<HandlerId>) -> usize {
+    /// Removes the mapper of this name from `kind`, or all. Returns them.
+    pub(crate) fn remove_mappers(
+        &mut self,
+        kind: KindId,
+        id: Option<HandlerId>,
+    ) -> Vec<Arc<Mapping>> {
         let Some(kind) = self.kinds.get_mut(&kind) else {
-            return 0;
+            return Vec::new();
         };
-        let before = kind.mappers.len();
-        let kept = kind
-            .mappers
-            .iter()
-            .filter(|it| id.is_some_and(|id| it.id != id));
-        kind.mappers = kept.cloned().collect();
-        before - kind.mappers.len()
+        let matches = |it: &Arc<Mapping>| id.is_none_or(|id| it.id == id);
+        let (gone, kept): (Vec<_>, Vec<_>) = kind.mappers.iter().cloned().partition(matches);
+        kind.mappers = kept.into();
+        kind.forget_form();
+        gone
     }
 
     fn next(&mut self) -> HandlerId {
         let id = HandlerId(self.handlers);
         self.handlers += 1;
         id
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// Forgets the form that handlers and mappers are for, if there are none any more.
+    fn forget_form(&mut self) {
+        if self.chain.is_empty() && self.mappers.is_empty() {
+            self.handler_form = None;
+        }
     }
 }
 
@@ -503,6 +511,20 @@ mod tests {
     }
 
     #[test]
+    fn the_form_of_handlers_and_mappers_is_forgotten_with_the_last_of_them() {
+        let mut route = Route::default();
+        let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
+        let kind = new_kind(&mut route, "texts", text).expect("a new kind");
+        route.form(kind, packed, By::Handler).expect("the first");
+        let mapper = route.add_mapper(kind, kind, Box::new(Inert));
+        let handler = route.add(kind, Role::Watcher, Box::new(Inert));
+        assert_eq!(route.remove(kind, |it| it.id == handler).len(), 1);
+        assert!(route.form(kind, text, By::Informer).is_err(), "the mapper");
+        assert_eq!(route.remove_mappers(kind, Some(mapper)).len(), 1);
+        assert!(route.form(kind, text, By::Informer).is_ok());
+    }
+
+    #[test]
     fn a_kind_has_a_name() {
         let nameless = new_kind(&mut Route::default(), "", ObjectType::of::<u8>());
         assert!(matches!(nameless, Err(AddError::EmptyKind)));
@@ -519,11 +541,11 @@ mod tests {
         assert_eq!((first, second), (HandlerId(0), HandlerId(1)));
         assert_eq!(handler, HandlerId(2), "names are shared");
         assert_eq!(route.chain(from).len(), 1);
-        assert_eq!(route.remove_mappers(from, Some(handler)), 0);
-        assert_eq!(route.remove_mappers(from, Some(first)), 1);
+        assert_eq!(route.remove_mappers(from, Some(handler)).len(), 0);
+        assert_eq!(route.remove_mappers(from, Some(first)).len(), 1);
         let left: Vec<_> = route.mappers(from).iter().map(|it| it.id).collect();
         assert_eq!(left, [second]);
-        assert_eq!(route.remove_mappers(from, None), 1);
+        assert_eq!(route.remove_mappers(from, None).len(), 1);
         assert!(route.mappers(from).is_empty());
     }
 

@@ -241,27 +241,13 @@ impl<E: About, P: About> Schedule<E, P> {
         lane.phase = Phase::Held;
         self.held += 1;
 
-        let work = if let Some(pending) = lane.take_due(&mut self.later, true) {
-            self.pending -= 1;
-            if pending.action == Action::Deleted {
-                self.deletes
-                    .remove(lane.kind(&self.groups), id, pending.handler);
-            }
+        let work = if let Some(pending) = self.take_due(id, true) {
             Work::Retry(pending)
-        } else if let Some(offer) = lane.pop() {
+        } else if let Some(offer) = self.lanes[id].pop() {
             let mut pendings = Vec::new();
-            if lane.has_pendings() && !offer.asked {
+            if self.lanes[id].has_pendings() && !offer.asked {
                 pendings = std::mem::take(&mut self.spare);
-                let same = |pending: &Pending<P>| pending.call.is_about(&offer.event);
-                while let Some(mut pending) = lane.take_pending(&mut self.later, same) {
-                    self.pending -= 1;
-                    if pending.action == Action::Deleted {
-                        self.deletes
-                            .remove(lane.kind(&self.groups), id, pending.handler);
-                    }
-                    pending.overtaken = pending.due <= now;
-                    pendings.push(pending);
-                }
+                self.take_pendings(id, &offer.event, now, &mut pendings);
                 // Calls about another uid of this name are not this event's business; but a
                 // handler that is keyed by name has nothing left to delete once its successor
                 // is there.
@@ -269,31 +255,64 @@ impl<E: About, P: About> Schedule<E, P> {
                     && offer.event.action() == Some(Action::Created)
                 {
                     let delete = |pending: &Pending<P>| pending.action == Action::Deleted;
-                    while let Some(pending) = lane.take_pending(&mut self.later, delete) {
-                        self.pending -= 1;
-                        self.deletes
-                            .remove(lane.kind(&self.groups), id, pending.handler);
+                    while let Some(pending) = self.take_pending(id, delete) {
                         self.discarded.push(pending);
                     }
                 }
             }
             Work::Event { offer, pendings }
         } else {
-            let pending = lane
-                .take_due(&mut self.later, false)
-                .expect("a ready lane has an event or a call that is due");
-            self.pending -= 1;
-            if pending.action == Action::Deleted {
-                self.deletes
-                    .remove(lane.kind(&self.groups), id, pending.handler);
-            }
-            Work::Retry(pending)
+            let pending = self.take_due(id, false);
+            Work::Retry(pending.expect("a ready lane has an event or a call that is due"))
         };
+        let lane = &self.lanes[id];
         Some(Turn {
             lane: id,
             key: lane.key(&self.groups[lane.group]),
             work,
         })
+    }
+
+    /// Takes the pending calls of lane `id` that are about the object of `event` into `pendings`.
+    pub(crate) fn take_pendings(
+        &mut self,
+        id: LaneId,
+        event: &E,
+        now: Moment,
+        pendings: &mut Vec<Pending<P>>,
+    ) {
+        let same = |pending: &Pending<P>| pending.call.is_about(event);
+        while let Some(mut pending) = self.take_pending(id, same) {
+            pending.overtaken = pending.due <= now;
+            pendings.push(pending);
+        }
+    }
+
+    /// Takes the first pending call of lane `id` that is `wanted`.
+    fn take_pending(
+        &mut self,
+        id: LaneId,
+        wanted: impl Fn(&Pending<P>) -> bool,
+    ) -> Option<Pending<P>> {
+        let pending = self.lanes[id].take_pending(&mut self.later, wanted)?;
+        self.note_taken(id, &pending);
+        Some(pending)
+    }
+
+    /// Takes the due call of lane `id` whose turn it is: of those that were overtaken, or of all.
+    fn take_due(&mut self, id: LaneId, only_overtaken: bool) -> Option<Pending<P>> {
+        let pending = self.lanes[id].take_due(&mut self.later, only_overtaken)?;
+        self.note_taken(id, &pending);
+        Some(pending)
+    }
+
+    /// Notes that `pending` of lane `id` is not pending any more.
+    fn note_taken(&mut self, id: LaneId, pending: &Pending<P>) {
+        self.pending -= 1;
+        if pending.action == Action::Deleted {
+            let kind = self.lanes[id].kind(&self.groups);
+            self.deletes.remove(kind, id, pending.handler);
+        }
     }
 
     /// Gives a lane back whose turn is over. `later` are the calls that are to be made later.

@@ -260,7 +260,8 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        passes(&self.0.predicates(), event)
+        // Without predicates it is not looked at: to look may be to decode.
+        self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
     fn finalizer(&self) -> Option<&str> {
@@ -294,7 +295,8 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        passes(&self.0.predicates(), event)
+        // Without predicates it is not looked at: to look may be to decode.
+        self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
     fn finalizer(&self) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use crate::{InformerError, ObjectKey, WatchError};
+use crate::{InformerError, ObjectKey, WatchError, watch::is_older};
 
 /// How one informer's watch is.
 #[derive(Clone, Debug)]
@@ -118,13 +118,15 @@ impl InformerStatus {
     }
 
     /// Nothing up to `version` was missed. The objects of a first list come in any order, so
-    /// they say nothing.
+    /// they say nothing; nor does an older version, as that of an object that was requested again.
     pub(crate) fn moved(&mut self, version: Option<&str>) {
         if !matches!(self.state, HealthState::Watching) {
             return;
         }
+        let known = self.resource_version.as_deref();
         if let Some(version) = version
-            && self.resource_version.as_deref() != Some(version)
+            && known != Some(version)
+            && !known.is_some_and(|known| is_older(version, known))
         {
             // In place: this is once per event.
             let place = self.resource_version.get_or_insert_default();

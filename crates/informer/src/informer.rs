@@ -2,6 +2,7 @@
 
 mod builder;
 mod error;
+mod progress;
 mod resync;
 mod run;
 mod seat;
@@ -18,7 +19,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Mutex, Notify, watch};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -28,6 +32,7 @@ pub use self::{
 };
 use self::{
     builder::Settings,
+    progress::ListProgress,
     run::Ingest,
     seat::{Caller, Seat},
     users::Users,
@@ -94,6 +99,7 @@ struct Shared<K: Stored> {
     new_subscribers: NewSubscribers<K>,
     status: watch::Sender<InformerStatus>,
     instruments: Instruments,
+    progress: ListProgress,
     settings: Settings,
     seat: Seat,
     users: Arc<Users>,
@@ -301,6 +307,14 @@ impl<K: Stored> Informer<K> {
         self.shared.status.borrow().list_version.clone()
     }
 
+    /// When a list last showed an object more than the lists of the same run before it; none before
+    /// the first. A list that shows objects which have not changed makes progress too, though no
+    /// event tells of it.
+    #[must_use]
+    pub fn last_list_progress(&self) -> Option<Instant> {
+        self.shared.progress.last()
+    }
+
     /// The state of the watch.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -368,10 +382,18 @@ impl<K: Stored> Informer<K> {
         self.shared.id
     }
 
-    /// Counts in `metrics` from now on, under the label `kind`. Only the first call has an
-    /// effect.
+    /// Counts in `metrics` from now on, under the label `kind`; the objects that are in the store
+    /// are counted at once. An informer that several controllers use counts in the metrics of
+    /// each. Of several calls with the same `metrics` only the first has an effect, until
+    /// [`uninstrument`](Self::uninstrument).
     pub fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
-        self.shared.instruments.set(metrics, kind);
+        self.shared.instruments.add(metrics, kind);
+    }
+
+    /// Counts no longer in `metrics`: the objects of this informer leave the number of objects of
+    /// its kind, and the other counts stay as they are.
+    pub fn uninstrument(&self, metrics: &InformerMetrics) {
+        self.shared.instruments.remove(metrics);
     }
 }
 

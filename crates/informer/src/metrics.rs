@@ -1,14 +1,17 @@
 //! Metrics of informers. All names are in this file.
 
-use std::{fmt, sync::OnceLock};
+use std::{fmt, sync::Arc};
 
+use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
 use crate::store::What;
 
-/// Why a list or a watch ended: its regular end, and the reasons of a `WatchError`.
-const REASONS: [&str; 14] = [
+/// Why a list or a watch ended: its regular end, a requested list, and the reasons of a
+/// `WatchError`.
+const REASONS: [&str; 15] = [
     "ended",
+    "requested",
     "connection",
     "silent",
     "overdue",
@@ -46,11 +49,21 @@ pub struct InformerMetrics {
     lists: IntCounterVec,
     told: IntCounterVec,
     undecodable: IntCounterVec,
+    /// Its address says which collectors these are.
+    identity: Arc<()>,
 }
 
-/// The counters of one informer, once its metrics were asked for.
+/// The counters of one informer: a set for each [`InformerMetrics`] that it counts in.
+#[derive(Default)]
 pub(crate) struct Instruments {
-    set: OnceLock<Set>,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// The objects in the store, by the changes that were counted.
+    objects: i64,
+    sets: Vec<Set>,
 }
 
 struct Set {
@@ -106,11 +119,13 @@ impl InformerMetrics {
                 ),
                 &["kind"],
             )?,
+            identity: Arc::default(),
         })
     }
 
-    /// Removes the series of `kind`, which has no informer any more. An informer that still
-    /// counts under this name goes on to count, and is not shown.
+    /// Removes the series of `kind`, which has no informer any more. Call
+    /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of them before: what an
+    /// informer still counts under this name is not shown, or in part.
     pub fn remove(&self, kind: &str) {
         // A series that was never made cannot be removed, which is no error here.
         _ = self.objects.remove_label_values(&[kind]);
@@ -122,6 +137,11 @@ impl InformerMetrics {
         for reason in REASONS {
             _ = self.restarts.remove_label_values(&[kind, reason]);
         }
+    }
+
+    /// Whether these are the same collectors as `other`.
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.identity, &other.identity)
     }
 
     /// The collectors, to be registered in a registry.
@@ -146,15 +166,14 @@ impl fmt::Debug for InformerMetrics {
 // === impl Instruments ===
 
 impl Instruments {
-    pub(crate) fn new() -> Self {
-        Self {
-            set: OnceLock::new(),
+    /// Counts in `metrics` from now on. The objects that are in the store are counted at once.
+    pub(crate) fn add(&self, metrics: &InformerMetrics, kind: &str) {
+        let mut counts = self.counts.lock();
+        if counts.sets.iter().any(|set| set.metrics.is(metrics)) {
+            return;
         }
-    }
-
-    pub(crate) fn set(&self, metrics: &InformerMetrics, kind: &str) {
         let told = |event: &str| metrics.told.with_label_values(&[kind, event]);
-        self.set.get_or_init(|| Set {
+        let set = Set {
             objects: metrics.objects.with_label_values(&[kind]),
             lists: metrics.lists.with_label_values(&[kind]),
             undecodable: metrics.undecodable.with_label_values(&[kind]),
@@ -164,46 +183,73 @@ impl Instruments {
             resynced: told("RESYNC"),
             kind: kind.to_owned(),
             metrics: metrics.clone(),
+        };
+        set.objects.add(counts.objects);
+        counts.sets.push(set);
+    }
+
+    /// Counts no longer in `metrics`, and takes the objects in the store out of their number.
+    pub(crate) fn remove(&self, metrics: &InformerMetrics) {
+        let mut counts = self.counts.lock();
+        let objects = counts.objects;
+        counts.sets.retain(|set| {
+            let stays = !set.metrics.is(metrics);
+            if !stays {
+                set.objects.sub(objects);
+            }
+            stays
         });
     }
 
+    /// The store has so many objects: a run that was dropped may not have counted its last change.
+    pub(crate) fn correct(&self, objects: usize) {
+        let mut counts = self.counts.lock();
+        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+        let missed = objects.saturating_sub(counts.objects);
+        counts.objects = objects;
+        for set in &counts.sets {
+            set.objects.add(missed);
+        }
+    }
+
     pub(crate) fn changed<K>(&self, what: &What<K>) {
-        let Some(set) = self.set.get() else { return };
-        match what {
-            What::Added => {
-                set.added.inc();
-                set.objects.inc();
-            }
-            What::Updated { .. } => set.updated.inc(),
-            What::Deleted { .. } => {
-                set.deleted.inc();
-                set.objects.dec();
+        let mut counts = self.counts.lock();
+        let added = match what {
+            What::Added => 1,
+            What::Updated { .. } => 0,
+            What::Deleted { .. } => -1,
+        };
+        counts.objects += added;
+        for set in &counts.sets {
+            set.objects.add(added);
+            match what {
+                What::Added => set.added.inc(),
+                What::Updated { .. } => set.updated.inc(),
+                What::Deleted { .. } => set.deleted.inc(),
             }
         }
     }
 
     pub(crate) fn resynced(&self) {
-        if let Some(set) = self.set.get() {
-            set.resynced.inc();
-        }
+        self.each(|set| set.resynced.inc());
     }
 
     pub(crate) fn listed(&self) {
-        if let Some(set) = self.set.get() {
-            set.lists.inc();
-        }
+        self.each(|set| set.lists.inc());
     }
 
     pub(crate) fn undecodable(&self) {
-        if let Some(set) = self.set.get() {
-            set.undecodable.inc();
-        }
+        self.each(|set| set.undecodable.inc());
     }
 
     pub(crate) fn restarted(&self, reason: &str) {
-        if let Some(set) = self.set.get() {
+        self.each(|set| {
             let labels = [set.kind.as_str(), reason];
             set.metrics.restarts.with_label_values(&labels).inc();
-        }
+        });
+    }
+
+    fn each(&self, count: impl Fn(&Set)) {
+        self.counts.lock().sets.iter().for_each(count);
     }
 }

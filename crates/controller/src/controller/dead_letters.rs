@@ -13,7 +13,11 @@ use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
 /// A call that failed and is not repeated by itself any more.
 ///
 /// It is forgotten when its handler is called for a new event of its object, when its handler is
-/// removed, and when a thousand others have been given up since.
+/// removed, and when a thousand others have been given up since. Unless it is a `Deleted`, it is
+/// also forgotten when its object is deleted. What happens to another object of the same name
+/// leaves it as it is, but for a `Deleted` under [`DeleteRetry::UntilSuccessor`].
+///
+/// [`DeleteRetry::UntilSuccessor`]: crate::DeleteRetry::UntilSuccessor
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GivenUp {
@@ -86,18 +90,15 @@ impl DeadLetters {
         Some(call)
     }
 
-    /// Takes down those calls of one object whose handler is `told` of something new.
+    /// Takes down those calls of one lane that are `obsolete`.
     pub(crate) fn clear(
         &mut self,
         lane: &LaneKey,
-        told: impl Fn(HandlerId) -> bool,
+        obsolete: impl Fn(&DeadLetter) -> bool,
     ) -> Vec<DeadLetter> {
         let numbers = self.lanes.get(lane).cloned().unwrap_or_default();
-        let told = |number: &u64| {
-            let call = self.calls.get(number);
-            call.is_some_and(|call| told(call.letter.handler))
-        };
-        let numbers: Vec<_> = numbers.into_iter().filter(told).collect();
+        let obsolete = |number: &u64| self.calls.get(number).is_some_and(&obsolete);
+        let numbers: Vec<_> = numbers.into_iter().filter(obsolete).collect();
         numbers.into_iter().filter_map(|it| self.take(it)).collect()
     }
 
@@ -189,7 +190,7 @@ mod tests {
                 Some(("clear", name)) => _ = letters.clear(&lane(name), |_| true),
                 Some(("tell", name)) => {
                     let told = call(name);
-                    letters.clear(&told.lane, |handler| handler == told.letter.handler);
+                    letters.clear(&told.lane, |it| it.letter.handler == told.letter.handler);
                 }
                 Some((_, handler)) => {
                     let handler = handler.parse().expect("a number");

@@ -73,9 +73,13 @@ impl<E: About, P: About> Engine<E, P> {
         folded
     }
 
-    /// Adds a call that is to be made later, for an object that no worker may have.
-    pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) {
-        self.change(|schedule| schedule.add_pending(key, pending));
+    /// Adds a call that is to be made later, for an object that no worker may have. Returns what
+    /// it replaced.
+    pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) -> Vec<Pending<P>> {
+        self.change(|schedule| {
+            schedule.add_pending(key, pending);
+            schedule.take_discarded()
+        })
     }
 
     /// Waits for something to do.
@@ -258,6 +262,19 @@ impl<E: About, P: About> LaneGuard<E, P> {
     /// Adds a call that is to be made later.
     pub(crate) fn add_pending(&mut self, pending: Pending<P>) {
         self.later.push(pending);
+    }
+
+    /// Takes the calls about the object of the event that became pending since the event was
+    /// taken, to those that were pending before.
+    pub(crate) fn take_added(&mut self) {
+        let since = self.since;
+        if let Some(turn) = &mut self.turn
+            && let Work::Event { offer, pendings } = &mut turn.work
+        {
+            self.engine.change(|schedule| {
+                schedule.take_pendings(turn.lane, &offer.event, since, pendings);
+            });
+        }
     }
 
     /// Gives the object back: everything has been done, but for what is later.

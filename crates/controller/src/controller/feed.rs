@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use futures::{FutureExt, future::BoxFuture};
@@ -53,8 +54,8 @@ pub(crate) trait Feed: Send + Sync {
     /// Whether its first list has been queued.
     fn has_synced(&self) -> bool;
 
-    /// When its last event was queued; the start of time, if none was.
-    fn last_progress(&self) -> Moment;
+    /// For how long no event was queued and its list made no progress.
+    fn idle(&self, now: Moment) -> Duration;
 
     /// The [epoch](windlass_informer::Store::epoch) of its store.
     fn epoch(&self) -> u32;
@@ -67,6 +68,9 @@ pub(crate) trait Feed: Send + Sync {
 
     /// Counts the informer's work in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
+
+    /// Counts the informer's work in `metrics` no longer.
+    fn uninstrument(&self, metrics: &InformerMetrics);
 
     /// Makes the informer list again.
     fn relist(&self);
@@ -90,6 +94,7 @@ pub(crate) trait Feed: Send + Sync {
 pub(crate) struct InformerFeed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
+    /// When its last event was queued, or since when it is run.
     progress: AtomicU64,
     triggered: TriggeredKeys,
 }
@@ -162,8 +167,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.synced.load(Ordering::Acquire)
     }
 
-    fn last_progress(&self) -> Moment {
-        Moment::from_bits(self.progress.load(Ordering::Relaxed))
+    fn idle(&self, now: Moment) -> Duration {
+        let queued = now - Moment::from_bits(self.progress.load(Ordering::Relaxed));
+        let listed = self.informer.last_list_progress();
+        listed.map_or(queued, |listed| queued.min(listed.elapsed()))
     }
 
     fn epoch(&self) -> u32 {
@@ -182,6 +189,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
 
     fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
         self.informer.instrument(metrics, kind);
+    }
+
+    fn uninstrument(&self, metrics: &InformerMetrics) {
+        self.informer.uninstrument(metrics);
     }
 
     fn relist(&self) {

@@ -6,7 +6,13 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio_util::sync::CancellationToken;
 use windlass_informer::InformerError;
 
-use super::{Shared, snapshot::RouteSnapshot, turn};
+use super::{
+    Shared,
+    engine::LaneGuard,
+    queued::{PendingCall, QueuedEvent},
+    snapshot::RouteSnapshot,
+    turn,
+};
 use crate::{RunError, route::KindId, schedule::Moment, work::message};
 
 /// After how many turns a worker yields: handlers that never wait would keep all other tasks
@@ -24,7 +30,12 @@ struct Gates {
     kinds: Vec<KindId>,
 }
 
+/// Makes the informers free for other controllers at the end of the run, however it ends: a
+/// controller runs once.
+struct InformerUsers(Arc<Shared>);
+
 pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result<(), RunError> {
+    let _users = InformerUsers(Arc::clone(shared));
     if let Some((kind, closest)) = shared.route.read().without_informer() {
         return Err(RunError::NoInformer { kind, closest });
     }
@@ -42,7 +53,8 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_time(Arc::clone(shared), stop.clone()));
     for _ in 0..shared.settings.concurrency.get() {
-        tasks.spawn(worker(Arc::clone(shared), stop.clone()));
+        // A token of its own: one that all share is one lock for all.
+        tasks.spawn(worker(Arc::clone(shared), stop.child_token()));
     }
 
     let mut outcome = Ok(());
@@ -65,10 +77,6 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
         // The first error is the reason; those after it are its consequence.
         outcome = outcome.and(flatten(ended));
     }
-    // A controller runs once, so its informers are free for others.
-    for fed in shared.feeds.write().iter_mut() {
-        fed.user = None;
-    }
     outcome
 }
 
@@ -79,12 +87,15 @@ fn start(
     stop: &CancellationToken,
     gates: &mut Gates,
 ) {
-    let mut later = Vec::new();
     let mut feeds = shared.feeds.write();
     for fed in feeds.iter_mut().filter(|fed| !fed.started) {
         fed.started = true;
         let kind = fed.kind;
-        later.push(kind);
+        // Before the informer can queue anything.
+        if !gates.all && !shared.settings.start_before_sync {
+            shared.engine.set_gate(Some(kind), false);
+            gates.kinds.push(kind);
+        }
         // Stopped with the controller, or when the informer is removed.
         let own = fed.stop.clone();
         let whole = stop.child_token();
@@ -108,14 +119,6 @@ fn start(
                 RunError::Informer { kind, source }
             })
         });
-    }
-    drop(feeds);
-    if gates.all || shared.settings.start_before_sync {
-        return;
-    }
-    for kind in later {
-        shared.engine.set_gate(Some(kind), false);
-        gates.kinds.push(kind);
     }
 }
 
@@ -155,8 +158,10 @@ impl Gates {
             return None;
         }
         let feeds = shared.feeds.read();
+        let now = shared.engine.now();
         let unsynced = feeds.iter().filter(|fed| !fed.feed.has_synced());
-        unsynced.map(|fed| fed.feed.last_progress() + timeout).min()
+        let left = unsynced.map(|fed| timeout.saturating_sub(fed.feed.idle(now)));
+        left.min().map(|left| now + left)
     }
 
     /// Ends the run if an informer has made no progress for the timeout.
@@ -167,7 +172,7 @@ impl Gates {
         let now = shared.engine.now();
         let feeds = shared.feeds.read();
         let late: Vec<_> = (feeds.iter())
-            .filter(|fed| !fed.feed.has_synced() && fed.feed.last_progress() + timeout <= now)
+            .filter(|fed| !fed.feed.has_synced() && fed.feed.idle(now) >= timeout)
             .map(|fed| {
                 let kind = shared.route.read().name(fed.kind);
                 format!("{kind} ({})", fed.feed.health())
@@ -183,6 +188,16 @@ impl Gates {
     }
 }
 
+// === impl InformerUsers ===
+
+impl Drop for InformerUsers {
+    fn drop(&mut self) {
+        for fed in self.0.feeds.write().iter_mut() {
+            fed.user = None;
+        }
+    }
+}
+
 /// Waits until `due`, or for ever.
 async fn until(shared: &Shared, due: Option<Moment>) {
     match due {
@@ -191,14 +206,17 @@ async fn until(shared: &Shared, due: Option<Moment>) {
     }
 }
 
-/// Does what there is to do, one turn after the other. A turn that has begun ends.
+/// Does what there is to do, one turn after the other. After a stop a call that has begun ends, and
+/// no other begins.
 async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     let engine = &shared.engine;
     let mut routes = RouteSnapshot::default();
     let mut turns = 0;
-    while let Some(mut held) = stop.run_until_cancelled(engine.take()).await {
+    while let Some(mut held) = take(&shared, &mut routes, &stop).await {
         loop {
-            let now = turn::run(&shared, &mut routes, &mut held).await;
+            let Some(now) = turn::run(&shared, &mut routes, &mut held, &stop).await else {
+                break;
+            };
             turns += 1;
             if turns == TURNS_BEFORE_YIELD {
                 turns = 0;
@@ -218,6 +236,25 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
         }
     }
     Ok(())
+}
+
+/// Waits for the next work; none once `stop` is cancelled. When the routes change meanwhile, the
+/// snapshot is dropped, and with it the code of handlers that were removed.
+async fn take(
+    shared: &Shared,
+    routes: &mut RouteSnapshot,
+    stop: &CancellationToken,
+) -> Option<LaneGuard<QueuedEvent, PendingCall>> {
+    loop {
+        let rerouted = shared.rerouted.notified();
+        routes.drop_outdated(shared);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            held = shared.engine.take() => return Some(held),
+            () = rerouted => {}
+        }
+    }
 }
 
 async fn keep_time(shared: Arc<Shared>, stop: CancellationToken) -> Ended {

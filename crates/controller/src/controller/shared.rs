@@ -24,10 +24,10 @@ use super::{
     queued::{Coalescing, PendingCall, QueuedEvent},
 };
 use crate::{
-    AddError, BuildError, Fence, FencePermit, HandlerError, HandlerId,
+    Action, AddError, BuildError, DeleteRetry, Fence, FencePermit, HandlerError, HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{By, KindId, ObjectType, Role, Route},
-    schedule::{LaneKey, Pending, Priority, Reason},
+    schedule::{About, LaneKey, Pending, Priority, Reason},
     work::{Handle, Map, ask},
 };
 
@@ -38,6 +38,11 @@ pub(crate) struct Shared {
     pub(super) route: RwLock<Route>,
     /// How often the routes have changed, plus one.
     changes: AtomicU64,
+    /// Notifies the workers that wait when the routes have changed.
+    pub(super) rerouted: Notify,
+    /// Held while an informer, a handler or a mapper is added or removed: one after the other, so
+    /// that what is refused leaves nothing, and that each sees what was added before.
+    wiring: Mutex<()>,
     pub(super) feeds: RwLock<Vec<Fed>>,
     /// Notified when an informer is added or removed.
     pub(super) fed: Notify,
@@ -88,6 +93,8 @@ impl Shared {
             engine,
             route: RwLock::default(),
             changes: AtomicU64::new(1),
+            rerouted: Notify::new(),
+            wiring: Mutex::default(),
             feeds: RwLock::default(),
             fed: Notify::new(),
             synced: Notify::new(),
@@ -139,6 +146,7 @@ impl Shared {
     /// Notes that a route has changed: after the change, and before it is announced.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
+        self.rerouted.notify_waiters();
     }
 
     pub(super) fn add<K: Stored>(
@@ -147,17 +155,19 @@ impl Shared {
         role: Role,
         code: Box<dyn Handle>,
     ) -> Result<HandlerId, AddError> {
+        let _wiring = self.wiring.lock();
         self.check_informer(kind)?;
-        let kind = self.kind::<K>(kind, By::Handler)?;
-        let mut route = self.route.write();
+        let of = ObjectType::of::<K::Object>();
         if let Some(finalizer) = code.finalizer()
-            && route.has_finalizer(kind, finalizer)
+            && self.route.read().has_finalizer(of, finalizer)
         {
             return Err(AddError::FinalizerTaken {
-                kind: route.name(kind).to_string(),
+                kind: kind.to_owned(),
                 finalizer: finalizer.to_string(),
             });
         }
+        let kind = self.kind::<K>(kind, By::Handler)?;
+        let mut route = self.route.write();
         let id = route.add(kind, role, code);
         // Before the chain can be read: a handler that is called may have a pending call.
         self.engine.admit(id);
@@ -182,6 +192,7 @@ impl Shared {
     }
 
     pub(super) fn remove(&self, kind: &str, role: Role, id: Option<HandlerId>) -> usize {
+        let wiring = self.wiring.lock();
         let (kind, gone) = {
             let mut route = self.route.write();
             let Some(kind) = route.find(kind) else {
@@ -193,11 +204,13 @@ impl Shared {
             self.changed();
             (kind, gone)
         };
-        for id in &gone {
-            self.engine.cancel(*id);
-            let _letters = self.dead_letters.lock().cancel(*id);
+        for handler in &gone {
+            self.engine.cancel(handler.id);
+            let _letters = self.dead_letters.lock().cancel(handler.id);
         }
         self.remove_unused(kind);
+        // The code of the handlers is dropped where no lock is held.
+        drop(wiring);
         gone.len()
     }
 
@@ -210,6 +223,7 @@ impl Shared {
         if name.is_empty() {
             return Err(AddError::EmptyKind);
         }
+        let _wiring = self.wiring.lock();
         let id = feed.informer();
         let known = (self.feeds.read().iter())
             .find(|fed| fed.feed.informer() == id)
@@ -266,6 +280,7 @@ impl Shared {
 
     /// Removes an informer. Returns whether it was there.
     pub(super) fn remove_feed(&self, informer: windlass_informer::InformerId) -> bool {
+        let _wiring = self.wiring.lock();
         let removed = {
             let mut feeds = self.feeds.write();
             let at = (feeds.iter()).position(|fed| fed.feed.informer() == informer);
@@ -275,6 +290,7 @@ impl Shared {
             return false;
         };
         fed.stop.cancel();
+        fed.feed.uninstrument(&self.informer_metrics);
         let merge = {
             let mut route = self.route.write();
             route.remove_informer(fed.kind);
@@ -310,6 +326,7 @@ impl Shared {
         to: &str,
         code: Box<dyn Map>,
     ) -> Result<HandlerId, AddError> {
+        let _wiring = self.wiring.lock();
         self.check_informer(kind)?;
         let to = self.route.read().find(to).ok_or_else(|| {
             let kind = to.to_owned();
@@ -320,6 +337,7 @@ impl Shared {
     }
 
     pub(super) fn remove_mappers(&self, kind: &str, id: Option<HandlerId>) -> usize {
+        let wiring = self.wiring.lock();
         let (from, targets, removed) = {
             let mut route = self.route.write();
             let Some(from) = route.find(kind) else {
@@ -333,7 +351,9 @@ impl Shared {
         for kind in targets.into_iter().chain([from]) {
             self.remove_unused(kind);
         }
-        removed
+        // The code of the mappers is dropped where no lock is held.
+        drop(wiring);
+        removed.len()
     }
 
     /// Keeps a call that was given up as a dead letter, unless its handler is gone.
@@ -382,17 +402,38 @@ impl Shared {
         }
     }
 
-    /// Forgets the dead letters of this object whose handlers are `called` for a new event.
-    pub(super) fn forget_dead_letters(&self, key: &LaneKey, called: impl Fn(HandlerId) -> bool) {
+    /// Forgets the dead letters that `event` makes obsolete: those of its object whose handlers
+    /// are `called` for it, and all of an object that is gone but failed deletes. Returns whether
+    /// there may have been some: then one of them may be a pending call since the event was taken.
+    pub(super) fn forget_dead_letters(
+        &self,
+        key: &LaneKey,
+        event: &QueuedEvent,
+        called: impl Fn(HandlerId) -> bool,
+    ) -> bool {
         // A dead letter of this object was made in a turn before this one.
-        if self.has_dead_letters.load(Ordering::Acquire) {
-            let _dropped = self.dead_letters.lock().clear(key, called);
+        if !self.has_dead_letters.load(Ordering::Acquire) {
+            return false;
         }
+        let action = event.action();
+        let ends_deletes = self.settings.delete_retry == DeleteRetry::UntilSuccessor
+            && action == Some(Action::Created);
+        let _dropped = self.dead_letters.lock().clear(key, |it| {
+            let is_delete = it.letter.action == Action::Deleted;
+            if !it.call.is_about(event) {
+                return is_delete && ends_deletes;
+            }
+            called(it.letter.handler) || (action == Some(Action::Deleted) && !is_delete)
+        });
+        true
     }
 
     /// Repeats a call that was given up, as if it had not been made before.
     pub(super) fn redrive(&self, number: u64) -> bool {
-        let Some(call) = self.dead_letters.lock().take(number) else {
+        // Until the call is pending: so that each event of the object finds it as the one or the
+        // other.
+        let mut letters = self.dead_letters.lock();
+        let Some(call) = letters.take(number) else {
             return false;
         };
         let pending = Pending {
@@ -406,7 +447,10 @@ impl Shared {
                 ..call.call
             },
         };
-        self.engine.add_pending(call.lane, pending);
+        let replaced = self.engine.add_pending(call.lane, pending);
+        drop(letters);
+        // Where no lock is held: it may be the last of an object.
+        drop(replaced);
         true
     }
 
@@ -426,5 +470,14 @@ impl Shared {
     /// A number in `[0, 1)`.
     pub(super) fn random(&self) -> f64 {
         self.random.lock().random()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Other controllers may go on to use the informers.
+        for fed in self.feeds.get_mut() {
+            fed.feed.uninstrument(&self.informer_metrics);
+        }
     }
 }

@@ -27,6 +27,13 @@ pub(crate) struct KindSnapshot {
 // === impl RouteSnapshot ===
 
 impl RouteSnapshot {
+    /// Drops what was read, unless it is as of the last change.
+    pub(crate) fn drop_outdated(&mut self, shared: &Shared) {
+        if self.as_of != shared.changes() {
+            *self = Self::default();
+        }
+    }
+
     /// `kind` with all changes that were made before this call; none if it was removed.
     pub(crate) fn of(&mut self, kind: KindId, shared: &Shared) -> Option<&KindSnapshot> {
         let changes = shared.changes();

@@ -11,8 +11,12 @@
 //! | of a wrapper with a finalizer | without that finalizer, which was there | cancelled or kept, as the policy says |
 //!
 //! A resync that a mapper asked for ends the wait, because what the call waits for may have come;
-//! the count of failures goes on. Calls about another uid of the same name are not touched. What a cancelled call counted and
-//! carried goes over to the call that takes its place.
+//! the count of failures goes on. Calls about another uid of the same name are not touched.
+//!
+//! What a cancelled call counted and carried goes over to the call that takes its place, but not
+//! from another action to the first `Deleted`, nor from a `Deleted` to the call for an object that
+//! is back. The state of a handler with a finalizer does go over to the first `Deleted`, because
+//! such a handler may have begun its clean-up before.
 
 use std::sync::Arc;
 
@@ -133,7 +137,8 @@ pub(super) fn supersede(
     for (mut pending, verdict) in pendings.drain(..).zip(verdicts) {
         let waits = carried.waits(pending.handler);
         if verdict == Verdict::Cancel && !waits {
-            carried.add(pending, event);
+            let has_finalizer = turn.finalizer(pending.handler).is_some();
+            carried.add(pending, event, has_finalizer);
             continue;
         }
         if verdict == Verdict::Keep && !waits {
@@ -226,15 +231,18 @@ impl Carried {
         );
     }
 
-    /// Notes what `pending`, which goes, has counted and carried.
-    fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent) {
+    /// Notes what `pending`, which goes, has counted and carried. The handler of it may have a
+    /// finalizer, and then the clean-up may have begun before the `Deleted`.
+    fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent, has_finalizer: bool) {
         let attempt = failures(&pending, event);
+        let keeps_state = is_continued(&pending, event)
+            || (has_finalizer && matches!(event, Event::Deleted { .. }));
         let PendingCall { state, failed, .. } = pending.call;
         self.note(
             pending.handler,
             Previous {
                 attempt,
-                state: state.map(|state| *state),
+                state: state.filter(|_| keeps_state).map(|state| *state),
                 object: failed.and_then(|failed| failed.object),
             },
         );
@@ -254,9 +262,15 @@ impl Carried {
     }
 }
 
+/// Whether a call about `event` goes on with what `pending` did: either both are about the delete
+/// of the object, or neither is.
+fn is_continued(pending: &Pending<PendingCall>, event: &AnyEvent) -> bool {
+    (pending.action == Action::Deleted) == matches!(event, Event::Deleted { .. })
+}
+
 /// How many failures of `pending` count for a call about `event`: those of its generation.
 fn failures(pending: &Pending<PendingCall>, event: &AnyEvent) -> u32 {
-    if pending.call.attempt == 0 {
+    if pending.call.attempt == 0 || !is_continued(pending, event) {
         // Nothing to count: the states, whose JSON would be read for it, are not compared.
         return 0;
     }

@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
+use tokio_util::sync::CancellationToken;
 use windlass_informer::{Event, Kept, Named, ObjectKey};
 
 use super::{
@@ -28,6 +29,8 @@ use crate::{
 /// What a turn is about.
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
+    /// Once it is cancelled, no call begins.
+    stop: &'a CancellationToken,
     kind: KindId,
     chain: &'a Chain,
     pub(super) metrics: &'a KindMetrics,
@@ -50,7 +53,12 @@ struct Invocation<'a> {
     event: &'a AnyEvent,
 }
 
-/// Does the work of `held`. Returns when it was done; then the lane is to be given back.
+/// A call did not begin, because the controller stops.
+struct Stopped;
+
+/// Does the work of `held`. Returns when it was done; then the lane is to be given back. Returns
+/// none if `stop` was cancelled before the last call: then the guard is to be dropped, so that what
+/// was not done stays queued.
 ///
 /// # Cancel safety
 ///
@@ -60,15 +68,17 @@ pub(crate) async fn run(
     shared: &Shared,
     routes: &mut RouteSnapshot,
     held: &mut LaneGuard<QueuedEvent, PendingCall>,
-) -> Moment {
+    stop: &CancellationToken,
+) -> Option<Moment> {
     let kind = held.key().kind;
     let began = held.since();
     let Some(KindSnapshot { chain, metrics }) = routes.of(kind, shared) else {
         // The kind was removed, and with it all handlers.
-        return began;
+        return Some(began);
     };
     let mut turn = Turn {
         shared,
+        stop,
         kind,
         chain,
         metrics,
@@ -77,7 +87,7 @@ pub(crate) async fn run(
     let (ongoing, span) = match held.work() {
         Work::Event { offer, .. } => {
             let Some(action) = Action::of(&offer.event.event) else {
-                return began;
+                return Some(began);
             };
             let ongoing = metrics.event(action, began - offer.event.received);
             let (key, queued) = (&held.key().object, &offer.event);
@@ -96,9 +106,9 @@ pub(crate) async fn run(
             (ongoing, span)
         }
     };
-    let done = trace::within(&span, pin!(turn.run(held))).await;
+    let done = trace::within(&span, pin!(turn.run(held))).await.ok()?;
     ongoing.done(done - began);
-    done
+    Some(done)
 }
 
 /// The update as one from `old`, the state that the handler got last.
@@ -142,7 +152,7 @@ impl Recipients<'_> {
 // === impl Turn ===
 
 impl Turn<'_> {
-    async fn run(&self, held: &mut LaneGuard<QueuedEvent, PendingCall>) -> Moment {
+    async fn run(&self, held: &mut LaneGuard<QueuedEvent, PendingCall>) -> Result<Moment, Stopped> {
         let began = held.since();
         let Work::Event { offer, .. } = held.work() else {
             return self.repeat(held).await;
@@ -150,7 +160,10 @@ impl Turn<'_> {
         self.forget_restored(&offer.event);
         let recipients = self.recipients(&offer.event);
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
-        self.shared.forget_dead_letters(held.key(), called);
+        let redriven = (self.shared).forget_dead_letters(held.key(), &offer.event, called);
+        if redriven {
+            held.take_added();
+        }
         let carried = supersede(self, held, &recipients);
         self.dispatch(held, &recipients, carried, began).await
     }
@@ -199,8 +212,7 @@ impl Turn<'_> {
         pending: &Pending<PendingCall>,
         event: &AnyEvent,
     ) -> bool {
-        let handler = self.chain.iter().find(|it| it.id == pending.handler);
-        let finalizer = handler.and_then(|handler| handler.code.finalizer());
+        let finalizer = self.finalizer(pending.handler);
         let has = |object: &Arc<dyn AnyObject>| {
             let metadata = object.metadata();
             let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
@@ -208,6 +220,12 @@ impl Turn<'_> {
         };
         let objects = pending.call.event.object().zip(event.object());
         finalizer.is_some() && objects.is_some_and(|(old, new)| has(old) && !has(new))
+    }
+
+    /// The finalizer that `handler` writes, if it writes one.
+    pub(super) fn finalizer(&self, handler: HandlerId) -> Option<&str> {
+        let handler = self.chain.iter().find(|it| it.id == handler);
+        handler.and_then(|handler| handler.code.finalizer())
     }
 
     /// Calls the recipients, or those that are left if the dispatch broke off, from `now` on.
@@ -218,15 +236,15 @@ impl Turn<'_> {
         recipients: &Recipients<'_>,
         mut carried: Carried,
         mut now: Moment,
-    ) -> Moment {
+    ) -> Result<Moment, Stopped> {
         let (lane, work, later) = held.parts();
         let Work::Event { offer, .. } = work else {
-            return now;
+            return Ok(now);
         };
         let QueuedEvent { event, told, .. } = &mut offer.event;
         for (handler, event) in recipients.iter(event) {
             let Some(action) = Action::of(event) else {
-                return now;
+                return Ok(now);
             };
             let place = Place::of(handler.place());
             if told.is_some_and(|told| place <= told)
@@ -257,7 +275,7 @@ impl Turn<'_> {
                 action,
                 event,
             };
-            let pending = self.call(&invocation, call, &mut now).await;
+            let pending = self.call(&invocation, call, &mut now).await?;
             // No `await` from here to the end: the call and what follows from it go together.
             later.extend(pending);
             *told = Some(place);
@@ -265,19 +283,22 @@ impl Turn<'_> {
         if let Some(object) = event.object() {
             object.rest();
         }
-        now
+        Ok(now)
     }
 
     /// Repeats one call. Returns when that was done.
-    async fn repeat(&self, held: &mut LaneGuard<QueuedEvent, PendingCall>) -> Moment {
+    async fn repeat(
+        &self,
+        held: &mut LaneGuard<QueuedEvent, PendingCall>,
+    ) -> Result<Moment, Stopped> {
         let mut now = held.since();
         let key = &held.key().object;
         let Work::Retry(pending) = held.work() else {
-            return now;
+            return Ok(now);
         };
         let handler = self.chain.iter().find(|it| it.id == pending.handler);
         let Some(handler) = handler.filter(|it| !it.is_removed()) else {
-            return now;
+            return Ok(now);
         };
         let attempt = pending.call.attempt;
         let call = Call {
@@ -295,14 +316,14 @@ impl Turn<'_> {
             action: pending.action,
             event: &pending.call.event,
         };
-        let called = self.call(&invocation, call, &mut now).await;
+        let called = self.call(&invocation, call, &mut now).await?;
         if let Some(object) = invocation.event.object() {
             object.rest();
         }
         if let Some(pending) = called {
             held.add_pending(pending);
         }
-        now
+        Ok(now)
     }
 
     /// Makes a call, and moves `now` on to its end. Returns the call that is to follow.
@@ -311,7 +332,7 @@ impl Turn<'_> {
         invocation: &Invocation<'_>,
         call: Call,
         now: &mut Moment,
-    ) -> Option<Pending<PendingCall>> {
+    ) -> Result<Option<Pending<PendingCall>>, Stopped> {
         let Invocation {
             handler,
             action,
@@ -324,11 +345,13 @@ impl Turn<'_> {
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(async {
-            // At the moment of the dispatch: no call begins after the deadline of the lease.
-            let _permit = self.shared.permit().await;
-            work::call(handler, call, self.shared.settings.limit).await
+            // At the moment of the dispatch: no call begins after a stop, and none after the
+            // deadline of the lease.
+            let permit = self.stop.run_until_cancelled(self.shared.permit());
+            let _permit = permit.await.ok_or(Stopped)?;
+            Ok(work::call(handler, call, self.shared.settings.limit).await)
         });
-        let ended = trace::within(&span, called).await;
+        let ended = trace::within(&span, called).await?;
         trace::called(&span, &ended);
         drop(span);
         *now = self.shared.engine.now();
@@ -337,7 +360,9 @@ impl Turn<'_> {
 
         let (reason, delay, call) = match ended {
             Ok(outcome) => {
-                let delay = outcome.delay()?;
+                let Some(delay) = outcome.delay() else {
+                    return Ok(None);
+                };
                 let call = PendingCall {
                     event: event.clone(),
                     attempt: 0,
@@ -362,20 +387,20 @@ impl Turn<'_> {
                 let Some(delay) = delay else {
                     self.give_up(invocation, call).await;
                     *now = self.shared.engine.now();
-                    return None;
+                    return Ok(None);
                 };
                 self.metrics.retried();
                 (Reason::Failed, delay, call)
             }
         };
-        Some(Pending {
+        Ok(Some(Pending {
             handler: handler.id,
             action,
             reason,
             due: *now + delay,
             overtaken: false,
             call,
-        })
+        }))
     }
 
     /// The delay after which a failed call is repeated, if it is; and reports the failure.

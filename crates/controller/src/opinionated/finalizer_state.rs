@@ -307,7 +307,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
         let given = self.given(new);
         let known = match event {
             Event::Updated { old, .. } => match given {
-                Some(given) if !is_older_state(&given, new) => true,
+                Some(given) if is_not_newer(new, &given) => true,
                 Some(given) => change::is_echo(&self.finalizers, &given, new),
                 None => {
                     // To decode the old state costs; our patches change the finalizers.
@@ -323,6 +323,25 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
             self.show(new);
         }
         known
+    }
+
+    /// Whether the finalizer needs `event`: its object is to be cleaned up, or the finalizer has
+    /// changed.
+    pub(super) fn needs(&self, event: &Event<K>) -> bool {
+        let Some(object) = event.object() else {
+            return false;
+        };
+        let standing = self.finalizers.standing(object);
+        let is_ours = || standing != Standing::Free || self.with(object, |_| ()).is_some();
+        match event {
+            Event::Deleted { .. } => is_ours(),
+            Event::Updated { old, .. }
+                if self.finalizers.standing_in(&old.metadata()) != standing =>
+            {
+                true
+            }
+            _ => is_dying(&**object) && is_ours(),
+        }
     }
 }
 
@@ -364,6 +383,12 @@ fn is_older_state<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
         state.resource_version.as_deref(),
         than.resource_version.as_deref(),
     )
+}
+
+/// Whether `state` is `than` or older, for certain.
+fn is_not_newer<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
+    let version = &state.meta().resource_version;
+    is_older_state(state, than) || *version == than.meta().resource_version
 }
 
 /// Whether `version` is older than `than`. Versions that are not numbers are not compared: the

@@ -14,7 +14,7 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    Action, Failure, Finalizers, Outcome, Predicate, Reconciler, Request, State,
+    Action, Failure, Filtered, Finalizers, Outcome, Predicate, Reconciler, Request, State,
     finalizer::Standing,
 };
 
@@ -115,6 +115,16 @@ where
     /// When the reconciler gets `Deleted`. By default while the finalizer holds the object.
     pub fn delete_order(self, order: DeleteOrder) -> Self {
         Self { order, ..self }
+    }
+
+    /// Lets the reconciler receive only what passes `predicate`. The finalizer is written and removed
+    /// as without it.
+    pub fn filter<P: Predicate<K>>(self, predicate: P) -> OpinionatedReconciler<K, Filtered<R, P>> {
+        OpinionatedReconciler {
+            state: self.state,
+            reconciler: self.reconciler.filter(predicate),
+            order: self.order,
+        }
     }
 
     /// What is done for an object that leaves the informer's selector. By default the finalizer
@@ -482,6 +492,10 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         Some(self.state.finalizers.name().as_str())
+    }
+
+    fn needs(&self, event: &Event<K>) -> bool {
+        self.state.needs(event)
     }
 
     fn history_went_back(&self, uid: &str) {

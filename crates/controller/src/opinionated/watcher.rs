@@ -14,7 +14,7 @@ use super::{
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
-use crate::{Failure, Finalizers, Predicate, Watcher, finalizer::Standing};
+use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, finalizer::Standing};
 
 /// Wraps a watcher, and holds each object with a finalizer until the watcher has cleaned up
 /// after it.
@@ -123,6 +123,16 @@ where
         Self {
             sync: OnSync::Add,
             ..self
+        }
+    }
+
+    /// Lets the watcher receive only what passes `predicate`. The finalizer is written and removed
+    /// as without it.
+    pub fn filter<P: Predicate<K>>(self, predicate: P) -> OpinionatedWatcher<K, Filtered<W, P>> {
+        OpinionatedWatcher {
+            state: self.state,
+            watcher: self.watcher.filter(predicate),
+            sync: self.sync,
         }
     }
 
@@ -375,6 +385,10 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         Some(self.state.finalizers.name().as_str())
+    }
+
+    fn needs(&self, event: &Event<K>) -> bool {
+        self.state.needs(event)
     }
 
     fn history_went_back(&self, uid: &str) {

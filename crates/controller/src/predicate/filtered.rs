@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use windlass_informer::{DecodeError, Kept, ObjectKey};
+use windlass_informer::{DecodeError, Event, Kept, ObjectKey};
 
 use super::Predicate;
 use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
@@ -10,8 +10,12 @@ use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 /// A watcher, a reconciler or a mapper that receives what passes a predicate, and nothing
 /// else; made by their `filter`.
 ///
-/// It goes around other wrappers, not into them: `OpinionatedReconciler::new(..).filter(..)`.
-/// A wrapper decides itself what the handler in it receives, and needs all events for it.
+/// The `filter` of a wrapper that writes a finalizer
+/// ([`OpinionatedReconciler::filter`](crate::OpinionatedReconciler::filter)) makes no such value:
+/// it gives the predicate to the handler in the wrapper, and the wrapper itself receives all
+/// events. Where a predicate is around such a wrapper all the same, the wrapper still receives
+/// the events that its finalizer needs: those of an object that is to be cleaned up, and those in
+/// which the finalizer has changed.
 ///
 /// # Example
 ///
@@ -30,7 +34,7 @@ use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 ///     Ok::<_, Infallible>(Outcome::done())
 /// };
 /// let finalizers = Finalizers::new(client, FinalizerName::new("example.io/publisher")?)?;
-/// let publish = OpinionatedReconciler::new(finalizers, publish).filter(GenerationChanged);
+/// let publish = OpinionatedReconciler::new(finalizers, publish.filter(GenerationChanged));
 /// InformerController::new().add_reconciler("services", publish)?;
 /// # Ok(())
 /// # }
@@ -66,6 +70,17 @@ impl<K, R: Reconciler<K>, P: Predicate<K>> Reconciler<K> for Filtered<R, P> {
 
     fn finalizer(&self) -> Option<&str> {
         self.code.finalizer()
+    }
+
+    fn receives(&self, event: &Event<K>) -> bool
+    where
+        K: 'static,
+    {
+        (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
+    }
+
+    fn needs(&self, event: &Event<K>) -> bool {
+        self.code.needs(event)
     }
 
     fn history_went_back(&self, uid: &str) {
@@ -107,6 +122,14 @@ where
 
     fn finalizer(&self) -> Option<&str> {
         self.code.finalizer()
+    }
+
+    fn receives(&self, event: &Event<K>) -> bool {
+        (self.predicate.passes(event) || self.code.needs(event)) && self.code.receives(event)
+    }
+
+    fn needs(&self, event: &Event<K>) -> bool {
+        self.code.needs(event)
     }
 
     fn history_went_back(&self, uid: &str) {

@@ -77,16 +77,22 @@ impl<K> Request<K> {
         }
     }
 
-    /// The same request, about the same object in another form.
+    /// The same request, about the same object in another form. An update whose old state has no
+    /// such form becomes `Created`.
     pub(super) fn about<T>(self, object: Arc<T>, old: Option<Arc<T>>) -> Request<T>
     where
         T: windlass_informer::Stored,
     {
+        let lost_old = self.old.is_some() && old.is_none();
+        let action = match self.action {
+            Action::Updated if lost_old => Action::Created,
+            action => action,
+        };
         Request {
             object,
             old: old.map(|old| Before::new(Kept::from(old))),
             key: self.key,
-            action: self.action,
+            action,
             state: self.state,
             attempt: self.attempt,
             last_attempt: self.last_attempt,

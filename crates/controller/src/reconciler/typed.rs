@@ -14,7 +14,8 @@ use crate::Predicate;
 ///
 /// Each object is read as a `K`; everything else of the request stays as it is. One that
 /// cannot be read is a [`CannotCastError`] of its call, which is reported and not repeated
-/// until the object changes: the error is permanent.
+/// until the object changes: the error is permanent. An update from a state that cannot be read is
+/// passed on as `Created`, because the reconciler has not received that state.
 ///
 /// # Example
 ///
@@ -94,19 +95,19 @@ where
         self.reconciler.finalizer()
     }
 
+    fn needs(&self, event: &Event<DynamicObject>) -> bool {
+        typed(event).is_some_and(|event| self.reconciler.needs(&event))
+    }
+
     fn history_went_back(&self, uid: &str) {
         self.reconciler.history_went_back(uid);
     }
 
     async fn reconcile(&self, request: Request<DynamicObject>) -> Result<Outcome, Failure> {
-        let read = |object: &Arc<DynamicObject>| {
-            read::<K>(object)
-                .map(Arc::new)
-                .map_err(|error| Failure::from(error).permanent())
-        };
-        let object = read(request.object())?;
-        let old = request.old().map(read).transpose()?;
-        let typed = request.about(object, old);
+        let object = read::<K>(request.object());
+        let object = object.map_err(|error| Failure::from(error).permanent())?;
+        let old = request.old().and_then(|old| read::<K>(old).ok());
+        let typed = request.about(Arc::new(object), old.map(Arc::new));
         self.reconciler.reconcile(typed).await.map_err(Into::into)
     }
 }
@@ -119,11 +120,7 @@ where
     R: Reconciler<K>,
 {
     fn passes(&self, event: &Event<DynamicObject>) -> bool {
-        let Some(event) = typed(event) else {
-            return true;
-        };
-        let predicates = self.reconciler.predicates();
-        predicates.iter().all(|predicate| predicate.passes(&event))
+        typed(event).is_none_or(|event| self.reconciler.receives(&event))
     }
 }
 
@@ -135,10 +132,17 @@ where
     let read = |object: &DynamicObject| read::<K>(object).ok().map(Arc::new);
     Some(match event {
         Event::Added(object) => Event::Added(read(object)?),
-        Event::Updated { old, new } => Event::Updated {
-            old: Kept::from(read(&*old.get().ok()?)?),
-            new: read(new)?,
-        },
+        Event::Updated { old, new } => {
+            let new = read(new)?;
+            match old.get().ok().and_then(|old| read(&old)) {
+                Some(old) => {
+                    let old = Kept::from(old);
+                    Event::Updated { old, new }
+                }
+                // The typed reconciler has not received it.
+                None => Event::Added(new),
+            }
+        }
         Event::Deleted { last, missed } => Event::Deleted {
             last: read(last)?,
             missed: *missed,

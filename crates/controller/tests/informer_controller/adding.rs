@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass_controller::{
-    AddError, HandlerId, InformerController, Outcome, Request, SimpleWatcher,
+    AddError, HandlerId, InformerController, Outcome, Reconciler, Request, SimpleWatcher,
 };
 use windlass_informer::{HealthState, Informer, Scripted};
 
@@ -237,5 +237,61 @@ async fn an_informer_goes_on_with_the_objects_of_the_one_that_it_replaces() {
     assert!(said.ends_with("web=3"), "{said}");
     script.delete(config("web", 4)).await.expect("it runs");
     assert_eq!(running.said().await, "w delete web=4");
+    running.stop().await.expect("it stops");
+}
+
+/// A reconciler that says that it writes a finalizer.
+struct Finalizing;
+
+impl Reconciler<ConfigMap> for Finalizing {
+    type Error = Refused;
+
+    async fn reconcile(&self, _: Request<ConfigMap>) -> Result<Outcome, Refused> {
+        Ok(Outcome::done())
+    }
+
+    fn finalizer(&self) -> Option<&str> {
+        Some("example.io/own")
+    }
+}
+
+#[test]
+fn what_is_refused_leaves_no_kind() {
+    let controller = InformerController::new();
+    controller.add_reconciler(KIND, Finalizing).expect("added");
+    let refused = controller.add_reconciler("others", Finalizing);
+    let refused = refused.expect_err("the finalizer is taken");
+    assert_eq!(refused.reason(), "finalizer_taken");
+    let names_others = |family: &prometheus::proto::MetricFamily| {
+        let mut metrics = family.get_metric().iter();
+        metrics.any(|it| it.get_label().iter().any(|label| label.value() == "others"))
+    };
+    let collectors = controller.prometheus_collectors();
+    let families = collectors.iter().flat_map(|it| it.collect());
+    assert_eq!(families.filter(names_others).count(), 0);
+    // The kind can have another type.
+    let secret = |_: Request<Secret>| async { Ok::<_, Refused>(Outcome::done()) };
+    controller.add_reconciler("others", secret).expect("added");
+}
+
+/// Also while all workers wait for work.
+#[tokio::test(start_paused = true)]
+async fn the_code_of_a_removed_handler_is_dropped() {
+    let rig = Rig::new(InformerController::builder());
+    let alive = Arc::new(());
+    let held = Arc::downgrade(&alive);
+    rig.reconcile(move |_: Request<ConfigMap>| {
+        let _alive = &alive;
+        async { Ok::<_, Refused>(Outcome::done()) }
+    });
+    let running = rig.start_empty().await;
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        running.apply(config(name, 1)).await;
+    }
+    pass(1).await;
+    assert_eq!(held.strong_count(), 1);
+    assert_eq!(running.rig.controller.remove_all_reconcilers(KIND), 1);
+    pass(1).await;
+    assert_eq!(held.strong_count(), 0);
     running.stop().await.expect("it stops");
 }

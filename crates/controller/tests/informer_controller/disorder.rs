@@ -17,7 +17,7 @@ use windlass_controller::{
     InformerControllerBuilder, NeverDequeue, OpinionatedRetryDequeuePolicy, Outcome, Reconciler,
     Request, RunError, TypedReconciler, Watcher,
 };
-use windlass_informer::{Informer, Scripted};
+use windlass_informer::{Change, Changes, Informer, Scripted, Source, WatchError};
 
 use crate::support::{
     KIND, Log, Refused, Rig, ask, config, generation, pass, reborn, secs, settle,
@@ -318,6 +318,64 @@ async fn an_informer_that_does_not_sync_ends_the_run_with_its_name() {
     running.stop().await.expect("it waits for ever");
 }
 
+/// A source whose list takes 1000 s, and shows a known object every 50 s.
+struct Slow;
+
+impl Source<ConfigMap> for Slow {
+    fn resource(&self) -> String {
+        "slow".to_owned()
+    }
+
+    async fn run(&mut self, changes: Changes<ConfigMap>) -> Result<(), WatchError> {
+        let stopped = async {
+            changes.send(Change::ListStarted).await?;
+            for number in 0..20 {
+                let object = config(&format!("web-{number}"), 1);
+                let change = match changes.known(&object) {
+                    Some(known) => {
+                        pass(50).await;
+                        Change::Unchanged(known)
+                    }
+                    None => Change::Applied(object.into()),
+                };
+                changes.send(change).await?;
+            }
+            let resource_version = None;
+            changes.send(Change::ListEnded { resource_version }).await
+        };
+        _ = stopped.await;
+        std::future::pending().await
+    }
+}
+
+/// No event tells of an object that is in the store as the list shows it.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_unchanged_objects_makes_progress() {
+    let informer = Informer::new(Slow);
+    let first = tokio_util::sync::CancellationToken::new();
+    let run = tokio::spawn(informer.run(first.clone()));
+    informer.synced().await.expect("it runs");
+    first.cancel();
+    run.await.expect("no panic").expect("it stops");
+    assert_eq!(informer.store().len(), 20);
+
+    let controller = quiet().build().expect("good settings");
+    let log = Log::default();
+    controller.add_informer(KIND, &informer).expect("added");
+    controller
+        .add_watcher(KIND, log.watcher("w"))
+        .expect("added");
+    let stop = tokio_util::sync::CancellationToken::new();
+    let task = tokio::spawn({
+        let (controller, stop) = (controller.clone(), stop.clone());
+        async move { controller.run(stop).await }
+    });
+    pass(1100).await;
+    assert_eq!(log.take().await.split(", ").count(), 20);
+    stop.cancel();
+    task.await.expect("no panic").expect("it stops");
+}
+
 /// D24. Rows: GA-28
 #[tokio::test(start_paused = true)]
 async fn a_slow_handler_never_stops_the_watch_and_the_queue_is_bounded() {
@@ -526,4 +584,37 @@ async fn an_event_of_the_same_generation_leaves_the_backoff_as_it_is() {
     pass(Duration::from_secs(9).as_secs()).await;
     running.said().await;
     running.stop().await.expect("it stops");
+}
+
+/// The state before does not read as the type of the reconciler, and the new one does.
+#[tokio::test(start_paused = true)]
+async fn an_update_that_repairs_an_object_is_created_for_a_typed_reconciler() {
+    let log = Log::default();
+    let typed = TypedReconciler::new(log.reconciler("r"));
+    let (script, source) = Scripted::<DynamicObject>::new();
+    let resource = kube::api::ApiResource::erase::<ConfigMap>(&());
+    let controller = quiet().build().expect("good settings");
+    let informer = Informer::new(source);
+    controller.add_informer(KIND, &informer).expect("added");
+    controller.add_reconciler(KIND, typed).expect("added");
+    let stop = tokio_util::sync::CancellationToken::new();
+    let task = tokio::spawn({
+        let (controller, stop) = (controller.clone(), stop.clone());
+        async move { controller.run(stop).await }
+    });
+    script.list([]).await.expect("runs");
+    let dynamic = |object: ConfigMap, data: serde_json::Value| {
+        let mut dynamic = DynamicObject::new("", &resource);
+        dynamic.metadata = object.metadata;
+        dynamic.data = serde_json::json!({ "data": data });
+        dynamic
+    };
+    let broken = dynamic(config("web", 1), serde_json::json!(7));
+    script.apply(broken).await.expect("runs");
+    assert_eq!(log.take().await, "");
+    let repaired = dynamic(config("web", 2), serde_json::json!({ "value": "2" }));
+    script.apply(repaired).await.expect("runs");
+    assert_eq!(log.take().await, "r created web=2");
+    stop.cancel();
+    task.await.expect("no panic").expect("it stops");
 }

@@ -12,7 +12,9 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{sync::Notify, task::yield_now};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{BuildError, InformerController, Outcome, Request, RunError};
+use windlass_controller::{
+    BuildError, Fence, InformerController, Outcome, Request, RunError, SimpleWatcher,
+};
 use windlass_informer::{HealthState, Informer, Source, WatchError};
 
 use crate::support::{KIND, Log, Refused, Rig, config, settle, show};
@@ -85,6 +87,43 @@ async fn a_stop_lets_the_calls_in_progress_end_and_begins_no_other() {
     let log = running.rig.log.clone();
     running.stop().await.expect("it stops");
     assert_eq!(log.take().await, "web=1 ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_begins_no_call_of_the_rest_of_the_chain() {
+    let rig = Rig::new(InformerController::builder());
+    let log = rig.log.clone();
+    rig.watch(SimpleWatcher::new().on_add(move |_: Arc<ConfigMap>| {
+        let log = log.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            log.say("w ends");
+            Ok::<_, Refused>(())
+        }
+    }))
+    .reconcile(rig.log.reconciler("r"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    settle().await;
+    let log = running.rig.log.clone();
+    running.stop().await.expect("it stops");
+    assert_eq!(log.take().await, "w ends");
+}
+
+/// A call that waits for the lease has not begun.
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_no_fence() {
+    let rig = Rig::new(InformerController::builder());
+    let fence = Fence::new();
+    rig.controller.set_fence(&fence);
+    rig.reconcile(rig.log.reconciler("r"));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    settle().await;
+    let log = running.rig.log.clone();
+    let stopped = tokio::time::timeout(Duration::from_secs(60), running.stop());
+    stopped.await.expect("it ends").expect("it stops");
+    assert_eq!(log.take().await, "");
 }
 
 /// A source that cannot go on.

@@ -3,6 +3,7 @@
 mod support;
 
 mod adding;
+mod dead_letters;
 mod delivery;
 mod dequeue;
 mod disorder;

@@ -320,3 +320,61 @@ fn controllers_of_different_names_share_a_registry() {
         }
     }
 }
+
+/// The objects in the stores of a kind, also of informers that had objects before, that other
+/// controllers use, or that are removed.
+#[tokio::test(start_paused = true)]
+async fn the_objects_of_a_kind_are_those_of_the_informers_that_it_has() {
+    const OBJECTS: &str = r#"informer_store_objects{controller="shop",kind="configs"}"#;
+    const LISTS: &str = r#"informer_lists_total{controller="shop",kind="configs"}"#;
+    let objects = |controller: &InformerController| series(&registry(controller))[OBJECTS].clone();
+    let builder = || InformerController::builder().name("shop").on_error(|_| {});
+    let rig = Rig::new(builder());
+    rig.watch(rig.log.watcher("w"));
+    let (informer, controller) = (rig.informer.clone(), rig.controller.clone());
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("api", 1)).await;
+    settle().await;
+    assert_eq!(objects(&controller), "2");
+
+    // Another controller, which counts for itself.
+    let other = builder().build().expect("good settings");
+    other.add_informer("configs", &informer).expect("added");
+    assert_eq!(objects(&other), "2");
+    running.delete(config("api", 2)).await;
+    settle().await;
+    assert_eq!(
+        (objects(&controller), objects(&other)),
+        ("1".into(), "1".into())
+    );
+
+    // The kind stays, because it has a handler.
+    assert!(controller.remove_informer(&informer));
+    assert_eq!(
+        (objects(&controller), objects(&other)),
+        ("0".into(), "1".into())
+    );
+    controller
+        .add_informer("configs", &informer)
+        .expect("added again");
+    assert_eq!(objects(&controller), "1");
+
+    // With the kind its series are removed, and made again with it.
+    assert!(other.remove_informer(&informer));
+    assert_eq!(series(&registry(&other)).get(OBJECTS), None);
+    other
+        .add_informer("configs", &informer)
+        .expect("added again");
+    informer.relist();
+    running
+        .rig
+        .script
+        .list([config("web", 1)])
+        .await
+        .expect("it runs");
+    settle().await;
+    assert_eq!(objects(&other), "1");
+    assert_eq!(series(&registry(&other))[LISTS], "1");
+    running.stop().await.expect("it stops");
+}

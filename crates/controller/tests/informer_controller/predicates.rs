@@ -8,7 +8,7 @@ use k8s_openapi::{
 use tokio::sync::Semaphore;
 use windlass_controller::{
     Coalescing, Failure, GenerationChanged, InformerController, InformerControllerBuilder,
-    LabelsChanged, NeverRetry, Outcome, Predicate, Reconciler, Request, Watcher,
+    LabelsChanged, Mapper, NeverRetry, Outcome, Predicate, Reconciler, Request, Watcher,
 };
 use windlass_informer::{Event, ObjectKey};
 
@@ -267,4 +267,68 @@ impl Watcher<ConfigMap> for Waiting {
         self.0.acquire().await?.forget();
         Ok(())
     }
+}
+
+/// A watcher with two predicates of its own.
+struct Two<A, B>(Log, A, B);
+
+impl<A: Predicate<ConfigMap>, B: Predicate<ConfigMap>> Watcher<ConfigMap> for Two<A, B> {
+    type Error = Refused;
+
+    async fn add(&self, object: Arc<ConfigMap>) -> Result<(), Refused> {
+        self.0.say(format_args!("own add {}", show(&object)));
+        Ok(())
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<ConfigMap>> {
+        vec![&self.1, &self.2]
+    }
+}
+
+impl<A: Predicate<ConfigMap>, B: Predicate<ConfigMap>> Reconciler<ConfigMap> for Two<A, B> {
+    type Error = Refused;
+
+    async fn reconcile(&self, request: Request<ConfigMap>) -> Result<Outcome, Refused> {
+        self.0.say(format_args!("own {}", ask(&request)));
+        Ok(Outcome::done())
+    }
+
+    fn predicates(&self) -> Vec<&dyn Predicate<ConfigMap>> {
+        vec![&self.1, &self.2]
+    }
+}
+
+/// Each `filter` adds a predicate, and a handler may have several of its own.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_one_of_several_predicates_refuses_is_not_dispatched() {
+    let rig = Rig::new(quiet());
+    let named = |event: &Event<ConfigMap>| {
+        (event.object()).is_some_and(|object| show(object).starts_with("web"))
+    };
+    let ends = |event: &Event<ConfigMap>| {
+        (event.object()).is_some_and(|object| show(object).ends_with("=1"))
+    };
+    let watcher = Watcher::filter(rig.log.watcher("w"), named);
+    rig.watch(Watcher::filter(watcher, ends));
+    rig.watch(Two(rig.log.clone(), named, ends));
+    rig.reconcile(rig.log.reconciler("r").filter(ends).filter(named));
+    rig.reconcile(Two(rig.log.clone(), named, ends));
+    let mapped = rig.log.clone();
+    let mapper = move |object: &ConfigMap| {
+        mapped.say(format_args!("mapped {}", show(object)));
+        None::<ObjectKey>
+    };
+    let mapper = Mapper::filter(Mapper::filter(mapper, named), ends);
+    let added = rig.controller.add_mapper(KIND, KIND, mapper);
+    added.expect("added");
+    let running = rig.start_empty().await;
+    running.apply(config("api", 1)).await;
+    running.apply(config("web", 2)).await;
+    assert_eq!(running.said().await, "", "each event passes one of the two");
+    running.apply(config("web-1", 1)).await;
+    assert_eq!(
+        running.said().await,
+        "mapped web-1=1, w add web-1=1, own add web-1=1, r created web-1=1, own created web-1=1"
+    );
+    running.stop().await.expect("it stops");
 }

@@ -440,3 +440,31 @@ async fn jitter_comes_from_the_seed() {
     assert_eq!(runs[0], runs[1]);
     assert_ne!(runs[0], runs[2]);
 }
+
+/// The count and the state of another action say nothing about the delete.
+#[tokio::test(start_paused = true)]
+async fn a_delete_begins_with_no_attempts_and_no_state_of_earlier_calls() {
+    let rig = Rig::new(quiet().retry_policy(ExponentialBackoff::new(secs(1), 2)));
+    let log = rig.log.clone();
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let state = request.state().and_then(State::get::<u32>).copied();
+        log.say(format_args!(
+            "{} {} {state:?}",
+            ask(&request),
+            request.attempt()
+        ));
+        async { Err::<Outcome, _>(Failure::new("no").state(State::new(7_u32))) }
+    });
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(2).await;
+    let failed = "created web=1 0 None, created web=1 1 Some(7)";
+    assert_eq!(running.said().await, failed);
+    running.delete(config("web", 2)).await;
+    pass(60).await;
+    assert_eq!(
+        running.said().await,
+        "deleted web=2 0 None, deleted web=2 1 Some(7), deleted web=2 2 Some(7)"
+    );
+    running.stop().await.expect("it stops");
+}

@@ -119,3 +119,25 @@ async fn a_controller_that_may_stop_the_watch_does_not_run_beside_another_subscr
         }
     }
 }
+
+/// A run that is dropped ends as one that is stopped does.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_leaves_its_informers_to_others() {
+    let (_script, source) = Scripted::<ConfigMap>::new();
+    let informer = Informer::new(source);
+    let alone = InformerController::builder()
+        .coalescing(Coalescing::Never)
+        .build()
+        .expect("good settings");
+    alone.add_informer(KIND, &informer).expect("added");
+    let other = InformerController::new();
+    assert!(other.add_informer(KIND, &informer).is_err(), "it is in use");
+    let run = tokio::spawn({
+        let alone = alone.clone();
+        async move { alone.run(CancellationToken::new()).await }
+    });
+    settle().await;
+    run.abort();
+    assert!(run.await.expect_err("dropped").is_cancelled());
+    other.add_informer(KIND, &informer).expect("it is free");
+}

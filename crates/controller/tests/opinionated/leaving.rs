@@ -1,8 +1,11 @@
 //! Objects that leave the selector of their informer.
 
-use windlass_controller::OnSelectorExit;
+use std::time::Duration;
 
-use crate::support::{Rig, pass};
+use k8s_openapi::api::coordination::v1::Lease;
+use windlass_controller::{OnSelectorExit, OpinionatedReconciler, Outcome, Request, State};
+
+use crate::support::{Refused, Rig, pass, show, word};
 
 #[tokio::test(start_paused = true)]
 async fn what_leaves_the_selector_is_let_go_and_comes_back_as_new() {
@@ -93,5 +96,36 @@ async fn a_real_delete_is_told_to_nobody() {
     assert_eq!(rig.world.finalizers("web").await, "gone");
     pass(60).await;
     assert_eq!(rig.said().await, "");
+    running.stop(&rig).await;
+}
+
+/// Until then the object is held, so that a crash does not lose the clean-up.
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_of_what_left_the_selector_holds_it_until_it_is_done() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let twice = move |request: Request<Lease>| {
+        let line = format!("{} {}", word(request.action()), show(request.object()));
+        log.say(&line);
+        let is_first = request.state().is_none() && line.starts_with("deleted");
+        async move {
+            Ok::<_, Refused>(if is_first {
+                Outcome::requeue_after(Duration::from_secs(10)).state(State::new(()))
+            } else {
+                Outcome::done()
+            })
+        }
+    };
+    let wrapped = OpinionatedReconciler::new(rig.finalizers(), twice);
+    let running = rig
+        .reconcile(wrapped.on_selector_exit(OnSelectorExit::CleanUp))
+        .await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.hide("web").await;
+    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(10).await;
+    assert_eq!(rig.said().await, "deleted web=1, web []");
     running.stop(&rig).await;
 }

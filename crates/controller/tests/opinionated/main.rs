@@ -7,6 +7,7 @@ mod world;
 mod contended;
 mod crash;
 mod disorder;
+mod filtered;
 mod finalizers;
 mod leaving;
 mod reconciler;

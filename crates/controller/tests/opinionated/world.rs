@@ -34,6 +34,8 @@ pub(crate) struct World {
 struct State {
     objects: BTreeMap<String, Lease>,
     version: u64,
+    /// Whether versions are no numbers.
+    version_names: bool,
     writes: u32,
     /// Where events go; none while the operator is down.
     script: Option<Script<Lease>>,
@@ -75,6 +77,7 @@ impl World {
             state: Arc::new(Mutex::new(State {
                 objects: BTreeMap::new(),
                 version: 0,
+                version_names: false,
                 writes: 0,
                 script: None,
                 plan: Vec::new(),
@@ -104,6 +107,11 @@ impl World {
             .script
             .take()
             .expect("the informer is shown everything")
+    }
+
+    /// Gives objects versions that are no numbers.
+    pub(crate) async fn version_names(&self) {
+        self.state.lock().await.version_names = true;
     }
 
     pub(crate) async fn hush(&self) {
@@ -244,7 +252,8 @@ impl State {
     /// Stores `lease`, and tells of it. What dies without finalizers is gone.
     async fn write(&mut self, mut lease: Lease) -> Lease {
         self.version += 1;
-        lease.metadata.resource_version = Some(self.version.to_string());
+        let prefix = if self.version_names { "v" } else { "" };
+        lease.metadata.resource_version = Some(format!("{prefix}{}", self.version));
         if lease
             .metadata
             .finalizers

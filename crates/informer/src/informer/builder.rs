@@ -6,6 +6,7 @@ use tokio::sync::{Mutex, Notify, watch};
 
 use super::{
     Informer, InformerId, Shared,
+    progress::ListProgress,
     run::{ErasedSource, Ingest},
     seat::Seat,
 };
@@ -99,7 +100,8 @@ impl<K: Stored> InformerBuilder<K> {
                 resource: self.resource,
                 new_subscribers: NewSubscribers::new(),
                 status: watch::Sender::new(InformerStatus::new()),
-                instruments: Instruments::new(),
+                instruments: Instruments::default(),
+                progress: ListProgress::new(),
                 settings: self.settings,
                 seat: Seat::new(),
                 users: Arc::default(),

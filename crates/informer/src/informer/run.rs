@@ -64,6 +64,11 @@ struct Run<'r, K: Stored> {
     /// Whether the source was started again for a list that was requested and is not complete.
     is_relisting: bool,
 
+    /// How many objects the list that is being taken has shown, and the most that one of this run
+    /// has.
+    listed: usize,
+    most_listed: usize,
+
     /// When each object is resynced, and since when; none before the first list is complete, or
     /// if objects are not resynced.
     resync: Option<(Instant, ResyncSchedule)>,
@@ -80,6 +85,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
     // The run before this one may not have been dropped yet.
     let mut ingest = shared.ingest.lock().await;
     let Ingest { source, writer } = &mut *ingest;
+    shared.instruments.correct(shared.store.len());
     let run = Run {
         shared: &shared,
         writer,
@@ -87,6 +93,8 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         is_stale: !shared.store.is_empty(),
         is_listing: false,
         is_relisting: false,
+        listed: 0,
+        most_listed: 0,
         resync: None,
         swept: Instant::now(),
         delivered_bytes: 0,
@@ -187,7 +195,25 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
+    /// Notes the time if a list shows more objects than one of this run has shown before.
+    fn note_progress(&mut self, change: &Change<K>) {
+        match change {
+            Change::ListStarted => self.listed = 0,
+            Change::Applied(_) | Change::Unchanged(_) | Change::Undecodable { .. }
+                if self.is_listing =>
+            {
+                self.listed += 1;
+                if self.listed > self.most_listed {
+                    self.most_listed = self.listed;
+                    self.shared.progress.note();
+                }
+            }
+            _ => {}
+        }
+    }
+
     async fn change(&mut self, change: Change<K>) {
+        self.note_progress(&change);
         let Shared {
             status,
             instruments,

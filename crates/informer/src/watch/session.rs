@@ -108,7 +108,7 @@ enum Paging {
     Fresh,
     /// Some were.
     Within { token: String, version: String },
-    /// A token expired before: the next try is in one piece.
+    /// A token expired before: the next try is in one piece, and the one after it in pages again.
     OnePiece,
 }
 
@@ -303,6 +303,8 @@ impl Session {
                     self.relist(Paging::Fresh);
                 }
             }
+            // The next list comes in pages again.
+            (Ask::List { paged: false, .. }, _) => self.relist(Paging::Fresh),
             (Ask::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
             (Ask::Watch { .. }, error) if error.is_from_the_future() => self.doubtful = true,
             // Whatever the answer, the watch goes on: the next silence asks again.

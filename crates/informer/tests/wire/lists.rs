@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     server::Answer,
-    text::{added, list},
+    text::{added, list, page},
     wire::Wire,
 };
 
@@ -53,9 +53,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_contradicts_itself_is_not_believed() {
-    let page = |version: &str, name: &str, next: &str| {
-        list(version, &[(name, 1)]).replace(r#""continue":"""#, &format!(r#""continue":"{next}""#))
-    };
+    let page = |version: &str, name: &str, next: &str| page(version, &[(name, 1)], next);
     let mut wire = Wire::pages([
         Answer::json(200, &page("7", "a", "more")),
         Answer::json(200, &page("8", "b", "")),
@@ -131,4 +129,21 @@ async fn unchanged_objects_of_a_relist_are_neither_decoded_nor_told() {
     );
     wire.requests(4).await;
     assert!(wire.informer.health().undecodable.is_empty());
+}
+
+/// In one piece it may be too long for the server, each time.
+#[tokio::test(start_paused = true)]
+async fn a_list_in_one_piece_that_fails_is_followed_by_pages() {
+    let gone = || Answer::json(410, r#"{"kind":"Status","code":410,"reason":"Expired"}"#);
+    let mut wire = Wire::pages([
+        Answer::json(200, &page("7", &[("a", 1)], "more")),
+        gone(),
+        Answer::json(500, ""),
+        Answer::json(200, &page("8", &[("a", 1)], "more")),
+        Answer::json(200, &list("8", &[("b", 2)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "added b", "synced"]);
+    let paged: Vec<_> = (0..5).map(|at| wire.asked(at).contains("limit=")).collect();
+    assert_eq!(paged, [true, true, false, true, true]);
 }

@@ -166,3 +166,16 @@ async fn an_object_that_is_deleted_while_it_is_requested_does_not_come_back() {
     assert!(wire.informer.store().is_empty());
     assert!(wire.informer.health().undecodable.is_empty());
 }
+
+/// The answer to the request is older than what the watch has shown.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_requested_moves_no_version_back() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let mut wire = Wire::start([
+        Answer::lines([broken, END.to_owned(), added("b", 11, "1")]).then_hang(),
+        Answer::json(200, &object("a", 5, "1")),
+    ]);
+    assert_eq!(wire.told(3).await, ["synced", "added b", "added a"]);
+    let version = wire.informer.last_sync_resource_version();
+    assert_eq!(version.as_deref(), Some("11"));
+}

@@ -119,6 +119,12 @@ impl Work {
         }
     }
 
+    /// Whether `began` is the first `Deleted` after calls of other actions: it begins with no
+    /// attempts and no state. A wrapper may have begun the clean-up before.
+    pub(crate) fn is_first_delete(&self, began: &Began) -> bool {
+        began.action == Action::Deleted && self.since.is_some() && !self.wrapped
+    }
+
     /// Whether the server was restored, and `object` is of a newer epoch than what the handler was
     /// given: what a wrapper remembers of the older one is dropped.
     pub(crate) fn is_restored(&self, object: &Snapshot) -> bool {
@@ -169,6 +175,11 @@ impl Work {
         }
         let Began { action, object, .. } = began;
         if *action == Action::Deleted {
+            if self.is_first_delete(began) {
+                self.failures = 0;
+                self.counted = None;
+                self.state = None;
+            }
             if self.since.take().is_some() || self.closed.is_none() {
                 let closed = self.closed.map(|it| it.from.at);
                 let closed = sighted.and_then(|it| it.absence_after(closed));

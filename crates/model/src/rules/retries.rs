@@ -1,4 +1,7 @@
 //! Rules about repeated calls: when, with which attempt and which state.
+//!
+//! The failures and the state of other actions say nothing about a delete (D19, D14): with a policy
+//! that gives up, a delete would be given up after the failures of other calls.
 
 use super::{Checked, Verdict, call, must};
 use crate::{
@@ -91,6 +94,11 @@ fn counts(facts: &Facts, began: &Began) -> Verdict {
             "the first call has an attempt that is not 0".to_owned()
         });
     };
+    if work.is_first_delete(began) {
+        return must(request.attempt == 0, uid, || {
+            format!("the first delete has the attempt {}", request.attempt)
+        });
+    }
     let failed_patches = (facts.handler(began.handler)).is_some_and(|it| it.failed_patches > 0);
     // A call of the wrapper that the policy kept counts on, whatever the inner one did.
     let kept = is_wrapped(facts, began) && facts.settings.dequeue != Dequeue::Always;
@@ -158,6 +166,11 @@ fn carries_state(facts: &Facts, began: &Began) -> Verdict {
             "the first call has a state".to_owned()
         });
     };
+    if work.is_first_delete(began) {
+        return must(request.state.is_none(), uid, || {
+            "the first delete has the state of another action".to_owned()
+        });
+    }
     let cause = work.cause(began, facts.sighted.get(uid), facts.now);
     let repeats = cause.due && !cause.event && !cause.urgent && !cause.resync;
     if repeats && !is_wrapped(facts, began) {

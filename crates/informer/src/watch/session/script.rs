@@ -363,3 +363,11 @@ fn say(ask: &Ask) -> String {
         Ask::Watch { after } => format!("watch {after}"),
     }
 }
+
+#[test]
+fn a_list_in_one_piece_that_fails_is_followed_by_pages() {
+    check(
+        "422, page 7 a, 410, 500, page 9 a, page 9",
+        "stream, list, list a, list whole, list, list a, watch 9",
+    );
+}

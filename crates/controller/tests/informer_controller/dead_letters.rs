@@ -1,0 +1,117 @@
+//! Calls that were given up: which events make them obsolete, and what a redrive calls.
+
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use windlass_controller::{
+    Action, DeleteRetry, InformerController, InformerControllerBuilder, NeverRetry, Outcome,
+    Reconciler, Request, Watcher,
+};
+use windlass_informer::Event;
+
+use crate::support::{Log, Refused, Rig, ask, config, pass, reborn};
+
+fn never_retries() -> InformerControllerBuilder {
+    InformerController::builder()
+        .retry_policy(NeverRetry)
+        .on_error(|_| {})
+}
+
+/// A reconciler that logs its calls, and fails in those with `action`.
+fn failing_in(log: &Log, action: Action) -> impl Reconciler<ConfigMap> + use<> {
+    let log = log.clone();
+    move |request: Request<ConfigMap>| {
+        log.say(ask(&request));
+        let failed = request.action() == action;
+        async move {
+            if failed {
+                return Err(Refused("no"));
+            }
+            Ok(Outcome::done())
+        }
+    }
+}
+
+/// D18, D20.
+#[tokio::test(start_paused = true)]
+async fn a_failed_delete_stays_when_another_object_takes_the_name() {
+    let rig = Rig::new(never_retries());
+    rig.reconcile(failing_in(&rig.log, Action::Deleted));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.delete(config("web", 2)).await;
+    running.apply(reborn("web", 3)).await;
+    assert_eq!(
+        running.said().await,
+        "created web=1, deleted web=2, created web=3"
+    );
+    let controller = running.rig.controller.clone();
+    let letters = controller.given_up();
+    assert_eq!(letters.len(), 1);
+    assert_eq!(letters[0].action, Action::Deleted);
+    assert!(controller.redrive(&letters[0]));
+    assert_eq!(running.said().await, "deleted web=2");
+    running.stop().await.expect("it stops");
+}
+
+/// A handler that is keyed by name would delete what belongs to the new object. Rows: CK-30
+#[tokio::test(start_paused = true)]
+async fn a_failed_delete_is_forgotten_when_its_successor_ends_deletes() {
+    let rig = Rig::new(never_retries().delete_retry(DeleteRetry::UntilSuccessor));
+    rig.reconcile(failing_in(&rig.log, Action::Deleted));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.delete(config("web", 2)).await;
+    running.said().await;
+    let controller = running.rig.controller.clone();
+    let letters = controller.given_up();
+    assert_eq!(letters.len(), 1);
+    running.apply(reborn("web", 3)).await;
+    running.said().await;
+    assert!(!controller.redrive(&letters[0]));
+    running.stop().await.expect("it stops");
+}
+
+/// D20: also for a handler whose predicate refuses the `Deleted`.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_of_an_object_that_is_gone_is_not_called_again() {
+    let rig = Rig::new(never_retries());
+    let no_deletes = |event: &Event<ConfigMap>| !matches!(event, Event::Deleted { .. });
+    rig.watch(Watcher::filter(rig.log.failing("w", 1), no_deletes));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "w add web=1");
+    let controller = running.rig.controller.clone();
+    let letters = controller.given_up();
+    assert_eq!(letters.len(), 1);
+    running.delete(config("web", 2)).await;
+    assert_eq!(running.said().await, "");
+    assert!(!controller.redrive(&letters[0]));
+    assert!(controller.given_up().is_empty());
+    running.stop().await.expect("it stops");
+}
+
+/// The redrive comes after a worker took the `Deleted` and before it calls handlers: when
+/// predicates are asked.
+#[tokio::test(start_paused = true)]
+async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
+    let rig = Rig::new(never_retries());
+    let (controller, redriven) = (rig.controller.clone(), Arc::new(OnceLock::new()));
+    let done = Arc::clone(&redriven);
+    let redrives = move |event: &Event<ConfigMap>| {
+        if let Event::Deleted { .. } = event {
+            done.get_or_init(|| controller.redrive(&controller.given_up()[0]));
+        }
+        true
+    };
+    rig.reconcile(failing_in(&rig.log, Action::Created).filter(redrives));
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    assert_eq!(running.said().await, "created web=1");
+    running.delete(config("web", 2)).await;
+    assert_eq!(running.said().await, "deleted web=2");
+    assert_eq!(redriven.get(), Some(&true));
+    pass(3600).await;
+    assert_eq!(running.said().await, "");
+    running.stop().await.expect("it stops");
+}

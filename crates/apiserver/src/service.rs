@@ -26,6 +26,7 @@ mod permission;
 mod reply;
 mod resources;
 mod verb;
+mod warnings;
 mod watching;
 
 pub use reply::ResponseBody;

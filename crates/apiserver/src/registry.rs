@@ -36,10 +36,27 @@ pub(crate) struct Rules {
     pub(crate) counted_metadata: Option<&'static str>,
     /// Whether an update may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
+    /// Whether an update of a missing object creates it.
+    pub(crate) creates_on_update: bool,
     /// Whether the answer to a deletion is the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
+    /// What a deletion without a propagation policy does to the dependents.
+    pub(crate) default_propagation: DefaultPropagation,
+    /// The warning for a deletion without a propagation policy.
+    pub(crate) deletion_warning: Option<&'static str>,
     /// By which fields objects can be selected.
     pub(crate) fields: Vec<SelectableField>,
+}
+
+/// What a deletion without a propagation policy does to the dependents of an object of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefaultPropagation {
+    /// They are deleted when it is gone.
+    Background,
+    /// They stay, without an owner: kinds that are older than garbage collection.
+    Orphan,
+    /// A deletion never waits for dependents, whatever policy it names.
+    Unsupported,
 }
 
 /// What counts as a new generation of an object.

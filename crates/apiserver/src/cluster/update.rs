@@ -27,10 +27,20 @@ pub(crate) enum Part {
     Scale,
 }
 
+/// What a write did that creates the object if it is missing.
+#[derive(Debug)]
+pub(crate) enum Upsert {
+    /// The object is new.
+    Created(Written),
+    /// The object was there before.
+    Updated(Written),
+}
+
 // === impl Cluster ===
 
 impl Cluster {
-    /// Puts the object in `body` in the place of the one at `key`.
+    /// Puts the object in `body` in the place of the one at `key`, or creates it if the kind
+    /// allows that.
     ///
     /// # Errors
     ///
@@ -43,14 +53,28 @@ impl Cluster {
         body: Value,
         options: &WriteOptions,
         now: &str,
-    ) -> Result<Written, Status> {
+    ) -> Result<Upsert, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        let mut decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
         let object = &decoded.object;
         check_name(key, object)?;
-        let old = self.get(resource, key)?.clone();
+        let version = sent_version(object)?;
+        let old = match self.current(resource, key) {
+            Ok(old) => old,
+            Err(_) if part == Part::Main && resource.rules.creates_on_update => {
+                let uid = metadata::text(object, "uid");
+                if !uid.is_empty() {
+                    return Err(wrong_uid(resource, key, uid, ""));
+                }
+                // The version of an object that was there before says nothing of a new one.
+                metadata::of(&mut decoded.object).remove("resourceVersion");
+                let added = self.add_decoded(resource, namespace, decoded, options, now)?;
+                return Ok(Upsert::Created(added));
+            }
+            Err(status) => return Err(status),
+        };
         let about = resource.about(&key.name);
-        match sent_version(object)? {
+        match version {
             None | Some(0) if resource.rules.unconditional_update => {}
             None | Some(0) => {
                 return Err(Status::version_missing(&about));
@@ -58,7 +82,6 @@ impl Cluster {
             Some(version) if version != old.revision() => return Err(Status::modified(&about)),
             Some(_) => {}
         }
-        let mut decoded = decoded;
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
         decoded.warnings.extend(duplicates);
         ownership::track(
@@ -69,7 +92,8 @@ impl Cluster {
             options,
             now,
         );
-        self.replace(resource, key, part, &old, decoded, options)
+        let written = self.replace(resource, key, part, &old, decoded, options)?;
+        Ok(Upsert::Updated(written))
     }
 
     /// Changes the object at `key` as `patch` says.
@@ -86,7 +110,7 @@ impl Cluster {
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
-        let old = self.get(resource, key)?.clone();
+        let old = self.current(resource, key)?;
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
@@ -127,14 +151,7 @@ impl Cluster {
         let about = resource.about(&key.name);
         let uid = metadata::text(&object, "uid");
         if !uid.is_empty() && uid != old.uid() {
-            let detail = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, \
-                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in \
-                 object meta: {}",
-                registry_path(resource, key),
-                old.uid()
-            );
-            return Err(Status::conflict(&about, &detail));
+            return Err(wrong_uid(resource, key, uid, old.uid()));
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
@@ -169,9 +186,12 @@ impl Cluster {
         if resource.info.custom && part == Part::Main {
             warnings.extend(unqualified_finalizers(&object));
         }
-        if object == *before {
+        // An object that was stored under another schema is written even if nothing else
+        // changes, as on the real server.
+        let stored = self.get(resource, key)?;
+        if object == *stored.value() {
             return Ok(Written {
-                object: old.clone(),
+                object: stored.clone(),
                 warnings,
             });
         }
@@ -272,6 +292,17 @@ fn bump_generation(resource: &Resource, before: &Value, object: &mut Value) {
 /// The version that an update is of.
 pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
     resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
+}
+
+/// The refusal of a write to the object with the uid `sent` where the one with the uid `found`
+/// is.
+fn wrong_uid(resource: &Resource, key: &Key, sent: &str, found: &str) -> Status {
+    let detail = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {sent}, UID in object meta: {found}",
+        registry_path(resource, key),
+    );
+    Status::conflict(&resource.about(&key.name), &detail)
 }
 
 /// Where the real server keeps an object, which it tells in one message.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use super::{DefaultPropagation, Generation, Resource, ResourceInfo, Rules, Subresource, View};
 use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
 use crate::table::Columns;
@@ -215,7 +215,30 @@ impl Builtin {
                 _ => None,
             },
             unconditional_update: !self.is(Trait::Conditional),
+            creates_on_update: matches!(
+                self.kind,
+                "ClusterRole"
+                    | "ClusterRoleBinding"
+                    | "Endpoints"
+                    | "Event"
+                    | "Lease"
+                    | "LimitRange"
+                    | "Role"
+                    | "RoleBinding"
+                    | "RuntimeClass"
+                    | "Service"
+            ),
             returns_deleted: self.is(Trait::ReturnsDeleted),
+            default_propagation: match self.kind {
+                "Event" => DefaultPropagation::Unsupported,
+                "Job" | "ReplicationController" => DefaultPropagation::Orphan,
+                _ => DefaultPropagation::Background,
+            },
+            deletion_warning: (self.kind == "Job").then_some(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            ),
             fields,
         }
     }

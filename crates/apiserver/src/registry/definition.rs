@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::builtin::metadata_fields;
-use super::{Generation, Resource, ResourceInfo, Rules, Subresource, View};
+use super::{DefaultPropagation, Generation, Resource, ResourceInfo, Rules, Subresource, View};
 use crate::managed::Types;
 use crate::metadata::{self, Finalizers, NameRule};
 use crate::schema::{Limits, Schema};
@@ -210,7 +210,10 @@ impl<'a> Definition<'a> {
             generation: Generation::Content,
             counted_metadata: None,
             unconditional_update: false,
+            creates_on_update: false,
             returns_deleted: false,
+            default_propagation: DefaultPropagation::Background,
+            deletion_warning: None,
             fields,
         }
     }

@@ -137,10 +137,11 @@ impl Watch {
             if self.initial() {
                 continue;
             }
-            if self.subscription.bookmarks && now >= self.next_bookmark {
-                if let Some(chunk) = self.bookmark() {
-                    return Some(chunk);
-                }
+            if self.subscription.bookmarks
+                && now >= self.next_bookmark
+                && let Some(chunk) = self.bookmark()
+            {
+                return Some(chunk);
             }
             // Before the log is read, so that a write in between is not missed.
             let open = self.written.has_changed().is_ok();

@@ -175,12 +175,12 @@ fn merge_list(
             continue;
         };
         let value = key_of(item, key)?;
-        match places.get(value).and_then(|at| list.get_mut(*at)) {
-            Some(Value::Object(target)) => merge(target, patch, kind)?,
-            _ => {
-                places.insert(value.clone(), list.len());
-                list.push(plain(item));
-            }
+        let target = places.get(value).and_then(|at| list.get_mut(*at));
+        if let Some(Value::Object(target)) = target {
+            merge(target, patch, kind)?;
+        } else {
+            places.insert(value.clone(), list.len());
+            list.push(plain(item));
         }
     }
     Ok(())

@@ -21,22 +21,7 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
         "apps.v1.Deployment" | "apps.v1.ReplicaSet" | "apps.v1.DaemonSet" => {
             same(before, after, &["/spec/selector"], &mut faults);
         }
-        "batch.v1.Job" => {
-            if after["spec"]["completionMode"] != "Indexed" {
-                same(before, after, &["/spec/completions"], &mut faults);
-            }
-            same(before, after, &["/spec/selector"], &mut faults);
-            if is_suspended(before) {
-                let fixed = |job: &Value| without_scheduling(&job["spec"]["template"]["spec"]);
-                if fixed(before) != fixed(after) {
-                    let spec = &after["spec"]["template"]["spec"];
-                    faults.invalid("spec.template.spec", spec, IMMUTABLE);
-                }
-            } else {
-                same(before, after, &["/spec/template"], &mut faults);
-            }
-            same(before, after, &["/spec/completionMode"], &mut faults);
-        }
+        "batch.v1.Job" => job(before, after, &mut faults),
         "apps.v1.StatefulSet" => {
             const FREE: [&str; 7] = [
                 "replicas",
@@ -122,6 +107,23 @@ fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
             faults.invalid(name, found, IMMUTABLE);
         }
     }
+}
+
+fn job(before: &Value, after: &Value, faults: &mut Faults) {
+    if after["spec"]["completionMode"] != "Indexed" {
+        same(before, after, &["/spec/completions"], faults);
+    }
+    same(before, after, &["/spec/selector"], faults);
+    if is_suspended(before) {
+        let fixed = |job: &Value| without_scheduling(&job["spec"]["template"]["spec"]);
+        if fixed(before) != fixed(after) {
+            let spec = &after["spec"]["template"]["spec"];
+            faults.invalid("spec.template.spec", spec, IMMUTABLE);
+        }
+    } else {
+        same(before, after, &["/spec/template"], faults);
+    }
+    same(before, after, &["/spec/completionMode"], faults);
 }
 
 /// Whether a job is suspended, and so far from its pods that its template may change.

@@ -204,7 +204,7 @@ on_both_servers! {
     }
 
     /// docs/apiserver.md: rows 20, 82.
-    async fn unknown_fields_of_the_metadata_are_told_and_dropped(cluster: Cluster) {
+    async fn unknown_fields_of_the_metadata_are_reported_and_dropped(cluster: Cluster) {
         let raw = Raw::new(&cluster).await;
         let widget = Widget::served(&raw, &schema()).await;
         let mut object = widget.object("w", &json!({ "size": 1, "unknown": 1 }));
@@ -222,10 +222,10 @@ on_both_servers! {
              \"metadata.ownerReferences[0].colour\", unknown field \"spec.unknown\"",
         );
         let created = raw.post(&widget.all(), &object).await;
-        let told = created.warnings.join("\n");
+        let reported = created.warnings.join("\n");
         let names = ["metadata.alpha", "metadata.label", "metadata.ownerReferences[0].colour", "spec.unknown"];
         let warnings = names.map(|name| format!("299 - \"unknown field \\\"{name}\\\"\""));
-        assert_eq!(told, warnings.join("\n"));
+        assert_eq!(reported, warnings.join("\n"));
         let created = created.ok();
         assert_eq!(created["metadata"].get("label"), None);
         let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u" });

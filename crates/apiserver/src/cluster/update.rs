@@ -1,4 +1,5 @@
-//! Update and patch: another state of an object that is there.
+//! Update and patch: another state of an object that is there, or, by an update of some kinds,
+//! a new object.
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ mod update;
 pub(crate) use delete::Deleted;
 pub(crate) use list::Page;
 pub(crate) use scale::ScaleChange;
-pub(crate) use update::{Part, Updated};
+pub(crate) use update::{Part, Upsert};
 
 /// Where namespaces are stored.
 const NAMESPACES: &str = "namespaces";
@@ -131,13 +131,45 @@ impl Cluster {
             .ok_or_else(|| Status::not_found(&resource.about(&key.name)))
     }
 
+    /// The resource as it is served now: its definition may have changed since a request found
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// 404 if it is served no longer.
+    pub(crate) fn served(&self, resource: &Arc<Resource>) -> Result<Arc<Resource>, Status> {
+        let info = &resource.info;
+        if !info.custom {
+            return Ok(resource.clone());
+        }
+        let found = self.registry.find(&info.group, &info.version, &info.plural);
+        found.cloned().ok_or_else(Status::no_such_resource)
+    }
+
+    /// The object at `key`, in the form of today's schema: what a write begins with.
+    ///
+    /// # Errors
+    ///
+    /// 404 if there is none.
+    fn current(&self, resource: &Resource, key: &Key) -> Result<Arc<Stored>, Status> {
+        let stored = self.get(resource, key)?;
+        let Some(mut object) = resource.migrated(stored) else {
+            return Ok(stored.clone());
+        };
+        if let Some(members) = object.as_object_mut() {
+            members.remove("apiVersion");
+            members.remove("kind");
+        }
+        Ok(Arc::new(stored.rewritten(object)))
+    }
+
     /// Does what follows from earlier writes, until nothing more follows.
     pub(crate) fn settle(&mut self, now: &str) {
         loop {
-            let collected = self.collect_garbage(now);
+            // Last, since the end of a namespace or a definition leaves garbage too.
             self.settle_definitions();
             self.settle_namespaces();
-            if !collected {
+            if !self.collect_garbage(now) {
                 return;
             }
         }

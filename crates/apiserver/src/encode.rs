@@ -177,7 +177,7 @@ fn write_object(
 
 /// The members of an object but for `apiVersion` and `kind`.
 fn body(resource: &Resource, stored: &Stored) -> Bytes {
-    if resource.view == View::Same && follows_schema(resource, stored) {
+    if resource.view == View::Same && resource.is_up_to_date(stored) {
         return stored.body().clone();
     }
     let mut object = shown(resource, stored);
@@ -190,20 +190,8 @@ fn body(resource: &Resource, stored: &Stored) -> Bytes {
 
 /// A stored object as `resource` shows it.
 fn shown(resource: &Resource, stored: &Stored) -> Value {
-    let mut object = resource.present(stored.value());
-    if !follows_schema(resource, stored)
-        && let Some(schema) = &resource.stored_schema
-    {
-        // It was written under another schema: what that let through is dropped, and what
-        // has a default since is filled in.
-        schema.prune(&mut object);
-        schema.default(&mut object);
-    }
-    object
-}
-
-fn follows_schema(resource: &Resource, stored: &Stored) -> bool {
-    resource.stored_schema.is_none() || resource.stored_schema_number == stored.schema()
+    let migrated = resource.migrated(stored);
+    migrated.unwrap_or_else(|| resource.present(stored.value()))
 }
 
 // === impl Encoded ===
@@ -269,7 +257,7 @@ impl EventEncoder {
         let as_stored = self.format.encoding == Encoding::Json
             && self.format.presentation == Presentation::Object
             && resource.view == View::Same
-            && follows_schema(resource, stored);
+            && resource.is_up_to_date(stored);
         let body = as_stored.then(|| stored.body().clone());
         let body = body.filter(|body| body.len() >= LARGE)?;
         open(out, kind);

@@ -1,5 +1,7 @@
 //! The rules of `metadata`, which are the same for every kind. *(pure)*
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::status::FieldError;
@@ -10,6 +12,27 @@ pub(crate) mod syntax;
 pub(crate) use rules::{
     Finalizers, NameRule, drop_duplicate_owners, unqualified_finalizers, validate,
 };
+
+/// The fields of an owner reference.
+const OWNER_FIELDS: &[&str] = &[
+    "apiVersion",
+    "blockOwnerDeletion",
+    "controller",
+    "kind",
+    "name",
+    "uid",
+];
+
+/// The fields of an entry of `managedFields`.
+const ENTRY_FIELDS: &[&str] = &[
+    "apiVersion",
+    "fieldsType",
+    "fieldsV1",
+    "manager",
+    "operation",
+    "subresource",
+    "time",
+];
 
 /// The fields of `ObjectMeta`; what else a client sends is dropped.
 const FIELDS: &[&str] = &[
@@ -63,28 +86,27 @@ pub(crate) fn is_unfinalized(object: &Value) -> bool {
 }
 
 /// Brings `metadata` into the form in which it is stored: known fields of the right type,
-/// nothing empty.
+/// nothing empty. Returns the paths of the unknown fields, which are dropped, sorted.
 ///
 /// # Errors
 ///
 /// What a typed decoder would say of a field of the wrong type; `root` is its name for
 /// the metadata.
-pub(crate) fn decode(object: &mut Value, root: &str) -> Result<(), String> {
+pub(crate) fn decode(object: &mut Value, root: &str) -> Result<Vec<String>, String> {
     match object.get("metadata") {
         None | Some(Value::Null | Value::Object(_)) => {}
         Some(other) => return Err(mistyped(root, other, "v1.ObjectMeta")),
     }
     let metadata = of(object);
-    metadata.retain(|field, value| {
-        FIELDS.contains(&field.as_str())
-            && match value {
-                Value::Null => false,
-                Value::String(text) => !text.is_empty(),
-                // An empty list of entries asks for them to be dropped.
-                Value::Array(list) => !list.is_empty() || field == "managedFields",
-                Value::Object(map) => !map.is_empty(),
-                Value::Bool(_) | Value::Number(_) => true,
-            }
+    let mut unknown = Vec::new();
+    keep_known(metadata, FIELDS, "metadata", &mut unknown);
+    metadata.retain(|field, value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        // An empty list of entries asks for them to be dropped.
+        Value::Array(list) => !list.is_empty() || field == "managedFields",
+        Value::Object(map) => !map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
     });
     for (field, value) in metadata.iter_mut() {
         let path = format!("{root}.{field}");
@@ -107,11 +129,24 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<(), String> {
                 }
             }
             "ownerReferences" | "managedFields" => {
-                let Some(list) = value.as_array() else {
+                let Some(list) = value.as_array_mut() else {
                     return Err(mistyped(&path, value, "[]object"));
                 };
-                if let Some(other) = list.iter().find(|item| !item.is_object()) {
-                    return Err(mistyped(&path, other, "object"));
+                let known = if field == "ownerReferences" {
+                    OWNER_FIELDS
+                } else {
+                    ENTRY_FIELDS
+                };
+                for (at, item) in list.iter_mut().enumerate() {
+                    let Value::Object(item) = item else {
+                        return Err(mistyped(&path, item, "object"));
+                    };
+                    keep_known(
+                        item,
+                        known,
+                        &format!("metadata.{field}[{at}]"),
+                        &mut unknown,
+                    );
                 }
             }
             "finalizers" => {
@@ -126,7 +161,25 @@ pub(crate) fn decode(object: &mut Value, root: &str) -> Result<(), String> {
             _ => return Err(mistyped(&path, value, "string")),
         }
     }
-    Ok(())
+    unknown.sort();
+    Ok(unknown)
+}
+
+/// Drops the members of `object`, which is at `path`, that are not in `known`, and adds their
+/// paths to `unknown`.
+fn keep_known(
+    object: &mut Map<String, Value>,
+    known: &[&str],
+    path: &str,
+    unknown: &mut Vec<String>,
+) {
+    object.retain(|field, _| {
+        let is_known = known.contains(&field.as_str());
+        if !is_known {
+            unknown.push(format!("{path}.{field}"));
+        }
+        is_known
+    });
 }
 
 fn mistyped(path: &str, value: &Value, wanted: &str) -> String {
@@ -221,7 +274,7 @@ pub(crate) fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> 
             .cloned()
             .unwrap_or_default()
     };
-    let before = list(old);
+    let before: HashSet<Value> = list(old).into_iter().collect();
     let mut added: Vec<_> = list(object)
         .into_iter()
         .filter(|finalizer| !before.contains(finalizer))
@@ -290,7 +343,8 @@ mod tests {
         }
         let mut object =
             json!({ "metadata": { "name": "a", "labels": {}, "color": "red", "uid": null } });
-        assert_eq!(decode(&mut object, "ObjectMeta"), Ok(()));
+        let unknown = decode(&mut object, "ObjectMeta");
+        assert_eq!(unknown, Ok(vec!["metadata.color".to_owned()]));
         assert_eq!(object, json!({ "metadata": { "name": "a" } }));
     }
 

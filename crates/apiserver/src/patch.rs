@@ -98,7 +98,8 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// 422 if an operation doesn't fit the object.
+    /// 422 if an operation doesn't fit the object, and 500 for an item of a strategic merge patch
+    /// without its key, as in Kubernetes.
     pub(crate) fn apply(
         &self,
         object: &mut Value,
@@ -124,7 +125,7 @@ impl Patch {
             }
             Self::Strategic(patch) => {
                 if let Value::Object(object) = object {
-                    strategic::merge(object, patch, kind);
+                    strategic::merge(object, patch, kind).map_err(Status::untyped)?;
                 }
                 Ok(())
             }

@@ -40,15 +40,17 @@ pub(crate) struct Rules {
     pub(crate) counted_metadata: Option<&'static str>,
     /// Whether an update may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
-    /// Whether an update of what is not there creates it.
+    /// Whether an update of a missing object creates it.
     pub(crate) creates_on_update: bool,
     /// Whether a write to the status changes none of the metadata.
     pub(crate) status_alone: bool,
-    /// Whether its dependents stay unless a deletion says otherwise.
-    pub(crate) orphans: bool,
     /// Whether the answer to a deletion is the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
-    /// Where the numbers of its scale are; nothing if it has no scale.
+    /// What a deletion without a propagation policy does to the dependents.
+    pub(crate) default_propagation: DefaultPropagation,
+    /// The warning for a deletion without a propagation policy.
+    pub(crate) deletion_warning: Option<&'static str>,
+    /// Where the numbers of its scale are. `None` if it has no scale.
     pub(crate) scale: Option<ScalePaths>,
     /// By which fields objects can be selected.
     pub(crate) fields: Vec<SelectableField>,
@@ -63,6 +65,17 @@ pub(crate) struct ScalePaths {
     pub(crate) present: String,
     /// The selector of the replicas: a text in custom resources, an object in built-in kinds.
     pub(crate) selector: Option<String>,
+}
+
+/// What a deletion without a propagation policy does to the dependents of an object of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefaultPropagation {
+    /// They are deleted when it is gone.
+    Background,
+    /// They stay, without an owner: kinds that are older than garbage collection.
+    Orphan,
+    /// A deletion never waits for dependents, whatever policy it names.
+    Unsupported,
 }
 
 /// What counts as a new generation of an object.

@@ -317,7 +317,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Asks `decide` before each request to a resource. The default allows everything.
+    /// Asks `decide` before each request to a resource, and again, with the verb `create`, before
+    /// an apply or an update creates an object. The default allows everything.
     ///
     /// # Example
     ///

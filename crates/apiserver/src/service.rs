@@ -30,6 +30,7 @@ mod resources;
 mod reviews;
 mod subresources;
 mod verb;
+mod warnings;
 mod watching;
 
 pub use reply::ResponseBody;

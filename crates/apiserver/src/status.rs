@@ -288,6 +288,12 @@ impl Status {
         }
     }
 
+    /// 404: a resource that is not served.
+    pub(crate) fn no_such_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::generic(StatusCode::NOT_FOUND, "NotFound", message)
+    }
+
     /// 406: nothing that the client accepts can be sent.
     pub(crate) fn not_acceptable() -> Self {
         let message = "only the following media types are accepted: application/json, \

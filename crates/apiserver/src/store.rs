@@ -7,9 +7,9 @@
 //! The history is bounded by the number of writes of a resource, and by age and bytes over
 //! all resources: the oldest writes of the server are dropped first.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Bound, RangeBounds as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -312,7 +312,8 @@ impl Store {
         }
     }
 
-    /// The objects of a resource as they were when the counter stood at `revision`.
+    /// The objects of a resource as they were when the counter stood at `revision`, from the key
+    /// `start` on, in order. Costs what has been written since, and not what there is.
     ///
     /// # Errors
     ///
@@ -321,27 +322,29 @@ impl Store {
         &self,
         table: &str,
         revision: u64,
-    ) -> Result<Cow<'_, Objects>, Expired> {
+        start: Bound<Key>,
+    ) -> Result<impl Iterator<Item = (&Key, &Arc<Stored>)>, Expired> {
         self.remembers(table, revision)?;
-        let Some(drawer) = self.stock.get(table) else {
-            return Ok(Cow::Owned(Objects::new()));
-        };
-        if drawer.last <= revision {
-            return Ok(Cow::Borrowed(&drawer.objects));
+        let drawer = self.stock.get(table);
+        // What has changed since, as it was: nothing where there was no object.
+        let mut changed: BTreeMap<&Key, Option<&Arc<Stored>>> = BTreeMap::new();
+        let log = drawer
+            .into_iter()
+            .flat_map(|drawer| drawer.log.iter().rev());
+        for event in log.take_while(|event| event.revision > revision) {
+            changed.insert(&event.key, event.previous.as_ref());
         }
-        let mut objects = drawer.objects.clone();
-        for event in drawer
-            .log
+        let range = (start, Bound::Unbounded);
+        let restored: Vec<_> = changed
             .iter()
-            .rev()
-            .take_while(|event| event.revision > revision)
-        {
-            match &event.previous {
-                Some(previous) => objects.insert(event.key.clone(), previous.clone()),
-                None => objects.remove(&event.key),
-            };
-        }
-        Ok(Cow::Owned(objects))
+            .filter(|(key, _)| range.contains(**key))
+            .filter_map(|(key, object)| object.map(|object| (*key, object)))
+            .collect();
+        let same = drawer
+            .into_iter()
+            .flat_map(move |drawer| drawer.objects.range(range.clone()))
+            .filter(move |(key, _)| !changed.contains_key(key));
+        Ok(in_order(same, restored.into_iter()))
     }
 
     /// Up to `limit` events of a resource after `revision`, oldest first.
@@ -371,4 +374,17 @@ impl Store {
             .partition_point(|event| event.revision <= revision);
         Ok(drawer.log.iter().skip(first).take(limit).cloned().collect())
     }
+}
+
+/// Two sequences that are in order, as one.
+fn in_order<'a>(
+    first: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
+    second: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
+) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some((first_key, _)), Some((second_key, _))) if second_key < first_key => second.next(),
+        (Some(_), _) => first.next(),
+        (None, _) => second.next(),
+    })
 }

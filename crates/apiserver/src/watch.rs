@@ -71,7 +71,8 @@ struct Watch {
     next_bookmark: Instant,
     /// Pieces of lines that are ready to be sent.
     ready: VecDeque<Bytes>,
-    /// Whether the deadline has passed: one more look at the log, and then the end.
+    /// Whether the deadline has passed: what is ready is sent, after one more look at the log, and
+    /// then the watch ends.
     is_over: bool,
 }
 
@@ -127,11 +128,20 @@ impl Watch {
             if let Some(piece) = self.ready.pop_front() {
                 return Some(piece);
             }
+            if self.is_over || self.cut.is_cancelled() || self.stop.is_cancelled() {
+                return None;
+            }
+            // A client that reads slowly may never have read everything.
+            let now = Instant::now();
+            self.is_over = now >= self.subscription.deadline;
             if self.initial() {
                 continue;
             }
-            if self.cut.is_cancelled() || self.stop.is_cancelled() {
-                return None;
+            if self.subscription.bookmarks
+                && now >= self.next_bookmark
+                && let Some(chunk) = self.bookmark()
+            {
+                return Some(chunk);
             }
             // Before the log is read, so that a write in between is not missed.
             let open = self.written.has_changed().is_ok();
@@ -151,12 +161,8 @@ impl Watch {
                 // An error says that the resource is served no longer: what is left in
                 // the log is sent, and then the watch ends.
                 _ = self.written.changed() => {}
-                () = sleep_until(deadline) => self.is_over = true,
-                () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {
-                    if let Some(chunk) = self.bookmark() {
-                        return Some(chunk);
-                    }
-                }
+                () = sleep_until(deadline) => {}
+                () = sleep_until(self.next_bookmark), if self.subscription.bookmarks => {}
             }
         }
     }
@@ -220,7 +226,7 @@ impl Watch {
         Some(())
     }
 
-    /// How far the watch is, if everything before has been told.
+    /// How far the watch is: at the newest revision, if everything before has been sent.
     fn bookmark(&mut self) -> Option<Bytes> {
         self.next_bookmark = next_bookmark(self.subscription.deadline);
         let subscription = &mut self.subscription;
@@ -228,8 +234,12 @@ impl Watch {
         let revision = self.shared.read(|cluster| {
             let news = cluster.store.events_after(table, told, 1);
             let is_quiet = news.is_ok_and(|events| events.is_empty());
-            is_quiet.then(|| cluster.store.revision())
-        })?;
+            if is_quiet {
+                cluster.store.revision()
+            } else {
+                told
+            }
+        });
         // A watch from the future has nothing to say before then.
         if told > revision {
             return None;

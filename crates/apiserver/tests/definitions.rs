@@ -278,3 +278,51 @@ async fn without_a_status_of_its_own_everything_is_content() {
         404
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_named_like_a_built_in_resource_leaves_that_alone() {
+    let server = ApiServer::new();
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let named = |name: &str| json!({ "metadata": { "name": name } });
+    post(&server, leases, &named("a")).await;
+    let events = format!(
+        "{leases}?watch=1&resourceVersion={}",
+        server.resource_version()
+    );
+    let mut events = watch(&server, &events, "application/json").await;
+    for (plural, kind) in [("leases", "Lease"), ("others", "Other")] {
+        let mut definition = widget_definition();
+        definition["metadata"] = json!({
+            "name": format!("{plural}.coordination.k8s.io"),
+            "annotations": { "api-approved.kubernetes.io": "unapproved, for a test" },
+        });
+        definition["spec"]["group"] = "coordination.k8s.io".into();
+        definition["spec"]["names"] = json!({ "plural": plural, "kind": kind });
+        let created = post(&server, DEFINITIONS, &definition).await;
+        let path = format!("{DEFINITIONS}/{plural}.coordination.k8s.io");
+        let (_, stored) = request(&server, Method::GET, &path, None).await;
+        let conditions = stored["status"]["conditions"]
+            .as_array()
+            .expect("conditions");
+        for name in ["NamesAccepted", "Established"] {
+            let condition = conditions
+                .iter()
+                .find(|condition| condition["type"] == name);
+            assert_eq!(
+                condition.map(|condition| &condition["status"]),
+                Some(&json!("True"))
+            );
+        }
+        // The built-in kinds have this version of the group for themselves.
+        let other = "/apis/coordination.k8s.io/v1/namespaces/default/others";
+        let (code, _) = request(&server, Method::GET, other, None).await;
+        assert_eq!(code, 404, "{created}");
+        request(&server, Method::DELETE, &path, None).await;
+        let (code, _) = request(&server, Method::GET, &path, None).await;
+        assert_eq!(code, 404, "it is gone at once: it has no objects");
+    }
+    let (code, _) = request(&server, Method::GET, &format!("{leases}/a"), None).await;
+    assert_eq!(code, 200, "the leases are still there");
+    post(&server, leases, &named("b")).await;
+    assert_eq!(events.told().await, "ADDED b", "the watch goes on");
+}

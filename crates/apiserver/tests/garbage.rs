@@ -9,6 +9,7 @@ mod support;
 use support::{Events, request, watch};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 fn at(name: &str) -> String {
     format!("{MAPS}/{name}")
@@ -264,4 +265,82 @@ async fn a_deletion_for_show_deletes_no_dependents() {
         json!(["foregroundDeletion"])
     );
     assert_eq!(names(&server).await, "child owner");
+}
+
+/// Creates a cluster role with this owner.
+async fn own_role(server: &ApiServer, owner: &Value, api_version: &str, kind: &str) {
+    let mut reference = reference(owner);
+    reference["apiVersion"] = api_version.into();
+    reference["kind"] = kind.into();
+    let role =
+        json!({ "metadata": { "name": "dependent", "ownerReferences": [reference] }, "rules": [] });
+    let (code, created) = request(server, Method::POST, ROLES, Some(&role)).await;
+    assert_eq!(code, 201, "{created}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_of_a_namespace_and_of_a_definition_go_with_it_in_the_same_request() {
+    let server = ApiServer::new();
+    let namespaces = "/api/v1/namespaces";
+    let namespace = json!({ "metadata": { "name": "owner" } });
+    let (_, owner) = request(&server, Method::POST, namespaces, Some(&namespace)).await;
+    own_role(&server, &owner, "v1", "Namespace").await;
+    request(
+        &server,
+        Method::DELETE,
+        &format!("{namespaces}/owner"),
+        None,
+    )
+    .await;
+    let (code, _) = request(&server, Method::GET, &format!("{ROLES}/dependent"), None).await;
+    assert_eq!(code, 404);
+
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = support::widget_definition();
+    let (_, owner) = request(&server, Method::POST, definitions, Some(&definition)).await;
+    own_role(
+        &server,
+        &owner,
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    )
+    .await;
+    let name = owner["metadata"]["name"].as_str().expect("a name");
+    request(
+        &server,
+        Method::DELETE,
+        &format!("{definitions}/{name}"),
+        None,
+    )
+    .await;
+    let (code, _) = request(&server, Method::GET, &format!("{ROLES}/dependent"), None).await;
+    assert_eq!(code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_job_leaves_its_dependents_unless_a_policy_says_otherwise() {
+    let server = ApiServer::new();
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let template = json!({ "spec": {
+        "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+    } });
+    for (name, query, left) in [
+        ("a", "", true),
+        ("b", "?propagationPolicy=Background", false),
+    ] {
+        let job = json!({ "metadata": { "name": name }, "spec": { "template": template } });
+        let (code, owner) = request(&server, Method::POST, jobs, Some(&job)).await;
+        assert_eq!(code, 201, "{owner}");
+        let mut reference = reference(&owner);
+        reference["apiVersion"] = "batch/v1".into();
+        reference["kind"] = "Job".into();
+        create_with(&server, name, vec![reference]).await;
+        let path = format!("{jobs}/{name}");
+        request(&server, Method::DELETE, &format!("{path}{query}"), None).await;
+        let (code, _) = request(&server, Method::GET, &path, None).await;
+        assert_eq!(code, 404, "{name}");
+        let (code, dependent) = request(&server, Method::GET, &at(name), None).await;
+        assert_eq!(code == 200, left, "{name}");
+        assert_eq!(dependent["metadata"].get("ownerReferences"), None);
+    }
 }

@@ -195,3 +195,44 @@ async fn the_history_is_dropped_when_it_is_old() {
     let mut late = watch(&server, &from_first, "application/json").await;
     assert_eq!(late.told().await, "ERROR 410");
 }
+
+/// Each of these takes minutes where every item is compared with every other one.
+#[tokio::test(start_paused = true)]
+async fn many_items_that_are_wrong_or_the_same_take_no_longer_each() {
+    const MANY: usize = 50_000;
+    let server = ApiServer::new();
+    let items = json!({ "type": "array", "items": { "type": "string" } });
+    let definition = definition_of(&json!({ "list": items }));
+    request(&server, Method::POST, DEFINITIONS, Some(&definition)).await;
+    let widget = json!({
+        "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": "a" },
+        "spec": { "list": vec![1; MANY] },
+    });
+    let widgets = "/apis/ex.io/v1/namespaces/default/widgets";
+    let (code, status) = request(&server, Method::POST, widgets, Some(&widget)).await;
+    assert_eq!(code, 422);
+    let causes = status["details"]["causes"].as_array().expect("causes");
+    assert_eq!(causes.len(), MANY);
+
+    let owner = |number: usize| json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": number.to_string() });
+    let owners: Vec<_> = (0..MANY / 2).map(owner).collect();
+    let map = json!({ "metadata": { "name": "a", "ownerReferences": owners } });
+    let without_garbage = ApiServer::builder().garbage_collection(false).start();
+    let (code, _) = request(&without_garbage, Method::POST, MAPS, Some(&map)).await;
+    assert_eq!(code, 201);
+
+    let map = json!({ "metadata": { "name": "a", "finalizers": ["a.b/0"] } });
+    request(&server, Method::POST, MAPS, Some(&map)).await;
+    let finalizers: Vec<_> = (0..MANY)
+        .rev()
+        .map(|number| format!("a.b/{number}"))
+        .collect();
+    let change = json!({ "metadata": {
+        "finalizers": finalizers, "$setElementOrder/finalizers": finalizers,
+    } });
+    let kind = "application/strategic-merge-patch+json";
+    let path = format!("{MAPS}/a?dryRun=All");
+    let (code, patched) = patch(&server, &path, kind, change.to_string()).await;
+    assert_eq!(code, 200);
+    assert_eq!(patched["metadata"]["finalizers"], json!(finalizers));
+}

@@ -1,5 +1,7 @@
 //! Watches: what they tell, in which order, and how they end.
 
+use std::time::Duration;
+
 use futures::{StreamExt as _, TryStreamExt as _, pin_mut};
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -369,4 +371,46 @@ async fn the_last_finalizer_goes_unseen() {
         json!(["ex.io/clean"])
     );
     assert_eq!(request(&server, Method::GET, &path, None).await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_with_a_backlog_ends_in_time_and_marks_how_far_it_is() {
+    let server = ApiServer::new();
+    let from = server.resource_version();
+    let query = "watch=1&allowWatchBookmarks=true&timeoutSeconds=100";
+    let mut events = watch(
+        &server,
+        &format!("{MAPS}?{query}&resourceVersion={from}"),
+        JSON,
+    )
+    .await;
+    // Whatever is read, more is written.
+    let mut number = 0;
+    let mut write_more = async || {
+        for _ in 0..300 {
+            number += 1;
+            create(&server, &format!("m{number}"), json!({})).await;
+        }
+    };
+    write_more().await;
+    assert_eq!(events.told().await, "ADDED m1");
+    tokio::time::advance(Duration::from_secs(70)).await;
+    write_more().await;
+    let mut told = Vec::new();
+    while told.len() < 250 {
+        told.push(events.told().await);
+    }
+    assert_eq!(
+        told.iter()
+            .filter(|event| event.starts_with("BOOKMARK"))
+            .count(),
+        1
+    );
+    tokio::time::advance(Duration::from_secs(40)).await;
+    let mut after = 0;
+    while events.told().await != "end" {
+        after += 1;
+        write_more().await;
+        assert!(after < 200, "it goes on after its end");
+    }
 }

@@ -1,15 +1,19 @@
 //! Writes past kube's client: what is refused, what is answered, what is left alone.
 
+use std::sync::{Arc, OnceLock};
+
+use futures::FutureExt as _;
 use http::{Method, Request};
 use http_body_util::Full;
 use serde_json::{Value, json};
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{ApiServer, Decision};
 
 mod support;
 
 use support::{answer, client, register, request, widget_definition};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 async fn create(server: &ApiServer, collection: &str, body: &Value) -> Value {
     let (code, answer) = request(server, Method::POST, collection, Some(body)).await;
@@ -420,4 +424,93 @@ async fn the_generation_counts_changes_of_the_spec() {
     }
     let (_, dying) = request(&server, Method::DELETE, &path, None).await;
     assert_eq!(dying["metadata"]["generation"], 4);
+}
+
+/// Applies a configuration.
+async fn apply(server: &ApiServer, path: &str, config: &Value) -> (u16, Value) {
+    let request = Request::patch(format!("{path}?fieldManager=me"))
+        .header("content-type", "application/apply-patch+yaml")
+        .body(Full::from(config.to_string()))
+        .expect("a request");
+    let (parts, body) = answer(server, request).await;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    (parts.status.as_u16(), body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_creates_needs_the_right_to_create() {
+    let server = ApiServer::builder()
+        .authorize(|request| {
+            let is_create = request.verb == "create" && request.name == "new";
+            if is_create {
+                Decision::Deny
+            } else {
+                Decision::Allow
+            }
+        })
+        .start();
+    create(&server, MAPS, &named("old")).await;
+    let map = |name: &str, data: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data });
+    let new = format!("{MAPS}/new");
+    let (code, status) = apply(&server, &new, &map("new", json!({}))).await;
+    assert_eq!(code, 403, "{status}");
+    assert_eq!(
+        status["message"],
+        "configmaps \"new\" is forbidden: User \"system:admin\" cannot create resource \
+         \"configmaps\" in API group \"\" in the namespace \"default\""
+    );
+    // What is wrong with the object comes first, as on the real server.
+    let (code, _) = apply(&server, &new, &map("new", json!({ "/": "" }))).await;
+    assert_eq!(code, 422);
+    let (code, _) = request(&server, Method::GET, &new, None).await;
+    assert_eq!(code, 404);
+    let (code, _) = apply(
+        &server,
+        &format!("{MAPS}/old"),
+        &map("old", json!({ "a": "b" })),
+    )
+    .await;
+    assert_eq!(code, 200, "nothing is created");
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    for (name, expected) in [("new", 403), ("other", 201)] {
+        let path = format!("{leases}/{name}");
+        let (code, _) = request(&server, Method::PUT, &path, Some(&named(name))).await;
+        assert_eq!(code, expected, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_not_stored_once_its_kind_is_gone() {
+    let server = Arc::new(OnceLock::<ApiServer>::new());
+    let definition = format!(
+        "{DEFINITIONS}/{}",
+        widget_definition()["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+    );
+    let (handle, path) = (server.clone(), definition.clone());
+    let started = ApiServer::builder()
+        .authorize(move |attributes| {
+            // Between the look-up of the resource and the write.
+            if attributes.verb == "create" && attributes.resource == "widgets" {
+                let server = handle.get().expect("it has started");
+                let gone = request(server, Method::DELETE, &path, None).now_or_never();
+                assert!(gone.is_some_and(|(code, _)| code == 200));
+            }
+            Decision::Allow
+        })
+        .start();
+    let server = server.get_or_init(|| started);
+    create(server, DEFINITIONS, &widget_definition()).await;
+    let config = json!({
+        "apiVersion": "ex.io/v1", "kind": "Widget", "metadata": { "name": "a" }, "spec": { "size": 1 },
+    });
+    let widget = "/apis/ex.io/v1/namespaces/default/widgets/a";
+    let (code, body) = apply(server, widget, &config).await;
+    assert_eq!(code, 404, "{body}");
+    let tables = server.objects().into_iter().map(|(table, _)| table);
+    assert_eq!(
+        tables.filter(|table| table.starts_with("widgets")).count(),
+        0
+    );
 }

@@ -116,4 +116,65 @@ on_both_servers! {
         raw.delete_so(&path, &json!({ "dryRun": ["All"] })).await.ok();
         assert_eq!(raw.get(&path).await.ok(), created);
     }
+
+    /// docs/apiserver.md: rows 20, 94, 95, 96.
+    async fn jobs_and_replication_controllers_orphan_their_dependents_by_default(cluster: Cluster) {
+        const WARNING: &str = "299 - \"child pods are preserved by default when jobs are deleted; set \
+            propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
+            this warning\"";
+        let raw = Raw::new(&cluster).await;
+        let jobs = raw.at("/apis/batch/v1", "jobs");
+        let template = |policy: &str| json!({
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "restartPolicy": policy, "containers": [{ "name": "c", "image": "i" }] },
+        });
+        for name in ["a", "b", "c", "d"] {
+            let job = json!({ "metadata": { "name": name }, "spec": { "template": template("Never") } });
+            raw.post(&jobs, &job).await.ok();
+        }
+        let path = |name: &str| format!("{jobs}/{name}");
+        let orphan = json!(["orphan"]);
+        let tried = raw.delete(&format!("{}?dryRun=All", path("a"))).await;
+        assert_eq!(tried.warnings, [WARNING]);
+        assert_eq!(tried.ok()["metadata"]["finalizers"], orphan);
+        let dying = raw.delete(&path("a")).await;
+        assert_eq!((dying.code, &dying.warnings[..]), (200, &[WARNING.to_owned()][..]));
+        assert_eq!(dying.ok()["metadata"]["finalizers"], orphan);
+        // A policy, or a finalizer of the object, comes before the default.
+        let gone = raw.delete(&format!("{}?propagationPolicy=Background", path("b"))).await;
+        assert_eq!(gone.warnings, [""; 0]);
+        assert_eq!(gone.ok()["status"], "Success");
+        let foreground = json!({ "metadata": { "finalizers": ["foregroundDeletion"] } });
+        raw.merge(&path("c"), &foreground).await.ok();
+        let dying = raw.delete(&path("c")).await.ok();
+        assert_eq!(dying["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+        let before = raw.get(&jobs).await.ok();
+        let deleted = raw.delete(&jobs).await;
+        assert_eq!(deleted.warnings, [WARNING]);
+        assert_eq!(deleted.ok()["items"], before["items"], "the objects as they were");
+        assert_eq!(raw.get(&path("d")).await.ok()["metadata"]["finalizers"], orphan);
+
+        let controllers = raw.at("/api/v1", "replicationcontrollers");
+        let spec = json!({ "selector": { "a": "b" }, "template": template("Always") });
+        raw.post(&controllers, &json!({ "metadata": { "name": "a" }, "spec": spec })).await.ok();
+        let dying = raw.delete(&format!("{controllers}/a")).await;
+        assert_eq!(dying.warnings, [""; 0]);
+        assert_eq!(dying.ok()["metadata"]["finalizers"], orphan);
+    }
+
+    /// docs/apiserver.md: row 94.
+    async fn an_event_waits_for_no_dependents(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let events = raw.at("/api/v1", "events");
+        for (name, policy) in [("a", "Orphan"), ("b", "Foreground"), ("c", "")] {
+            let event = json!({
+                "metadata": { "name": name, "finalizers": ["orphan"] },
+                "involvedObject": { "namespace": raw.namespace },
+            });
+            raw.post(&events, &event).await.ok();
+            let query = if policy.is_empty() { String::new() } else { format!("?propagationPolicy={policy}") };
+            let gone = raw.delete(&format!("{events}/{name}{query}")).await.ok();
+            assert_eq!(gone["status"], "Success", "{policy}");
+        }
+    }
 }

@@ -18,7 +18,9 @@ pub(super) struct Raw {
 pub(super) struct Answer {
     pub(super) code: u16,
     pub(super) content_type: String,
+    /// The first warning.
     pub(super) warning: String,
+    pub(super) warnings: Vec<String>,
     pub(super) text: String,
     /// The text as JSON; `null` if it is none.
     pub(super) body: Value,
@@ -158,10 +160,14 @@ impl Raw {
         let response = self.client.send(request.expect("a request")).await;
         let (parts, body) = response.expect("an answer").into_parts();
         let bytes = body.collect().await.expect("a whole body").to_bytes();
+        let warnings = parts.headers.get_all("warning").iter();
+        let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let warnings: Vec<_> = warnings.collect();
         Answer {
             code: parts.status.as_u16(),
             content_type: header(&parts.headers, "content-type"),
-            warning: header(&parts.headers, "warning"),
+            warning: warnings.first().cloned().unwrap_or_default(),
+            warnings,
             text: String::from_utf8_lossy(&bytes).into_owned(),
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
         }

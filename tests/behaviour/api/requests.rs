@@ -163,4 +163,36 @@ on_both_servers! {
             assert_eq!(list["kind"], "ConfigMapList", "{query}");
         }
     }
+
+    /// docs/apiserver.md: row 20.
+    async fn each_warning_is_sent_once_and_all_together_are_bounded(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let unknown = |name: &str, fields: Vec<String>| {
+            let mut map = named(name);
+            for field in fields {
+                map[field] = 1.into();
+            }
+            map
+        };
+        // Each is whole, as long as they are 4,096 characters together.
+        let long = vec!["é\"\\".to_owned(), "y".repeat(400), "x".repeat(400)];
+        let mut sent = raw.post(&raw.maps(), &unknown("a", long.clone())).await.warnings;
+        sent.sort_by_key(String::len);
+        let whole = long.iter().map(|field| {
+            let field = format!("{field:?}").replace('\\', r"\\").replace('"', "\\\"");
+            format!("299 - \"unknown field {field}\"")
+        });
+        let mut whole: Vec<_> = whole.collect();
+        whole[1..].sort();
+        sent[1..].sort();
+        assert_eq!(sent, whole);
+        // Beyond that, each is cut at 256 characters.
+        let many = (10..40).map(|number| format!("{number}{}", "x".repeat(300))).collect();
+        let sent = raw.post(&raw.maps(), &unknown("b", many)).await.warnings;
+        assert_eq!(sent.len(), 16);
+        assert!(sent.iter().all(|warning| warning.len() == 265), "{sent:?}");
+        let some = (10..90).map(|number| format!("{number}{}", "x".repeat(190))).collect();
+        let sent = raw.post(&raw.maps(), &unknown("c", some)).await.warnings;
+        assert_eq!(sent.len(), 20);
+    }
 }

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{raw::Raw, widget::Widget};
+use super::{
+    raw::{Raw, version},
+    widget::Widget,
+};
 
 on_both_servers! {
     /// docs/apiserver.md: rows 8, 108, 112.
@@ -198,6 +201,78 @@ on_both_servers! {
         assert_eq!((ignored.code, ignored.warning.as_str()), (201, ""));
         let warned = raw.post(&widget.all(), &object).await;
         assert_eq!((warned.code, warned.warning.as_str()), (201, "299 - \"unknown field \\\"spec.unknown\\\"\""));
+    }
+
+    /// docs/apiserver.md: rows 20, 82.
+    async fn unknown_fields_of_the_metadata_are_reported_and_dropped(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::served(&raw, &schema()).await;
+        let mut object = widget.object("w", &json!({ "size": 1, "unknown": 1 }));
+        object["metadata"]["label"] = json!({ "a": "b" });
+        object["metadata"]["alpha"] = Value::Null;
+        object["metadata"]["ownerReferences"] = json!([
+            { "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "colour": "red" },
+        ]);
+        let strict = format!("{}?fieldValidation=Strict", widget.all());
+        let message = raw.post(&strict, &object).await.refused(400, "BadRequest");
+        let (_, fields) = message.split_once("strict decoding error: ").expect("the fields");
+        assert_eq!(
+            fields,
+            "unknown field \"metadata.alpha\", unknown field \"metadata.label\", unknown field \
+             \"metadata.ownerReferences[0].colour\", unknown field \"spec.unknown\"",
+        );
+        let created = raw.post(&widget.all(), &object).await;
+        let reported = created.warnings.join("\n");
+        let names = ["metadata.alpha", "metadata.label", "metadata.ownerReferences[0].colour", "spec.unknown"];
+        let warnings = names.map(|name| format!("299 - \"unknown field \\\"{name}\\\"\""));
+        assert_eq!(reported, warnings.join("\n"));
+        let created = created.ok();
+        assert_eq!(created["metadata"].get("label"), None);
+        let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u" });
+        assert_eq!(created["metadata"]["ownerReferences"], json!([owner]));
+    }
+
+    /// docs/apiserver.md: row 111.
+    async fn a_write_begins_with_the_form_that_the_schema_has_now(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let widget = Widget::new(&raw);
+        let spec = |fields: Value| json!({ "type": "object", "properties": fields });
+        let text = json!({ "type": "string" });
+        widget.define(&widget.definition(&spec(json!({ "a": text, "old": text })))).await;
+        for name in ["a", "b", "c", "d"] {
+            widget.create(name, &json!({ "a": "1", "old": "2" })).await;
+        }
+        let fields = json!({ "a": text, "new": { "type": "string", "default": "n" } });
+        let change = json!([{
+            "op": "replace",
+            "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties",
+            "value": fields,
+        }]);
+        raw.patch(&widget.own_path(), "json", &change.to_string()).await.ok();
+        let old = raw.until(&widget.one("a"), |answer| answer.body["spec"]["new"] == "n").await;
+        assert_eq!(old["spec"], json!({ "a": "1", "new": "n" }));
+
+        // What was read is written back: that is a write, but nothing is new.
+        let strict = |name: &str| format!("{}?fieldValidation=Strict", widget.one(name));
+        let put = raw.put(&strict("a"), &old).await.ok();
+        assert_eq!(put["metadata"]["generation"], 1);
+        assert!(version(&put) > version(&old));
+        assert_eq!(put["metadata"]["managedFields"], old["metadata"]["managedFields"]);
+        let again = raw.put(&strict("a"), &put).await.ok();
+        assert_eq!(again, put);
+        let label = json!({ "metadata": { "labels": { "a": "b" } } });
+        let patched = raw.merge(&strict("b"), &label).await.ok();
+        assert_eq!((&patched["metadata"]["generation"], &patched["spec"]), (&json!(1), &old["spec"]));
+        let change = json!([
+            { "op": "test", "path": "/spec/new", "value": "n" },
+            { "op": "test", "path": "/spec/old", "value": null },
+            { "op": "replace", "path": "/spec/a", "value": "3" },
+        ]);
+        let patched = raw.patch(&widget.one("c"), "json", &change.to_string()).await.ok();
+        assert_eq!((&patched["metadata"]["generation"], &patched["spec"]["a"]), (&json!(2), &json!("3")));
+        let config = widget.object("d", &json!({ "a": "1" }));
+        let applied = raw.apply(&widget.one("d"), "me", &config).await.ok();
+        assert_eq!((&applied["metadata"]["generation"], &applied["spec"]), (&json!(1), &old["spec"]));
     }
 }
 

@@ -171,4 +171,184 @@ on_both_servers! {
         }
         raw.merge(&format!("{maps}/a?force=true"), &json!({})).await.refused(422, "Invalid");
     }
+
+    /// docs/apiserver.md: row 75.
+    async fn an_update_of_some_kinds_creates_what_is_missing(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let rbac = "/apis/rbac.authorization.k8s.io/v1";
+        let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" });
+        let name = raw.namespace.clone();
+        for (path, mut object) in [
+            (raw.at("/api/v1", "endpoints"), json!({})),
+            (raw.at("/api/v1", "events"), json!({ "involvedObject": { "namespace": name } })),
+            (raw.at("/api/v1", "limitranges"), json!({})),
+            (raw.at("/api/v1", "services"), json!({ "spec": { "ports": [{ "port": 80 }] } })),
+            (raw.at("/apis/coordination.k8s.io/v1", "leases"), json!({})),
+            (raw.at(rbac, "roles"), json!({ "rules": [] })),
+            (raw.at(rbac, "rolebindings"), json!({ "roleRef": role })),
+            (format!("{rbac}/clusterroles"), json!({ "rules": [] })),
+            (format!("{rbac}/clusterrolebindings"), json!({ "roleRef": role })),
+            ("/apis/node.k8s.io/v1/runtimeclasses".to_owned(), json!({ "handler": "x" })),
+        ] {
+            object["metadata"] = json!({ "name": name });
+            let path = format!("{path}/{name}");
+            let tried = raw.put(&format!("{path}?dryRun=All"), &object).await;
+            assert_eq!(tried.code, 201, "{path}: {}", tried.text);
+            raw.get(&path).await.refused(404, "NotFound");
+            let created = raw.put(&format!("{path}?fieldManager=me"), &object).await;
+            assert_eq!(created.code, 201, "{path}: {}", created.text);
+            let created = created.ok();
+            assert_eq!(raw.get(&path).await.ok(), created);
+            assert!(created["metadata"]["uid"].is_string(), "{path}");
+            if let Some(entries) = created["metadata"]["managedFields"].as_array() {
+                assert_eq!(entries.len(), 1, "{path}");
+                assert_eq!((&entries[0]["manager"], &entries[0]["operation"]), (&json!("me"), &json!("Update")));
+            }
+            assert_eq!(raw.put(&path, &created).await.code, 200, "{path}");
+        }
+    }
+
+    /// docs/apiserver.md: row 75.
+    async fn a_creating_update_is_checked_like_any_other(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let leases = raw.at("/apis/coordination.k8s.io/v1", "leases");
+        let old = json!({ "metadata": { "name": "a", "resourceVersion": "5" }, "spec": {} });
+        let created = raw.put(&format!("{leases}/a"), &old).await;
+        assert_eq!(created.code, 201, "{}", created.text);
+        let message = raw.put(&format!("{leases}/b"), &named("c")).await.refused(400, "BadRequest");
+        assert_eq!(message, "the name of the object (c) does not match the name on the URL (b)");
+        let other = json!({ "metadata": { "name": "b", "uid": "5" } });
+        let message = raw.put(&format!("{leases}/b"), &other).await.refused(409, "Conflict");
+        assert!(message.ends_with("Precondition failed: UID in precondition: 5, UID in object meta: "), "{message}");
+        let wrong = json!({ "metadata": { "name": "b" }, "spec": { "leaseDurationSeconds": -1 } });
+        raw.put(&format!("{leases}/b"), &wrong).await.refused(422, "Invalid");
+        let nowhere = "/apis/coordination.k8s.io/v1/namespaces/nowhere/leases/b";
+        raw.put(nowhere, &named("b")).await.refused(404, "NotFound");
+        raw.merge(&format!("{leases}/b"), &json!({})).await.refused(404, "NotFound");
+    }
+
+    /// docs/apiserver.md: row 78.
+    async fn an_index_of_a_json_patch_may_count_from_the_end(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let body = json!({ "metadata": { "name": "a", "finalizers": ["a.b/1", "a.b/2", "a.b/3"] } });
+        raw.post(&raw.maps(), &body).await.ok();
+        let path = format!("{}/a?dryRun=All", raw.maps());
+        let list = "/metadata/finalizers";
+        for (operation, expected) in [
+            (json!({ "op": "test", "path": "-1", "value": "a.b/3" }), Some("1 2 3")),
+            (json!({ "op": "add", "path": "-1", "value": "a.b/4" }), Some("1 2 3 4")),
+            (json!({ "op": "add", "path": "-4", "value": "a.b/4" }), Some("4 1 2 3")),
+            (json!({ "op": "add", "path": "-5", "value": "a.b/4" }), None),
+            (json!({ "op": "add", "path": "-0", "value": "a.b/4" }), Some("4 1 2 3")),
+            (json!({ "op": "add", "path": "01", "value": "a.b/4" }), Some("1 4 2 3")),
+            (json!({ "op": "remove", "path": "-1" }), Some("1 2")),
+            (json!({ "op": "remove", "path": "-4" }), None),
+            (json!({ "op": "remove", "path": "-" }), None),
+            (json!({ "op": "replace", "path": "-2", "value": "a.b/9" }), Some("1 9 3")),
+            (json!({ "op": "replace", "path": "-4", "value": "a.b/9" }), None),
+            (json!({ "op": "test", "path": "+1", "value": "a.b/2" }), Some("1 2 3")),
+            (json!({ "op": "test", "path": "-4", "value": null }), None),
+            (json!({ "op": "move", "from": "-1", "path": "0" }), Some("3 1 2")),
+            (json!({ "op": "move", "from": "0", "path": "-1" }), Some("2 3 1")),
+            (json!({ "op": "move", "from": "0", "path": "-2" }), Some("2 1 3")),
+        ] {
+            let mut operation = operation;
+            for field in ["path", "from"] {
+                if let Some(index) = operation[field].as_str() {
+                    operation[field] = format!("{list}/{index}").into();
+                }
+            }
+            let answer = raw.patch(&path, "json", &json!([operation]).to_string()).await;
+            let Some(expected) = expected else {
+                assert_eq!(answer.code, 422, "{operation}: {}", answer.text);
+                continue;
+            };
+            let patched = answer.ok();
+            let items = patched["metadata"]["finalizers"].as_array().expect("a list").iter();
+            let numbers: Vec<_> = items.filter_map(|item| item.as_str()?.strip_prefix("a.b/")).collect();
+            assert_eq!(numbers.join(" "), expected, "{operation}");
+        }
+    }
+
+    /// docs/apiserver.md: row 80.
+    async fn an_item_of_a_strategic_patch_has_its_key(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let container = json!({ "name": "c", "image": "i", "env": [{ "name": "a", "value": "b" }] });
+        let pod = json!({ "metadata": { "name": "p" }, "spec": { "containers": [container] } });
+        let pods = raw.at("/api/v1", "pods");
+        raw.post(&pods, &pod).await.ok();
+        let path = format!("{pods}/p?dryRun=All");
+        let lacks = |item: &str| format!("map: map[{item}] does not contain declared merge key: name");
+        for (containers, message) in [
+            (json!([{ "image": "x" }]), lacks("image:x")),
+            (json!([{ "name": "c", "env": [{ "value": "x" }] }]), lacks("value:x")),
+            (json!([{ "$patch": "delete" }]), lacks("$patch:delete")),
+            (json!([{ "$patch": "some", "name": "c" }]), "unknown patch type: some in map: map[$patch:some name:c]".to_owned()),
+            (json!([{ "$patch": "merge", "name": "c" }]), "merging lists cannot yet be specified in the patch".to_owned()),
+        ] {
+            let change = json!({ "spec": { "containers": containers } });
+            let answer = raw.patch(&path, "strategic-merge", &change.to_string()).await;
+            assert_eq!(answer.body["message"], message, "{change}");
+            assert_eq!((answer.code, answer.body.get("reason")), (500, None), "{change}");
+        }
+        let order = json!({ "spec": {
+            "$setElementOrder/containers": [{ "x": "c" }], "containers": [{ "name": "c", "image": "x" }],
+        } });
+        let answer = raw.patch(&path, "strategic-merge", &order.to_string()).await;
+        assert_eq!((answer.code, answer.body["message"].as_str()), (500, Some(&*lacks("x:c"))));
+        // Nothing is merged into a list that is not there.
+        let change = json!({ "spec": { "initContainers": [{ "image": "x" }] } });
+        raw.patch(&path, "strategic-merge", &change.to_string()).await.refused(422, "Invalid");
+    }
+
+    /// What may not be changed: docs/apiserver.md, "Built-in kinds".
+    async fn the_template_of_a_suspended_job_may_be_moved_to_other_nodes(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let jobs = raw.at("/apis/batch/v1", "jobs");
+        let template = json!({ "metadata": { "labels": { "a": "b" } }, "spec": {
+            "restartPolicy": "Never",
+            "containers": [{ "name": "c", "image": "i" }],
+            "affinity": { "nodeAffinity": {}, "podAntiAffinity": {} },
+        } });
+        for (name, suspend, status) in [
+            ("suspended", true, json!({})),
+            ("stopped", true, json!({
+                "startTime": "2026-01-01T00:00:00Z",
+                "conditions": [{ "type": "Suspended", "status": "True" }],
+            })),
+            ("stopping", true, json!({ "startTime": "2026-01-01T00:00:00Z" })),
+            ("running", false, json!({})),
+        ] {
+            let job = json!({ "metadata": { "name": name }, "spec": { "suspend": suspend, "template": template } });
+            raw.post(&jobs, &job).await.ok();
+            raw.merge(&format!("{jobs}/{name}/status"), &json!({ "status": status })).await.ok();
+        }
+        let requests = json!({ "requests": { "cpu": "1" } });
+        for (change, is_free) in [
+            (json!({ "spec": { "nodeSelector": { "a": "b" } } }), true),
+            (json!({ "spec": { "tolerations": [{ "operator": "Exists" }] } }), true),
+            (json!({ "spec": { "schedulingGates": [{ "name": "a.b/c" }] } }), true),
+            (json!({ "spec": { "affinity": { "nodeAffinity": null } } }), true),
+            (json!({ "spec": { "affinity": { "podAntiAffinity": null } } }), false),
+            (json!({ "spec": { "affinity": null } }), false),
+            (json!({ "spec": { "containers": [{ "name": "c", "image": "i", "resources": requests }] } }), true),
+            (json!({ "spec": { "containers": [{ "name": "c", "image": "j" }] } }), false),
+            (json!({ "spec": { "terminationGracePeriodSeconds": 5 } }), false),
+            (json!({ "metadata": { "labels": { "c": "d" } } }), true),
+            (json!({ "metadata": { "annotations": { "c": "d" } } }), true),
+        ] {
+            let change = json!({ "spec": { "template": change } });
+            for (name, may_change) in [("suspended", true), ("stopped", true), ("stopping", false), ("running", false)] {
+                let answer = raw.merge(&format!("{jobs}/{name}?dryRun=All"), &change).await;
+                if may_change && is_free {
+                    assert_eq!(answer.code, 200, "{name} {change}: {}", answer.text);
+                    continue;
+                }
+                let at = if may_change { "spec.template.spec" } else { "spec.template" };
+                let start = format!("Job.batch \"{name}\" is invalid: {at}: Invalid value:");
+                let message = answer.refused(422, "Invalid");
+                assert!(message.starts_with(&start) && message.ends_with(": field is immutable"), "{message}");
+            }
+        }
+    }
 }

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::decode;
-use super::update::{Updated, check_name, sent_version};
-use super::{Cluster, Part, ownership};
+use super::update::{check_name, sent_version};
+use super::{Cluster, Part, Upsert, ownership};
 use crate::managed;
 use crate::metadata;
 use crate::registry::Resource;
@@ -30,8 +30,8 @@ impl Cluster {
         mut config: Value,
         options: &WriteOptions,
         now: &str,
-    ) -> Result<Updated, Status> {
-        let live = self.store.get(&resource.table, key).cloned();
+    ) -> Result<Upsert, Status> {
+        let live = self.current(resource, key).ok();
         if live.is_none() && part != Part::Main {
             return Err(Status::not_found(&resource.about(&key.name)));
         }
@@ -70,14 +70,14 @@ impl Cluster {
             }
             let (object, warnings) = (decoded.object, decoded.warnings);
             let added = self.add(resource, namespace, object, warnings, options, now)?;
-            return Ok(Updated::Created(added));
+            return Ok(Upsert::Created(added));
         };
         let version = sent_version(&decoded.object)?;
         if version.is_some_and(|version| version != 0 && version != old.revision()) {
             return Err(Status::modified(&resource.about(&key.name)));
         }
         let written = self.replace(resource, key, part, &old, decoded, options)?;
-        Ok(Updated::Changed(written))
+        Ok(Upsert::Updated(written))
     }
 }
 

@@ -32,10 +32,23 @@ impl Cluster {
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
+        let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        self.add_decoded(resource, namespace, decoded, options, now)
+    }
+
+    /// Stores a new object, whose ownership is not tracked yet.
+    pub(super) fn add_decoded(
+        &mut self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        decoded: Decoded,
+        options: &WriteOptions,
+        now: &str,
+    ) -> Result<Written, Status> {
         let Decoded {
             mut object,
             mut warnings,
-        } = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        } = decoded;
         warnings.extend(metadata::drop_duplicate_owners(&mut object, false));
         ownership::track(
             resource,

@@ -46,12 +46,13 @@ pub(super) fn decode(
     } else {
         "ObjectMeta.metadata"
     };
-    metadata::decode(&mut body, root).map_err(|error| cannot_handle(resource, &error))?;
+    let metadata = metadata::decode(&mut body, root);
+    unknown.extend(metadata.map_err(|error| cannot_handle(resource, &error))?);
     place(resource, namespace, &mut body)?;
     if let Some(schema) = &resource.schema {
         body["apiVersion"] = resource.api_version().into();
         body["kind"] = resource.info.kind.as_str().into();
-        unknown = schema.prune(&mut body);
+        unknown.extend(schema.prune(&mut body));
         if unknown_fields == UnknownFields::Applied {
             schema.fill(&mut body);
         } else {

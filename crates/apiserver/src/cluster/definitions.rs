@@ -20,34 +20,6 @@ impl Cluster {
         };
         let before = object.value().clone();
         let mut value = before.clone();
-        let definition = Definition::of(&value);
-        let taken = self
-            .registry
-            .versions(definition.group(), definition.plural())
-            .iter()
-            .any(|resource| !resource.info.custom);
-        if taken {
-            let message = "the plural name is that of a built-in resource";
-            condition(
-                &mut value,
-                "NamesAccepted",
-                "False",
-                "PluralConflict",
-                message,
-                now,
-            );
-            condition(
-                &mut value,
-                "Established",
-                "False",
-                "NotAccepted",
-                "not all names are accepted",
-                now,
-            );
-            self.own_status(&before, &mut value, now);
-            self.store.put(&DEFINITIONS.into(), key, value, 0);
-            return;
-        }
         value["status"]["acceptedNames"] = value["spec"]["names"].clone();
         condition(
             &mut value,
@@ -91,7 +63,8 @@ impl Cluster {
         }
     }
 
-    /// Serves what an established definition says now.
+    /// Serves what an established definition says now. What has the name of a built-in resource,
+    /// or is in a version with built-in resources, is not served, as on the real server.
     pub(super) fn serve(&mut self, key: &Key) {
         let Some(object) = self.store.get(DEFINITIONS, key).cloned() else {
             return;
@@ -118,7 +91,12 @@ impl Cluster {
         }
         self.schemas += 1;
         let (group, plural) = (definition.group(), definition.plural());
-        let resources = definition.resources(self.schemas, self.registry.versions(group, plural));
+        if self.is_built_in(key) {
+            return;
+        }
+        let before = self.registry.versions(group, plural);
+        let mut resources = definition.resources(self.schemas, before);
+        resources.retain(|resource| !self.registry.has_built_in(group, &resource.info.version));
         self.registry.remove(group, plural);
         self.registry.insert(resources);
     }
@@ -163,8 +141,7 @@ impl Cluster {
         self.dying_definitions.insert(key.clone());
         let table = table_of(key);
         let objects: Vec<(Key, Arc<Stored>)> = self
-            .store
-            .objects(&table)
+            .objects_of(key)
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, object) in objects {
@@ -178,7 +155,7 @@ impl Cluster {
         let empty: Vec<Key> = self
             .dying_definitions
             .iter()
-            .filter(|key| self.store.objects(&table_of(key)).next().is_none())
+            .filter(|key| self.objects_of(key).next().is_none())
             .cloned()
             .collect();
         for key in empty {
@@ -216,7 +193,26 @@ impl Cluster {
         self.retire(key);
     }
 
+    /// The objects of a definition: none, if a built-in resource has its name.
+    fn objects_of(&self, key: &Key) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
+        let objects = (!self.is_built_in(key)).then(|| self.store.objects(&key.name));
+        objects.into_iter().flatten()
+    }
+
+    /// Whether a built-in resource has the name of the definition at `key`.
+    fn is_built_in(&self, key: &Key) -> bool {
+        let versions = key
+            .name
+            .split_once('.')
+            .map(|(plural, group)| self.registry.versions(group, plural));
+        let mut versions = versions.into_iter().flatten();
+        versions.any(|resource| !resource.info.custom)
+    }
+
     fn retire(&mut self, key: &Key) {
+        if self.is_built_in(key) {
+            return;
+        }
         // The name of a definition is the plural name and the group of its resource.
         if let Some((plural, group)) = key.name.split_once('.') {
             self.registry.remove(group, plural);

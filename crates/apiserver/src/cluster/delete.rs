@@ -8,7 +8,7 @@ use super::pods::{self, PODS};
 use super::strategy::PRIORITY_CLASSES;
 use super::{Cluster, DEFINITIONS, NAMESPACES, initial, namespaces};
 use crate::metadata;
-use crate::registry::Resource;
+use crate::registry::{DefaultPropagation, Resource};
 use crate::selector::Selector;
 use crate::status::{About, Status};
 use crate::store::{FOREGROUND, Key, ORPHAN, Stored, Table};
@@ -21,16 +21,6 @@ pub(crate) enum Deleted {
     Gone(Arc<Stored>),
     /// It waits for its finalizers.
     Dying(Arc<Stored>),
-}
-
-// === impl Deleted ===
-
-impl Deleted {
-    fn object(self) -> Arc<Stored> {
-        match self {
-            Self::Gone(object) | Self::Dying(object) => object,
-        }
-    }
 }
 
 // === impl Cluster ===
@@ -51,17 +41,11 @@ impl Cluster {
     ) -> Result<Deleted, Status> {
         let object = self.get(resource, key)?.clone();
         check_preconditions(resource, &object, options)?;
-        let orphaning = DeleteOptions {
-            propagation: Some(Propagation::Orphan),
+        check_needed(resource, &key.name)?;
+        let options = &DeleteOptions {
+            propagation: propagation(resource, &object, options),
             ..options.clone()
         };
-        let is_unsaid = options.propagation.is_none() && !has_policy(&object);
-        let options = if resource.rules.orphans && is_unsaid {
-            &orphaning
-        } else {
-            options
-        };
-        check_needed(resource, &key.name)?;
         let deleted = if options.dry_run && &*resource.table == NAMESPACES {
             Deleted::Dying(Arc::new(Stored::unsaved(namespaces::terminating(
                 &object, now,
@@ -96,8 +80,8 @@ impl Cluster {
         Ok(deleted)
     }
 
-    /// Deletes the objects that `selector` means, up to `limit` of them if it isn't 0,
-    /// and gives them.
+    /// Deletes the objects that `selector` means, up to `limit` of them if it isn't 0, and
+    /// returns them as they were before.
     pub(crate) fn delete_collection(
         &mut self,
         resource: &Resource,
@@ -107,23 +91,22 @@ impl Cluster {
         options: &DeleteOptions,
         now: &str,
     ) -> Result<Vec<Arc<Stored>>, Status> {
-        let keys: Vec<Key> = self
+        let selected: Vec<(Key, Arc<Stored>)> = self
             .store
             .objects(&resource.table)
             .filter(|(key, object)| {
                 namespace.is_none_or(|namespace| &*key.namespace == namespace)
                     && selector.matches(object.value())
             })
-            .map(|(key, _)| key.clone())
+            .map(|(key, object)| (key.clone(), object.clone()))
             .take(if limit == 0 { usize::MAX } else { limit })
             .collect();
-        let mut objects = Vec::with_capacity(keys.len());
-        for key in keys {
+        let mut objects = Vec::with_capacity(selected.len());
+        for (key, object) in selected {
             match self.delete(resource, &key, options, now) {
-                Ok(deleted) => objects.push(deleted.object()),
-                // It went along with another one.
-                Err(status) if status.code() == 404 => {}
-                Err(status) => return Err(status),
+                // The other one went along with an object before it.
+                Err(status) if status.code() != 404 => return Err(status),
+                Ok(_) | Err(_) => objects.push(object),
             }
         }
         Ok(objects)
@@ -155,26 +138,44 @@ impl Cluster {
     }
 }
 
-/// Whether a finalizer says what becomes of the dependents of an object.
-fn has_policy(object: &Stored) -> bool {
+/// What becomes of the dependents: what the request says, or else the finalizers of the object,
+/// or else its kind.
+fn propagation(
+    resource: &Resource,
+    object: &Stored,
+    options: &DeleteOptions,
+) -> Option<Propagation> {
+    let own = || own_propagation(finalizers(object));
+    match resource.rules.default_propagation {
+        DefaultPropagation::Background => options.propagation,
+        DefaultPropagation::Orphan => {
+            let said = options.propagation.or_else(own);
+            said.or(Some(Propagation::Orphan))
+        }
+        DefaultPropagation::Unsupported => Some(Propagation::Background),
+    }
+}
+
+fn finalizers(object: &Stored) -> &[Value] {
     let list = object.metadata("finalizers").and_then(Value::as_array);
-    let mut list = list.into_iter().flatten();
-    list.any(|it| it == ORPHAN || it == FOREGROUND)
+    list.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What the finalizers of an object say about its dependents.
+fn own_propagation(finalizers: &[Value]) -> Option<Propagation> {
+    let mut finalizers = finalizers.iter();
+    finalizers.find_map(|finalizer| match finalizer.as_str() {
+        Some(ORPHAN) => Some(Propagation::Orphan),
+        Some(FOREGROUND) => Some(Propagation::Foreground),
+        _ => None,
+    })
 }
 
 /// The finalizers of an object while it is being deleted: its own, and one for what becomes
-/// of its dependents. Without a word about them, it keeps the one that it has.
+/// of its dependents. Without a policy, it keeps the one that it has.
 pub(super) fn finalizers_of_deletion(object: &Stored, options: &DeleteOptions) -> Vec<Value> {
-    let list = object.metadata("finalizers").and_then(Value::as_array);
-    let before = list.map(Vec::as_slice).unwrap_or_default();
-    let kept = before
-        .iter()
-        .find_map(|finalizer| match finalizer.as_str() {
-            Some(ORPHAN) => Some(Propagation::Orphan),
-            Some(FOREGROUND) => Some(Propagation::Foreground),
-            _ => None,
-        });
-    let wanted = match options.propagation.or(kept) {
+    let before = finalizers(object);
+    let wanted = match options.propagation.or_else(|| own_propagation(before)) {
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Background) | None => None,

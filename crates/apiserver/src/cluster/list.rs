@@ -11,7 +11,7 @@ use super::{Cluster, selector};
 use crate::registry::Resource;
 use crate::selector::Selector;
 use crate::status::Status;
-use crate::store::{Key, Objects, Stored};
+use crate::store::{Key, Stored};
 use crate::wire::{ListOptions, VersionMatch, read_version};
 
 /// One page of a list, or the whole.
@@ -124,13 +124,19 @@ impl Cluster {
         after: Option<Key>,
         limit: usize,
     ) -> Result<Page, Status> {
+        let first = Key::new(namespace.unwrap_or_default(), "");
+        let start = match after {
+            Some(after) if after > first => Bound::Excluded(after),
+            _ => Bound::Included(first),
+        };
         let objects = self
             .store
-            .objects_at(&resource.table, revision)
+            .objects_at(&resource.table, revision, start)
             .map_err(|_| {
                 Status::expired("The resourceVersion for the provided list is too old.")
             })?;
-        let mut rest = range(&objects, namespace, after);
+        let is_wanted = |key: &Key| namespace.is_none_or(|namespace| &*key.namespace == namespace);
+        let mut rest = objects.take_while(|(key, _)| is_wanted(key));
         let mut items = Vec::new();
         let mut last = None;
         while limit == 0 || items.len() < limit {
@@ -142,12 +148,13 @@ impl Cluster {
                 items.push(object.clone());
             }
         }
-        let remaining = rest.count();
+        let is_last = rest.next().is_none();
         let continue_token = match last {
-            Some(last) if remaining > 0 => Continue::after(last, revision).encode(),
+            Some(last) if !is_last => Continue::after(last, revision).encode(),
             _ => String::new(),
         };
-        let remaining = (remaining > 0 && selector.is_everything()).then_some(remaining);
+        // A selector would have to look at all of them.
+        let remaining = (!is_last && selector.is_everything()).then(|| rest.count() + 1);
         Ok(Page {
             items,
             revision,
@@ -155,22 +162,6 @@ impl Cluster {
             remaining,
         })
     }
-}
-
-/// The objects in `namespace`, or in all, behind `after`.
-fn range<'a>(
-    objects: &'a Objects,
-    namespace: Option<&'a str>,
-    after: Option<Key>,
-) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
-    let first = Key::new(namespace.unwrap_or_default(), "");
-    let start = match after {
-        Some(after) if after > first => Bound::Excluded(after),
-        _ => Bound::Included(first),
-    };
-    objects
-        .range((start, Bound::Unbounded))
-        .take_while(move |(key, _)| namespace.is_none_or(|namespace| &*key.namespace == namespace))
 }
 
 // === impl Continue ===

@@ -1,4 +1,5 @@
-//! Update and patch: another state of an object that is there.
+//! Update and patch: another state of an object that is there, or, by an update of some kinds,
+//! a new object.
 
 use std::sync::Arc;
 
@@ -31,19 +32,20 @@ pub(crate) enum Part {
     Resize,
 }
 
-/// What an update or an apply did.
+/// What a write did that creates the object if it is missing.
 #[derive(Debug)]
-pub(crate) enum Updated {
+pub(crate) enum Upsert {
     /// The object is new.
     Created(Written),
     /// The object was there before.
-    Changed(Written),
+    Updated(Written),
 }
 
 // === impl Cluster ===
 
 impl Cluster {
-    /// Puts the object in `body` in the place of the one at `key`.
+    /// Puts the object in `body` in the place of the one at `key`, or creates it if the kind
+    /// allows that.
     ///
     /// # Errors
     ///
@@ -56,20 +58,29 @@ impl Cluster {
         body: Value,
         options: &WriteOptions,
         now: &str,
-    ) -> Result<Updated, Status> {
+    ) -> Result<Upsert, Status> {
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
+        let mut decoded = decode::decode(resource, namespace, body, options.unknown_fields)?;
         let object = &decoded.object;
         check_name(key, object)?;
-        if resource.rules.creates_on_update && part == Part::Main {
-            let is_there = self.store.get(&resource.table, key).is_some();
-            if !is_there {
-                return self.create_by_update(resource, key, decoded, options, now);
+        let version = sent_version(object)?;
+        let old = match self.current(resource, key) {
+            Ok(old) => old,
+            Err(_) if part == Part::Main && resource.rules.creates_on_update => {
+                let uid = metadata::text(object, "uid");
+                if !uid.is_empty() {
+                    let new = self.uid();
+                    return Err(wrong_uid(resource, key, uid, &new));
+                }
+                // The version of an object that was there before says nothing of a new one.
+                metadata::of(&mut decoded.object).remove("resourceVersion");
+                let added = self.add_decoded(resource, namespace, decoded, options, now)?;
+                return Ok(Upsert::Created(added));
             }
-        }
-        let old = self.get(resource, key)?.clone();
+            Err(status) => return Err(status),
+        };
         let about = resource.about(&key.name);
-        match sent_version(object)? {
+        match version {
             None | Some(0) if resource.rules.unconditional_update => {}
             None | Some(0) => {
                 return Err(Status::version_missing(&about));
@@ -77,7 +88,6 @@ impl Cluster {
             Some(version) if version != old.revision() => return Err(Status::modified(&about)),
             Some(_) => {}
         }
-        let mut decoded = decoded;
         let duplicates = metadata::drop_duplicate_owners(&mut decoded.object, false);
         decoded.warnings.extend(duplicates);
         ownership::track(
@@ -89,45 +99,7 @@ impl Cluster {
             now,
         );
         let written = self.replace(resource, key, part, &old, decoded, options)?;
-        Ok(Updated::Changed(written))
-    }
-
-    /// Creates what an update is of.
-    fn create_by_update(
-        &mut self,
-        resource: &Resource,
-        key: &Key,
-        decoded: Decoded,
-        options: &WriteOptions,
-        now: &str,
-    ) -> Result<Updated, Status> {
-        let Decoded {
-            mut object,
-            mut warnings,
-        } = decoded;
-        let uid = metadata::text(&object, "uid");
-        if !uid.is_empty() {
-            let new = self.uid();
-            return Err(uid_conflict(
-                resource,
-                key,
-                metadata::text(&object, "uid"),
-                &new,
-            ));
-        }
-        metadata::of(&mut object).remove("resourceVersion");
-        warnings.extend(metadata::drop_duplicate_owners(&mut object, false));
-        ownership::track(
-            resource,
-            Part::Main,
-            &Value::Null,
-            &mut object,
-            options,
-            now,
-        );
-        let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let added = self.add(resource, namespace, object, warnings, options, now)?;
-        Ok(Updated::Created(added))
+        Ok(Upsert::Updated(written))
     }
 
     /// Changes the object at `key` as `patch` says.
@@ -144,7 +116,7 @@ impl Cluster {
         options: &WriteOptions,
         now: &str,
     ) -> Result<Written, Status> {
-        let old = self.get(resource, key)?.clone();
+        let old = self.current(resource, key)?;
         let mut object = resource.present(old.value());
         patch.apply(&mut object, resource.typed())?;
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
@@ -195,7 +167,7 @@ impl Cluster {
         let about = resource.about(&key.name);
         let uid = metadata::text(&object, "uid");
         if !uid.is_empty() && uid != old.uid() {
-            return Err(uid_conflict(resource, key, uid, old.uid()));
+            return Err(wrong_uid(resource, key, uid, old.uid()));
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
@@ -235,9 +207,12 @@ impl Cluster {
         if resource.info.custom && part == Part::Main {
             warnings.extend(unqualified_finalizers(&object));
         }
-        if object == *before {
+        // An object that was stored under another schema is written even if nothing else
+        // changes, as on the real server.
+        let stored = self.get(resource, key)?;
+        if object == *stored.value() {
             return Ok(Written {
-                object: old.clone(),
+                object: stored.clone(),
                 warnings,
             });
         }
@@ -347,12 +322,13 @@ pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
     resource_version(metadata::text(object, "resourceVersion")).map_err(Status::untyped)
 }
 
-/// 409: the object has another uid than the one that is sent.
-fn uid_conflict(resource: &Resource, key: &Key, sent: &str, uid: &str) -> Status {
+/// The refusal of a write to the object with the uid `sent` where the one with the uid `found`
+/// is.
+fn wrong_uid(resource: &Resource, key: &Key, sent: &str, found: &str) -> Status {
     let detail = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {sent}, UID in object meta: {uid}",
-        registry_path(resource, key)
+         Precondition failed: UID in precondition: {sent}, UID in object meta: {found}",
+        registry_path(resource, key),
     );
     Status::conflict(&resource.about(&key.name), &detail)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use windlass_protobuf::watch::WatchEvent;
 use windlass_protobuf::{EncodeError, encode, encode_as, encode_list, is_known};
 
-use super::{follows_schema, shown};
+use super::shown;
 use crate::cluster::Page;
 use crate::registry::{Resource, View};
 use crate::status::Status;
@@ -83,7 +83,7 @@ fn content<'a>(
     stored: &'a Stored,
     presentation: Presentation,
 ) -> Cow<'a, Value> {
-    let is_stored_so = resource.view == View::Same && follows_schema(resource, stored);
+    let is_stored_so = resource.view == View::Same && resource.is_up_to_date(stored);
     if is_stored_so || presentation == Presentation::Metadata {
         Cow::Borrowed(stored.value())
     } else {

@@ -141,7 +141,7 @@ fn go_type(value: &Value) -> &'static str {
 }
 
 /// A value as Go prints it, but no more of it than helps.
-fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     cut(&match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

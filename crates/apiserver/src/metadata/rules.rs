@@ -1,5 +1,7 @@
 //! Validation of the metadata of any object. *(pure)*
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::syntax;
@@ -191,17 +193,16 @@ pub(crate) fn drop_duplicate_owners(object: &mut Value, is_patch: bool) -> Optio
     let list = object
         .pointer_mut("/metadata/ownerReferences")?
         .as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
+    let mut seen = HashSet::with_capacity(list.len());
     let mut duplicates = Vec::new();
-    for reference in list.drain(..) {
-        if kept.contains(&reference) {
+    list.retain(|reference| {
+        let is_new = seen.insert(reference.clone());
+        if !is_new {
             let uid = reference.get("uid").and_then(Value::as_str);
             duplicates.push(uid.unwrap_or_default().to_owned());
-        } else {
-            kept.push(reference);
         }
-    }
-    *list = kept;
+        is_new
+    });
     let place = if is_patch {
         "duplicate entries after mutating admission happens"
     } else {

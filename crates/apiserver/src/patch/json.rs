@@ -1,7 +1,9 @@
 //! JSON patches, as lenient as Kubernetes, and bounded in what they may build.
 //!
 //! RFC 6902 asks that what is replaced or tested be there. Kubernetes reads a missing member
-//! as `null`: it may be replaced, and tested to be `null`.
+//! as `null`: it may be replaced, and tested to be `null`. It reads the index of a list as Go
+//! reads numbers, and counts a negative one from the end: `-1` is the last item, and where a
+//! value is added, the place behind it.
 //!
 //! A short patch can describe a huge object: each `copy` of the whole object into itself
 //! doubles it. So what `copy` adds is counted, as in kube-apiserver, and so is how deep the
@@ -9,7 +11,10 @@
 //!
 //! Source: measured on kube-apiserver v1.36.3.
 
-use json_patch::{AddOperation, Patch, PatchError, PatchOperation};
+use std::borrow::Cow;
+
+use json_patch::jsonptr::{Pointer, PointerBuf};
+use json_patch::{AddOperation, Patch, PatchError, PatchOperation, RemoveOperation};
 use serde_json::Value;
 
 /// How many bytes of JSON the `copy` operations of one patch may add: the size of the
@@ -45,6 +50,7 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
     let mut copied: usize = 0;
     let mut deepest = depth(&changed);
     for operation in &patch.0 {
+        let operation = &*with_indices(&changed, operation);
         if let PatchOperation::Copy(copy) = operation
             && let Some(value) = changed.pointer(copy.from.as_str())
         {
@@ -71,11 +77,106 @@ pub(super) fn apply(object: &mut Value, patch: &Patch) -> Result<(), ApplyError>
             }
             PatchOperation::Test(test)
                 if test.value.is_null() && lacks(&changed, test.path.as_str()) => {}
+            PatchOperation::Move(from) if has_other_index(&from.path) => {
+                // The index is that of the list without the value.
+                let value = changed.pointer_mut(from.from.as_str()).map(Value::take);
+                let remove = RemoveOperation {
+                    path: from.from.clone(),
+                };
+                json_patch::patch(&mut changed, &[PatchOperation::Remove(remove)])?;
+                let add = AddOperation {
+                    path: from.path.clone(),
+                    value: value.unwrap_or_default(),
+                };
+                let add = PatchOperation::Add(add);
+                let add = with_indices(&changed, &add).into_owned();
+                json_patch::patch(&mut changed, &[add])?;
+            }
             operation => json_patch::patch(&mut changed, std::slice::from_ref(operation))?,
         }
     }
     *object = changed;
     Ok(())
+}
+
+/// `operation` with the indices of lists in `object` as RFC 6901 writes them, but for the path
+/// of a move, which leads into the list without the value.
+fn with_indices<'a>(object: &Value, operation: &'a PatchOperation) -> Cow<'a, PatchOperation> {
+    let mut operation = Cow::Borrowed(operation);
+    let from = match &*operation {
+        PatchOperation::Copy(copy) => with_index(object, &copy.from, false),
+        PatchOperation::Move(from) => with_index(object, &from.from, false),
+        _ => None,
+    };
+    let path = match &*operation {
+        PatchOperation::Add(add) => with_index(object, &add.path, true),
+        PatchOperation::Copy(copy) => with_index(object, &copy.path, true),
+        PatchOperation::Remove(remove) => with_index(object, &remove.path, false),
+        PatchOperation::Replace(replace) => with_index(object, &replace.path, false),
+        PatchOperation::Test(test) => with_index(object, &test.path, false),
+        PatchOperation::Move(_) => None,
+    };
+    if let Some(path) = path {
+        match operation.to_mut() {
+            PatchOperation::Add(add) => add.path = path,
+            PatchOperation::Copy(copy) => copy.path = path,
+            PatchOperation::Remove(remove) => remove.path = path,
+            PatchOperation::Replace(replace) => replace.path = path,
+            PatchOperation::Test(test) => test.path = path,
+            PatchOperation::Move(_) => {}
+        }
+    }
+    if let Some(path) = from {
+        match operation.to_mut() {
+            PatchOperation::Copy(copy) => copy.from = path,
+            PatchOperation::Move(from) => from.from = path,
+            _ => {}
+        }
+    }
+    operation
+}
+
+/// `pointer` with the indices of lists as RFC 6901 writes them; nothing if they are already.
+/// `adds` says that its last index may be that behind the last item.
+fn with_index(object: &Value, pointer: &Pointer, adds: bool) -> Option<PointerBuf> {
+    if !has_other_index(pointer) {
+        return None;
+    }
+    let last = pointer.count().saturating_sub(1);
+    let mut at = Some(object);
+    let mut tokens = Vec::new();
+    for (number, token) in pointer.tokens().enumerate() {
+        let mut token = token.decoded().into_owned();
+        if let Some(Value::Array(items)) = at {
+            let end = items.len() + usize::from(adds && number == last);
+            if let Some(index) = index(&token, end) {
+                token = index.to_string();
+            }
+        }
+        at = at.and_then(|value| match value {
+            Value::Array(items) => items.get(token.parse::<usize>().ok()?),
+            Value::Object(members) => members.get(&token),
+            _ => None,
+        });
+        tokens.push(token);
+    }
+    Some(PointerBuf::from_tokens(tokens))
+}
+
+/// Whether a part of `pointer` may be an index that RFC 6901 doesn't know, such as `-1` or `01`.
+fn has_other_index(pointer: &Pointer) -> bool {
+    let mut parts = pointer.as_str().split('/');
+    parts.any(|part| part.len() > 1 && part.starts_with(['-', '+', '0']))
+}
+
+/// The index that `text` means in a list of `len` items.
+fn index(text: &str, len: usize) -> Option<usize> {
+    let number: i64 = text.parse().ok()?;
+    if number < 0 {
+        len.checked_sub(usize::try_from(number.unsigned_abs()).ok()?)
+    } else {
+        usize::try_from(number).ok()
+    }
 }
 
 /// How deep the values that `operation` writes reach at most, if the object is `deepest`

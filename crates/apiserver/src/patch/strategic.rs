@@ -5,10 +5,11 @@
 //!
 //! Source: apimachinery `pkg/util/strategicpatch`, for what the directives mean.
 
-use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::managed::shown;
 use crate::typed::{Field, Shape, Struct, named};
 
 /// What to do with a map or a list instead of merging: `replace` or `delete`.
@@ -51,11 +52,16 @@ fn inside(shape: &Shape) -> Option<&'static Struct> {
 }
 
 /// Merges `patch` into `target`, which is of type `kind`.
+///
+/// # Errors
+///
+/// What Kubernetes says of an item that is to be merged by a key which it does not have, and of
+/// an unknown directive.
 pub(super) fn merge(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
     kind: Option<&'static Struct>,
-) {
+) -> Result<(), String> {
     let field_of = |name: &str| kind.and_then(|kind| kind.fields.get(name));
     if patch
         .get(DIRECTIVE)
@@ -64,7 +70,8 @@ pub(super) fn merge(
         target.clear();
     }
     if let Some(retained) = patch.get(RETAIN_KEYS).and_then(Value::as_array) {
-        target.retain(|key, _| retained.iter().any(|retained| retained == key));
+        let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
+        target.retain(|key, _| retained.contains(key.as_str()));
     }
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
         let field = field_of(key);
@@ -80,18 +87,13 @@ pub(super) fn merge(
                     *inner = Map::new().into();
                 }
                 if let Value::Object(inner) = inner {
-                    merge(inner, patch, inner_kind);
+                    merge(inner, patch, inner_kind)?;
                 }
             }
-            Value::Array(patch) => {
-                let list = target.entry(key).or_insert(Value::Null);
-                if !list.is_array() {
-                    *list = Value::Array(Vec::new());
-                }
-                if let Value::Array(list) = list {
-                    merge_list(list_of(field), inner_kind, list, patch);
-                }
-            }
+            Value::Array(patch) => match target.get_mut(key) {
+                Some(Value::Array(list)) => merge_list(list_of(field), inner_kind, list, patch)?,
+                _ => _ = target.insert(key.clone(), plain_list(patch)),
+            },
             plain => _ = target.insert(key.clone(), plain.clone()),
         }
     }
@@ -101,83 +103,150 @@ pub(super) fn merge(
         };
         if let Some(field) = key.strip_prefix(DELETE_FROM) {
             if let Some(list) = target.get_mut(field).and_then(Value::as_array_mut) {
+                let wanted: HashSet<&Value> = wanted.iter().collect();
                 list.retain(|item| !wanted.contains(item));
             }
         } else if let Some(field) = key.strip_prefix(ORDER)
             && let Some(list) = target.get_mut(field).and_then(Value::as_array_mut)
         {
-            put_in_order(list_of(field_of(field)), list, wanted);
+            put_in_order(list_of(field_of(field)), list, wanted)?;
         }
     }
+    Ok(())
 }
 
+/// Merges `patch` into a list that is there.
 fn merge_list(
     treatment: List,
     kind: Option<&'static Struct>,
     list: &mut Vec<Value>,
     patch: &[Value],
-) {
-    let is_directive = |item: &Value, wanted: &str| {
-        item.get(DIRECTIVE)
-            .is_some_and(|directive| directive == wanted)
-    };
-    let is_replaced = patch.iter().any(|item| is_directive(item, "replace"));
+) -> Result<(), String> {
+    let is_replaced = || patch.iter().any(|item| is_directive(item, "replace"));
     let key = match treatment {
-        List::Keyed(key) if !is_replaced => key,
-        List::Set if !is_replaced => {
-            for item in patch {
-                if !list.contains(item) {
-                    list.push(item.clone());
-                }
-            }
-            return;
+        List::Replaced => {
+            *list = plain_items(patch).collect();
+            return Ok(());
         }
-        List::Keyed(_) | List::Set | List::Replaced => {
-            let items = patch.iter().filter(|item| !is_directive(item, "replace"));
-            *list = items.map(|item| plain(item, kind)).collect();
-            return;
+        List::Set if is_replaced() => {
+            *list = plain_items(patch).collect();
+            return Ok(());
         }
+        List::Set => {
+            let mut seen: HashSet<Value> = list.iter().cloned().collect();
+            let new = patch.iter().filter(|item| seen.insert((*item).clone()));
+            list.extend(new.cloned());
+            return Ok(());
+        }
+        List::Keyed(key) => key,
     };
+    let mut deleted = HashSet::new();
     for item in patch {
-        let same = |other: &Value| other.get(key).is_some() && other.get(key) == item.get(key);
-        if is_directive(item, "delete") {
-            list.retain(|other| !same(other));
-            continue;
-        }
-        match (list.iter_mut().find(|other| same(other)), item) {
-            (Some(Value::Object(target)), Value::Object(patch)) => merge(target, patch, kind),
-            _ => list.push(plain(item, kind)),
+        match item.get(DIRECTIVE) {
+            Some(directive) if directive == "delete" => {
+                deleted.insert(key_of(item, key)?);
+            }
+            Some(directive) if directive == "merge" => {
+                return Err("merging lists cannot yet be specified in the patch".to_owned());
+            }
+            Some(directive) if directive != "replace" => {
+                let (directive, item) = (shown(directive), shown(item));
+                return Err(format!("unknown patch type: {directive} in map: {item}"));
+            }
+            _ => {}
         }
     }
+    if is_replaced() {
+        *list = plain_items(patch).collect();
+        return Ok(());
+    }
+    if !deleted.is_empty() {
+        list.retain(|item| item.get(key).is_none_or(|value| !deleted.contains(value)));
+    }
+    let mut places = HashMap::new();
+    for (at, item) in list.iter().enumerate() {
+        if let Some(value) = item.get(key) {
+            places.entry(value.clone()).or_insert(at);
+        }
+    }
+    for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
+        let Value::Object(patch) = item else {
+            list.push(item.clone());
+            continue;
+        };
+        let value = key_of(item, key)?;
+        let target = places.get(value).and_then(|at| list.get_mut(*at));
+        if let Some(Value::Object(target)) = target {
+            merge(target, patch, kind)?;
+        } else {
+            places.insert(value.clone(), list.len());
+            list.push(plain(item));
+        }
+    }
+    Ok(())
+}
+
+fn is_directive(item: &Value, wanted: &str) -> bool {
+    item.get(DIRECTIVE)
+        .is_some_and(|directive| directive == wanted)
+}
+
+/// The value by which `item` is merged.
+fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, String> {
+    item.get(key).ok_or_else(|| {
+        format!(
+            "map: {} does not contain declared merge key: {key}",
+            shown(item)
+        )
+    })
 }
 
 /// A value that is new to the object: what the patch says, without its directives.
-fn plain(value: &Value, kind: Option<&'static Struct>) -> Value {
+fn plain(value: &Value) -> Value {
     match value {
         Value::Object(patch) => {
-            let mut object = Map::new();
-            merge(&mut object, patch, kind);
-            object.into()
+            let members = patch.iter();
+            let members = members.filter(|(key, value)| {
+                !key.starts_with('$') && !value.is_null() && !is_directive(value, "delete")
+            });
+            let members = members.map(|(key, value)| (key.clone(), plain(value)));
+            Value::Object(members.collect())
         }
-        Value::Array(items) => items.iter().map(|item| plain(item, kind)).collect(),
+        Value::Array(items) => plain_list(items),
         other => other.clone(),
     }
 }
 
+/// A list that is new to the object.
+fn plain_list(items: &[Value]) -> Value {
+    plain_items(items).collect()
+}
+
+fn plain_items(items: &[Value]) -> impl Iterator<Item = Value> {
+    let items = items.iter();
+    items
+        .filter(|item| !is_directive(item, "delete") && !is_directive(item, "replace"))
+        .map(plain)
+}
+
 /// Brings the items that `wanted` names into its order; the others stay before them.
-fn put_in_order(treatment: List, list: &mut [Value], wanted: &[Value]) {
-    let place = |item: &Value| {
-        wanted.iter().position(|wanted| match treatment {
-            List::Keyed(key) => item.get(key) == wanted.get(key),
-            List::Set | List::Replaced => item == wanted,
-        })
-    };
-    list.sort_by(|a, b| match (place(a), place(b)) {
-        (Some(a), Some(b)) => a.cmp(&b),
-        (None, Some(_)) => Ordering::Less,
-        (Some(_), None) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
+fn put_in_order(treatment: List, list: &mut [Value], wanted: &[Value]) -> Result<(), String> {
+    let mut places = HashMap::new();
+    for (at, wanted) in wanted.iter().enumerate() {
+        let value = match treatment {
+            List::Keyed(key) => key_of(wanted, key)?,
+            List::Set | List::Replaced => wanted,
+        };
+        places.entry(value).or_insert(at);
+    }
+    list.sort_by_cached_key(|item| {
+        let value = match treatment {
+            List::Keyed(key) => item.get(key),
+            List::Set | List::Replaced => Some(item),
+        };
+        value.and_then(|value| places.get(value).copied())
     });
+    Ok(())
 }
 
 #[cfg(test)]
@@ -192,7 +261,7 @@ mod tests {
         let (Some(object), Some(changes)) = (target.as_object_mut(), patch.as_object()) else {
             panic!("both are objects");
         };
-        merge(object, changes, named(kind));
+        assert_eq!(merge(object, changes, named(kind)), Ok(()), "{patch}");
         assert_eq!(target, *expected, "{patch}");
     }
 

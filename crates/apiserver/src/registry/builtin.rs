@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View};
+use super::{
+    DefaultPropagation, Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View,
+};
 use crate::metadata::{Finalizers, NameRule};
 use crate::selector::SelectableField;
 use crate::table::Columns;
@@ -255,8 +257,17 @@ impl Builtin {
             unconditional_update: !self.is(Trait::Conditional),
             creates_on_update: self.is(Trait::CreateOnUpdate),
             status_alone: self.is(Trait::StatusAlone),
-            orphans: self.is(Trait::Orphans),
             returns_deleted: self.is(Trait::ReturnsDeleted),
+            default_propagation: match self.kind {
+                "Event" => DefaultPropagation::Unsupported,
+                _ if self.is(Trait::Orphans) => DefaultPropagation::Orphan,
+                _ => DefaultPropagation::Background,
+            },
+            deletion_warning: (self.kind == "Job").then_some(
+                "child pods are preserved by default when jobs are deleted; set \
+                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                 suppress this warning",
+            ),
             scale: self.is(Trait::Scale).then(ScalePaths::builtin),
             fields,
         }

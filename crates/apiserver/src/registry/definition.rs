@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::builtin::metadata_fields;
-use super::{Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View};
+use super::{
+    DefaultPropagation, Generation, Resource, ResourceInfo, Rules, ScalePaths, Subresource, View,
+};
 use crate::managed::Types;
 use crate::metadata::{self, Finalizers, NameRule};
 use crate::schema::{Limits, Schema};
@@ -215,8 +217,9 @@ impl<'a> Definition<'a> {
             unconditional_update: false,
             creates_on_update: false,
             status_alone: true,
-            orphans: false,
             returns_deleted: false,
+            default_propagation: DefaultPropagation::Background,
+            deletion_warning: None,
             scale: scale_paths(version),
             fields,
         }

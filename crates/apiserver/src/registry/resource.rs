@@ -8,7 +8,7 @@ use super::{ResourceInfo, Rules, View};
 use crate::managed::{self, Shape, Versions};
 use crate::schema::Schema;
 use crate::status::About;
-use crate::store::Table;
+use crate::store::{Stored, Table};
 use crate::table::Columns;
 use crate::typed;
 
@@ -94,6 +94,25 @@ impl Resource {
         object["apiVersion"] = self.api_version().into();
         object["kind"] = self.info.kind.as_str().into();
         object
+    }
+
+    /// Whether a stored object has the form of today's schema.
+    pub(crate) fn is_up_to_date(&self, stored: &Stored) -> bool {
+        self.stored_schema.is_none() || self.stored_schema_number == stored.schema()
+    }
+
+    /// A stored object that was written under another schema, presented in the form of today's:
+    /// what that one let through is dropped, and what has a default since is filled in. Nothing
+    /// if the object has that form.
+    pub(crate) fn migrated(&self, stored: &Stored) -> Option<Value> {
+        let schema = self.stored_schema.as_ref()?;
+        if self.is_up_to_date(stored) {
+            return None;
+        }
+        let mut object = self.present(stored.value());
+        schema.prune(&mut object);
+        schema.default(&mut object);
+        Some(object)
     }
 }
 

@@ -9,6 +9,8 @@
 //! `pkg/apiserver/validation/validation.go`, Kubernetes 1.36, for the order of the checks
 //! and the wording.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Number, Value};
 
 use super::{
@@ -43,6 +45,9 @@ struct Validation<'a> {
 struct Report {
     faults: Vec<FieldError>,
 
+    /// The same, to find one again.
+    seen: HashSet<FieldError>,
+
     /// How many checks were made, by which clauses are compared.
     checks: usize,
 }
@@ -52,13 +57,17 @@ struct Report {
 impl Report {
     /// Notes `fault`, once.
     fn add(&mut self, fault: FieldError) {
-        if !self.faults.contains(&fault) {
+        if self.seen.insert(fault.clone()) {
             self.faults.push(fault);
         }
     }
 
     fn merge(&mut self, other: Self) {
         self.checks += other.checks;
+        if self.faults.is_empty() {
+            (self.faults, self.seen) = (other.faults, other.seen);
+            return;
+        }
         for fault in other.faults {
             self.add(fault);
         }

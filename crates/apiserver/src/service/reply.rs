@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING,
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -189,8 +189,7 @@ pub(crate) fn not_found() -> Response<ResponseBody> {
 
 /// What a group of built-in kinds doesn't have: here the real server says it as an object.
 pub(crate) fn no_such_resource() -> Response<ResponseBody> {
-    let message = "the server could not find the requested resource";
-    refusal(&Status::generic(StatusCode::NOT_FOUND, "NotFound", message))
+    refusal(&Status::no_such_resource())
 }
 
 /// What a URL doesn't do.
@@ -217,10 +216,5 @@ pub(crate) fn stream(
 
 /// Puts warnings for the client's user into the headers.
 pub(crate) fn warn(response: &mut Response<ResponseBody>, warnings: &[String]) {
-    for warning in warnings {
-        let quoted = format!("299 - {warning:?}");
-        if let Ok(value) = HeaderValue::from_str(&quoted) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
+    super::warnings::add(response.headers_mut(), warnings);
 }

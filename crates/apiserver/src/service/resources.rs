@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::{self, Expected};
 use super::verb::Verb;
 use super::{ApiService, Call, ResponseBody, permission, reply, watching};
-use crate::cluster::{Deleted, Page, Part, ScaleChange, Updated, Written, selector};
+use crate::cluster::{Cluster, Deleted, Page, Part, ScaleChange, Upsert, Written, selector};
 use crate::encode;
 use crate::patch::Patch;
 use crate::registry::{self, Resource};
@@ -18,11 +18,6 @@ use crate::store::{Key, Stored};
 use crate::wire::{
     DeleteOptions, Format, ListOptions, Place, Query, WriteKind, WriteOptions, read_version,
 };
-
-/// What a deletion of a job says that does not say what becomes of its pods.
-const PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set \
-                         propagationPolicy=Background to remove them or set \
-                         propagationPolicy=Orphan to suppress this warning";
 
 /// A request to a resource that is served.
 pub(super) struct Operation<'a> {
@@ -204,28 +199,79 @@ impl Operation<'_> {
         let options = self.write_options(WriteKind::Create)?;
         let body = self.body()?;
         let namespace = self.place.namespace.as_deref();
-        let written = self
-            .service
-            .shared
-            .write(|cluster, now| cluster.create(&self.resource, namespace, body, &options, now))?;
+        let written = self.write(|cluster, resource, now| {
+            cluster.create(resource, namespace, body, &options, now)
+        })?;
         self.written(StatusCode::CREATED, &written, format)
     }
 
     fn update(&self) -> Result<Response<ResponseBody>, Status> {
         let format = self.format(false)?;
         let options = self.write_options(WriteKind::Update)?;
+        let (key, part) = (self.key(), self.part());
         let body = self.body()?;
-        let updated = self.service.shared.write(|cluster, now| {
-            cluster.update(
-                &self.resource,
-                &self.key(),
-                self.part(),
-                body,
-                &options,
-                now,
-            )
+        let written = self.upsert(body, &options, |cluster, resource, body, options, now| {
+            cluster.update(resource, &key, part, body, options, now)
         })?;
-        self.updated(&updated, format)
+        self.upserted(&written, format)
+    }
+
+    /// Changes the cluster, with the resource as it is served now.
+    ///
+    /// # Errors
+    ///
+    /// 404 if it is served no longer.
+    fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Cluster, &Resource, &str) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        self.service.shared.write(|cluster, now| {
+            let resource = cluster.served(&self.resource)?;
+            change(cluster, &resource, now)
+        })
+    }
+
+    /// Makes a write that creates the object if it is missing, which the client must be
+    /// allowed to do.
+    fn upsert(
+        &self,
+        mut body: Value,
+        options: &WriteOptions,
+        write: impl Fn(&mut Cluster, &Resource, Value, &WriteOptions, &str) -> Result<Upsert, Status>,
+    ) -> Result<Upsert, Status> {
+        let is_authorized = self.service.shared.authorizer.is_none();
+        let key = self.key();
+        let trial = WriteOptions {
+            dry_run: true,
+            ..options.clone()
+        };
+        let written = self.write(|cluster, resource, now| {
+            // The authorizer is not asked under the lock, and as on the real server only after
+            // everything else was found to be right.
+            if is_authorized || cluster.get(resource, &key).is_ok() {
+                write(cluster, resource, body.take(), options, now).map(Some)
+            } else {
+                write(cluster, resource, body.clone(), &trial, now).map(|_| None)
+            }
+        })?;
+        if let Some(written) = written {
+            return Ok(written);
+        }
+        permission::check(
+            self.service,
+            &self.call.user,
+            Verb::Create,
+            &self.place,
+            &self.query,
+        )?;
+        self.write(|cluster, resource, now| write(cluster, resource, body, options, now))
+    }
+
+    fn upserted(&self, written: &Upsert, format: Format) -> Result<Response<ResponseBody>, Status> {
+        match written {
+            Upsert::Created(written) => self.written(StatusCode::CREATED, written, format),
+            Upsert::Updated(written) => self.written(StatusCode::OK, written, format),
+        }
     }
 
     fn patch(&self) -> Result<Response<ResponseBody>, Status> {
@@ -238,14 +284,18 @@ impl Operation<'_> {
         let (key, part) = (self.key(), self.part());
         if let Patch::Apply(config) = patch {
             let options = self.write_options(WriteKind::Apply)?;
-            let updated = self.service.shared.write(|cluster, now| {
-                cluster.apply(&self.resource, &key, part, config, &options, now)
-            })?;
-            return self.updated(&updated, format);
+            let written = self.upsert(
+                config,
+                &options,
+                |cluster, resource, config, options, now| {
+                    cluster.apply(resource, &key, part, config, options, now)
+                },
+            )?;
+            return self.upserted(&written, format);
         }
         let options = self.write_options(WriteKind::Patch)?;
-        let written = self.service.shared.write(|cluster, now| {
-            cluster.patch(&self.resource, &key, part, &patch, &options, now)
+        let written = self.write(|cluster, resource, now| {
+            cluster.patch(resource, &key, part, &patch, &options, now)
         })?;
         self.written(StatusCode::OK, &written, format)
     }
@@ -262,8 +312,8 @@ impl Operation<'_> {
                 let expected = Expected::object_of(scale);
                 let body = body::read(self.content_type(), &self.call.body, &expected)?;
                 let change = ScaleChange::Update(body);
-                let written = shared.write(|cluster, now| {
-                    cluster.change_scale(&self.resource, &key, change, &options, now)
+                let written = self.write(|cluster, resource, now| {
+                    cluster.change_scale(resource, &key, change, &options, now)
                 })?;
                 (written.object, written.warnings)
             }
@@ -273,9 +323,9 @@ impl Operation<'_> {
                     return Err(Patch::unsupported_apply());
                 }
                 let options = self.write_options(WriteKind::Patch)?;
-                let written = shared.write(|cluster, now| {
+                let written = self.write(|cluster, resource, now| {
                     let change = ScaleChange::Patch(&patch);
-                    cluster.change_scale(&self.resource, &key, change, &options, now)
+                    cluster.change_scale(resource, &key, change, &options, now)
                 })?;
                 (written.object, written.warnings)
             }
@@ -300,10 +350,8 @@ impl Operation<'_> {
         let format = self.format(false)?;
         let options = self.delete_options()?;
         let key = self.key();
-        let deleted = self
-            .service
-            .shared
-            .write(|cluster, now| cluster.delete(&self.resource, &key, &options, now))?;
+        let deleted =
+            self.write(|cluster, resource, now| cluster.delete(resource, &key, &options, now))?;
         let waits = matches!(deleted, Deleted::Dying(_));
         let mut response = match deleted {
             Deleted::Gone(object) if !self.resource.rules.returns_deleted => {
@@ -320,10 +368,14 @@ impl Operation<'_> {
                 self.object(code, &object, format)?
             }
         };
-        if &*self.resource.table == "jobs.batch" && options.propagation.is_none() {
-            reply::warn(&mut response, &[PODS_STAY.to_owned()]);
-        }
+        reply::warn(&mut response, &self.deletion_warnings(&options));
         Ok(response)
+    }
+
+    fn deletion_warnings(&self, options: &DeleteOptions) -> Vec<String> {
+        let warning = self.resource.rules.deletion_warning;
+        let warning = warning.filter(|_| options.propagation.is_none());
+        warning.map(str::to_owned).into_iter().collect()
     }
 
     fn delete_collection(&self) -> Result<Response<ResponseBody>, Status> {
@@ -332,26 +384,20 @@ impl Operation<'_> {
         let list = ListOptions::parse(&self.query)?;
         let selector = selector(&self.resource, &list)?;
         let namespace = self.place.namespace.as_deref();
-        let page = self.service.shared.write(|cluster, now| {
-            let resource = &self.resource;
+        let page = self.write(|cluster, resource, now| {
+            let revision = cluster.store.revision();
             let items = cluster
                 .delete_collection(resource, namespace, &selector, list.limit, &options, now)?;
-            let revision = cluster.store.revision();
-            Ok::<_, Status>(Page {
+            Ok(Page {
                 items,
                 revision,
                 continue_token: String::new(),
                 remaining: None,
             })
         })?;
-        self.page(&page, format)
-    }
-
-    fn updated(&self, updated: &Updated, format: Format) -> Result<Response<ResponseBody>, Status> {
-        match updated {
-            Updated::Created(written) => self.written(StatusCode::CREATED, written, format),
-            Updated::Changed(written) => self.written(StatusCode::OK, written, format),
-        }
+        let mut response = self.page(&page, format)?;
+        reply::warn(&mut response, &self.deletion_warnings(&options));
+        Ok(response)
     }
 
     fn written(

@@ -65,9 +65,13 @@ pub(super) async fn respond(
     if let Start::State { at_least, .. } = start {
         shared.reach(at_least).await;
     }
-    let begin = |cluster: &Cluster| start.begin(cluster, &resource);
+    // Its definition may have gone since the request found the resource.
+    let begin = |cluster: &Cluster| {
+        let resource = cluster.served(&resource)?;
+        Ok::<_, Status>(start.begin(cluster, &resource))
+    };
     let (beginning, written, cut) = shared.subscribe(&resource.table, begin);
-    let Beginning { initial, told } = match beginning {
+    let Beginning { initial, told } = match beginning? {
         Ok(beginning) => beginning,
         // From here on errors are events: the client has its 200.
         Err(status) => {

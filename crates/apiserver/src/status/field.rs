@@ -1,11 +1,12 @@
 //! Field errors: what is wrong with one field of an object.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Value, json};
 
 /// What is wrong with one field of an object, in the words of Kubernetes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FieldError {
     /// Where: `spec.ports[0].name`.
@@ -20,7 +21,7 @@ pub struct FieldError {
 ///
 /// A `value` is written as Kubernetes writes it: strings in quotes, numbers and booleans
 /// plain, everything else as JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FieldErrorKind {
     /// The field names something that isn't there.
@@ -253,12 +254,9 @@ pub(super) fn sentence(errors: &[FieldError]) -> String {
         [error] => error.to_string(),
         errors => {
             // A message said twice is said once, as Kubernetes aggregates it.
-            let mut said = Vec::new();
-            for error in errors.iter().map(ToString::to_string) {
-                if !said.contains(&error) {
-                    said.push(error);
-                }
-            }
+            let mut seen = HashSet::new();
+            let said = errors.iter().map(ToString::to_string);
+            let mut said: Vec<_> = said.filter(|error| seen.insert(error.clone())).collect();
             if said.len() == 1 {
                 said.remove(0)
             } else {

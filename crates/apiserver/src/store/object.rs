@@ -56,6 +56,11 @@ impl Stored {
         Self::new(self.value.clone(), revision, self.schema)
     }
 
+    /// The same object at the same revision, in another form.
+    pub(crate) fn rewritten(&self, value: Value) -> Self {
+        Self::new(value, self.revision, self.schema)
+    }
+
     /// The object, without `apiVersion` and `kind`.
     pub(crate) fn value(&self) -> &Value {
         &self.value

@@ -21,13 +21,7 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
         "apps.v1.Deployment" | "apps.v1.ReplicaSet" | "apps.v1.DaemonSet" => {
             same(before, after, &["/spec/selector"], &mut faults);
         }
-        "batch.v1.Job" => {
-            let paths = ["/spec/selector", "/spec/template", "/spec/completionMode"];
-            if after["spec"]["completionMode"] != "Indexed" {
-                same(before, after, &["/spec/completions"], &mut faults);
-            }
-            same(before, after, &paths, &mut faults);
-        }
+        "batch.v1.Job" => job(before, after, &mut faults),
         "apps.v1.StatefulSet" => {
             const FREE: [&str; 7] = [
                 "replicas",
@@ -113,6 +107,56 @@ fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
             faults.invalid(name, found, IMMUTABLE);
         }
     }
+}
+
+fn job(before: &Value, after: &Value, faults: &mut Faults) {
+    if after["spec"]["completionMode"] != "Indexed" {
+        same(before, after, &["/spec/completions"], faults);
+    }
+    same(before, after, &["/spec/selector"], faults);
+    if is_suspended(before) {
+        let fixed = |job: &Value| without_scheduling(&job["spec"]["template"]["spec"]);
+        if fixed(before) != fixed(after) {
+            let spec = &after["spec"]["template"]["spec"];
+            faults.invalid("spec.template.spec", spec, IMMUTABLE);
+        }
+    } else {
+        same(before, after, &["/spec/template"], faults);
+    }
+    same(before, after, &["/spec/completionMode"], faults);
+}
+
+/// Whether a job is suspended, and so far from its pods that its template may change.
+fn is_suspended(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    job["spec"]["suspend"] == true
+        && (job["status"]["startTime"].is_null()
+            || conditions.any(|it| it["type"] == "Suspended" && it["status"] == "True"))
+}
+
+/// The spec of a pod without what may change while its job is suspended: where it may run, and
+/// the resources of its containers.
+fn without_scheduling(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if let Some(spec) = spec.as_object_mut() {
+        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+            spec.remove(field);
+        }
+        if let Some(Value::Object(affinity)) = spec.get_mut("affinity") {
+            affinity.remove("nodeAffinity");
+            if affinity.is_empty() {
+                spec.remove("affinity");
+            }
+        }
+        for list in ["containers", "initContainers"] {
+            let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                container.as_object_mut().map(|it| it.remove("resources"));
+            }
+        }
+    }
+    spec
 }
 
 /// What is sealed stays sealed, and as it is.

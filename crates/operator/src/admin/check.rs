@@ -8,9 +8,9 @@ use futures::{
 };
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
+use windlass_informer::panic_message;
 
 use super::page::Line;
-use crate::operator::message;
 
 /// Checks whether something works.
 ///
@@ -83,7 +83,7 @@ impl Check {
             Ok(Ok(Ok(()))) => Ok("ok".to_owned()),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(error)) => Err(match error.try_into_panic() {
-                Ok(panic) => format!("panicked: {}", message(&*panic)),
+                Ok(panic) => format!("panicked: {}", panic_message(panic)),
                 Err(_) => "not finished, the runtime shuts down".to_owned(),
             }),
         };

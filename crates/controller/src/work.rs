@@ -4,7 +4,6 @@
 //! of that call. No lock of ours is held meanwhile.
 
 use std::{
-    any::Any,
     marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -12,7 +11,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use windlass_informer::{DecodeError, Event, Kept, ObjectKey};
+use windlass_informer::{DecodeError, Event, Kept, ObjectKey, panic_message};
 
 use crate::{
     AnyObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
@@ -110,7 +109,7 @@ pub(crate) async fn call(
             })
         }
         Err(panic) => {
-            let message = caught(panic);
+            let message = panic_message(panic);
             Err(HandlerError::Panicked { message }.into())
         }
     }
@@ -163,7 +162,7 @@ pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option
                 failed = Some(HandlerError::Failed { source });
             }
             Err(panic) => {
-                let message = caught(panic);
+                let message = panic_message(panic);
                 failed = Some(HandlerError::Panicked { message });
             }
         }
@@ -176,7 +175,7 @@ pub(crate) fn ask<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> 
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(said) => Some(said),
         Err(panic) => {
-            let panic = caught(panic);
+            let panic = panic_message(panic);
             tracing::error!(
                 component = "InformerController",
                 what,
@@ -186,33 +185,6 @@ pub(crate) fn ask<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> 
             None
         }
     }
-}
-
-/// The beginning of the message of a panic that was caught. What the panic carried is dropped,
-/// which may panic again.
-pub(crate) fn caught(panic: Box<dyn Any + Send>) -> String {
-    let message = message(&*panic);
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // Leaked: a payload that panics twice would go on doing so.
-        std::mem::forget(again);
-    }
-    message
-}
-
-/// The beginning of a panic's message.
-pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
-    /// Enough to find the place, and not enough to fill a log with an object.
-    const LIMIT: usize = 256;
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message");
-    let mut short: String = message.chars().take(LIMIT).collect();
-    if short.len() < message.len() {
-        short.push('…');
-    }
-    short
 }
 
 // === impl Failed ===
@@ -435,20 +407,6 @@ mod tests {
             },
             _ => Event::Resynced(object("new")),
         }
-    }
-
-    #[test]
-    fn a_long_panic_is_cut_between_characters() {
-        let panic: Box<dyn Any + Send> = Box::new("ä".repeat(1_000));
-        let message = message(&*panic);
-        assert_eq!(message.chars().count(), 257);
-        assert!(message.ends_with('…'));
-    }
-
-    #[test]
-    fn a_panic_of_any_type_is_told() {
-        let panic: Box<dyn Any + Send> = Box::new(7_u8);
-        assert_eq!(message(&*panic), "a panic without a message");
     }
 
     #[test]

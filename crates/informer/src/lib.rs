@@ -76,5 +76,6 @@ pub use crate::{
 pub use crate::{
     decode::{Decoder, Form},
     kept::Fresh,
+    panics::panic_message,
     subscription::{AnyTold, ResyncHandle},
 };

@@ -10,12 +10,13 @@ const LIMIT: usize = 256;
 
 /// Calls `user_code`, and returns the message of its panic if it panics.
 pub(crate) fn catch<T>(user_code: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(user_code)).map_err(message)
+    catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_message)
 }
 
 /// The message of a panic, cut to 256 characters. The payload is dropped here, where a panic
 /// of its `Drop` is caught too.
-pub(crate) fn message(payload: Box<dyn Any + Send>) -> String {
+#[must_use]
+pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let text = payload
         .downcast_ref::<&str>()
         .copied()

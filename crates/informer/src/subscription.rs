@@ -36,9 +36,6 @@ pub use self::{
 };
 use crate::Event;
 
-/// The name that the sources use.
-pub(crate) type Heard = SubscriberCount;
-
 /// The events of one informer, for one handler.
 ///
 /// # Contract

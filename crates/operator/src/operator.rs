@@ -29,7 +29,7 @@ mod registry;
 mod run;
 
 pub use self::builder::OperatorBuilder;
-pub(crate) use self::run::{Run, message};
+pub(crate) use self::run::Run;
 use self::{
     controller_set::ControllerSet,
     registry::{Refused, Registry},

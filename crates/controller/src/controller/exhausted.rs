@@ -3,12 +3,12 @@
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use windlass_informer::ErrorChain;
+use windlass_informer::{ErrorChain, panic_message};
 
 use super::dead_letters::GivenUp;
 use crate::{
     event::AnyEvent,
-    work::{ask, caught, typed},
+    work::{ask, typed},
 };
 
 /// A call that is not repeated any more, with the object that it was made for.
@@ -38,7 +38,7 @@ pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Du
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(panic)) => {
-            let message = caught(panic);
+            let message = panic_message(panic);
             tracing::error!(object = %key, %message, "on_exhausted panicked");
         }
         Err(_) => tracing::error!(object = %key, ?limit, "on_exhausted timed out"),

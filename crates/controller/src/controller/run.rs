@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio_util::sync::CancellationToken;
-use windlass_informer::InformerError;
+use windlass_informer::{InformerError, panic_message};
 
 use super::{
     Shared,
@@ -13,7 +13,7 @@ use super::{
     snapshot::RouteSnapshot,
     turn,
 };
-use crate::{RunError, route::KindId, schedule::Moment, work::message};
+use crate::{RunError, route::KindId, schedule::Moment};
 
 /// After how many turns a worker yields: handlers that never wait would keep all other tasks
 /// waiting. The budget that tokio gives a task, which is not asked for at each turn.
@@ -266,7 +266,7 @@ fn flatten(ended: Result<Ended, JoinError>) -> Ended {
     match ended {
         Ok(ended) => ended,
         Err(error) if error.is_panic() => Err(RunError::Broken {
-            message: message(&*error.into_panic()),
+            message: panic_message(error.into_panic()),
         }),
         Err(_) => Ok(()),
     }

@@ -281,8 +281,11 @@ async fn the_code_of_a_removed_handler_is_dropped() {
     let alive = Arc::new(());
     let held = Arc::downgrade(&alive);
     rig.reconcile(move |_: Request<ConfigMap>| {
-        let _alive = &alive;
-        async { Ok::<_, Refused>(Outcome::done()) }
+        let alive = Arc::clone(&alive);
+        async move {
+            drop(alive);
+            Ok::<_, Refused>(Outcome::done())
+        }
     });
     let running = rig.start_empty().await;
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {

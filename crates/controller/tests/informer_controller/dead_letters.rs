@@ -96,8 +96,8 @@ async fn a_dead_letter_of_an_object_that_is_gone_is_not_called_again() {
 #[tokio::test(start_paused = true)]
 async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
     let rig = Rig::new(never_retries());
-    let (controller, redriven) = (rig.controller.clone(), Arc::new(OnceLock::new()));
-    let done = Arc::clone(&redriven);
+    let (controller, result) = (rig.controller.clone(), Arc::new(OnceLock::new()));
+    let done = Arc::clone(&result);
     let redrives = move |event: &Event<ConfigMap>| {
         if let Event::Deleted { .. } = event {
             done.get_or_init(|| controller.redrive(&controller.given_up()[0]));
@@ -110,7 +110,7 @@ async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
     assert_eq!(running.said().await, "created web=1");
     running.delete(config("web", 2)).await;
     assert_eq!(running.said().await, "deleted web=2");
-    assert_eq!(redriven.get(), Some(&true));
+    assert_eq!(result.get(), Some(&true));
     pass(3600).await;
     assert_eq!(running.said().await, "");
     running.stop().await.expect("it stops");

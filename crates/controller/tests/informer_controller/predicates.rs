@@ -313,9 +313,9 @@ async fn an_event_that_one_of_several_predicates_refuses_is_not_dispatched() {
     rig.watch(Two(rig.log.clone(), named, ends));
     rig.reconcile(rig.log.reconciler("r").filter(ends).filter(named));
     rig.reconcile(Two(rig.log.clone(), named, ends));
-    let mapped = rig.log.clone();
+    let log = rig.log.clone();
     let mapper = move |object: &ConfigMap| {
-        mapped.say(format_args!("mapped {}", show(object)));
+        log.say(format_args!("mapped {}", show(object)));
         None::<ObjectKey>
     };
     let mapper = Mapper::filter(Mapper::filter(mapper, named), ends);

@@ -157,6 +157,8 @@ async fn a_foreign_change_is_no_echo_where_versions_are_not_numbers() {
             log.say(format_args!("{action} [{}]", labels.join(" ")));
             if action == "created" {
                 world.label("web", "new").await;
+                // Meanwhile the events become one.
+                pass(1).await;
             }
             Ok::<_, Refused>(Outcome::done())
         }
@@ -167,6 +169,7 @@ async fn a_foreign_change_is_no_echo_where_versions_are_not_numbers() {
     added.expect("added");
     let running = rig.start(controller, None).await;
     rig.world.create("web", 1).await;
+    pass(2).await;
     assert_eq!(
         rig.said().await,
         "web [wip], created [], web [own], updated [new]"

@@ -109,7 +109,7 @@ pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
         },
         Err(panic) => InformerError::Panicked {
             resource,
-            message: panics::message(panic).into(),
+            message: panics::panic_message(panic).into(),
         },
     }
 }

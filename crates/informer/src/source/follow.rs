@@ -17,7 +17,7 @@ use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Wor
 use crate::{
     DecodeError, Form, Fresh, Identity, Kept, Named as _, Verb, WatchError,
     decode::{Decoder, Raw, Who},
-    subscription::Heard,
+    subscription::SubscriberCount,
     trace,
     watch::{Ask, DecodeQuarantine, History, Session},
 };
@@ -267,7 +267,7 @@ where
 pub(super) fn read<K, O: Form<K>>(
     decoder: &Arc<Decoder<K>>,
     raw: Raw<'_>,
-    heard: &Heard,
+    heard: &SubscriberCount,
 ) -> Result<Fresh<O>, DecodeError> {
     let fresh = O::read(decoder, raw)?;
     Ok(if heard.any() { fresh } else { fresh.unheard() })

@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::follow::read;
-use crate::{Decoder, Form, Fresh, decode::Raw, subscription::Heard};
+use crate::{Decoder, Form, Fresh, decode::Raw, subscription::SubscriberCount};
 
 /// Decodes objects on other threads of the runtime, and gives them back in the order in which
 /// they came.
@@ -103,7 +103,7 @@ where
     pub(super) async fn put(
         &mut self,
         decoder: &Arc<Decoder<K>>,
-        heard: &Heard,
+        heard: &SubscriberCount,
         json: Bytes,
     ) -> Vec<Read<O>> {
         self.batch.push(json);
@@ -122,14 +122,18 @@ where
     /// # Cancel safety
     ///
     /// Dropping the future loses objects: the list has to begin again.
-    pub(super) async fn next(&mut self, decoder: &Arc<Decoder<K>>, heard: &Heard) -> Vec<Read<O>> {
+    pub(super) async fn next(
+        &mut self,
+        decoder: &Arc<Decoder<K>>,
+        heard: &SubscriberCount,
+    ) -> Vec<Read<O>> {
         if !self.batch.is_empty() {
             self.send(decoder, heard);
         }
         self.oldest().await
     }
 
-    fn send(&mut self, decoder: &Arc<Decoder<K>>, heard: &Heard) {
+    fn send(&mut self, decoder: &Arc<Decoder<K>>, heard: &SubscriberCount) {
         let (decoder, heard) = (Arc::clone(decoder), heard.clone());
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
         let is_whole = self.are_whole;

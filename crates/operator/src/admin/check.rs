@@ -8,9 +8,9 @@ use futures::{
 };
 use tokio::{runtime::Handle, time::timeout};
 use tokio_util::task::AbortOnDropHandle;
+use windlass_informer::panic_message;
 
 use super::page::Line;
-use crate::operator::message;
 
 /// A health check of an [`AdminServer`](super::AdminServer).
 ///
@@ -84,8 +84,13 @@ impl Check {
             Ok(Ok(Ok(()))) => Ok("ok".to_owned()),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(error)) => Err(match error.try_into_panic() {
+<<<<<<< HEAD
                 Ok(panic) => format!("panicked: {}", message(&*panic)),
                 Err(_) => "aborted: the runtime shuts down".to_owned(),
+=======
+                Ok(panic) => format!("panicked: {}", panic_message(panic)),
+                Err(_) => "not finished, the runtime shuts down".to_owned(),
+>>>>>>> eng
             }),
         };
         Line::new(&self.name, verdict)

@@ -29,6 +29,7 @@ use tokio::{
 };
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_informer::panic_message;
 
 use super::{
     AdminError, AdminLimits, HealthDetails, Listen, Pages, Subject,
@@ -40,7 +41,7 @@ use super::{
     scrape::MetricsPage,
     tls::Tls,
 };
-use crate::{isolated::Isolated, operator::message};
+use crate::isolated::Isolated;
 
 /// The largest body of a request to a route, in bytes.
 const MAX_BODY: usize = 1024 * 1024;
@@ -340,8 +341,13 @@ impl Served {
 impl Shared {
     async fn answer(&self, access: ClientAccess, request: Request<Incoming>) -> Answer {
         let path = request.uri().path().to_owned();
+<<<<<<< HEAD
         let answer = AssertUnwindSafe(self.page(access, &path, request)).catch_unwind();
         (answer.await).unwrap_or_else(|panic| page::panicked(&path, &message(&*panic)))
+=======
+        let answer = AssertUnwindSafe(self.page(audience, &path, request)).catch_unwind();
+        (answer.await).unwrap_or_else(|panic| page::panicked(&path, &panic_message(panic)))
+>>>>>>> eng
     }
 
     async fn page(&self, access: ClientAccess, path: &str, request: Request<Incoming>) -> Answer {
@@ -419,7 +425,7 @@ impl Shared {
             .map_err(JoinError::try_into_panic)
         {
             Ok(answer) => answer.map(Full::new),
-            Err(Ok(panic)) => page::panicked(path, &message(&*panic)),
+            Err(Ok(panic)) => page::panicked(path, &panic_message(panic)),
             Err(Err(_)) => {
                 let mut answer = Response::new(Full::default());
                 *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

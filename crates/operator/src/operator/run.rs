@@ -1,7 +1,6 @@
 //! A type-erased controller, and the result of its run.
 
 use std::{
-    any::Any,
     error::Error,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -11,7 +10,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use prometheus::core::Collector;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{Controller, Fence, InformerHealth};
-use windlass_informer::ErrorChain;
+use windlass_informer::{ErrorChain, panic_message};
 
 use crate::OperatorError;
 
@@ -53,7 +52,7 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
             })
         }
         Err(panic) => {
-            let message = message(&*panic);
+            let message = panic_message(panic);
             tracing::error!(controller = %name, message, "controller panicked");
             Err(OperatorError::Panicked {
                 controller: name,
@@ -61,14 +60,6 @@ pub(super) async fn run(controller: Arc<dyn Run>, stop: CancellationToken) -> En
             })
         }
     }
-}
-
-/// The message of a panic, shortened to 256 characters.
-pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
-    let message = (panic.downcast_ref::<&str>().copied())
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message");
-    message.chars().take(256).collect()
 }
 
 // === impl Run ===
@@ -91,7 +82,7 @@ impl<C: Controller> Run for C {
 
     fn health(&self) -> Result<Vec<InformerHealth>, String> {
         let health = catch_unwind(AssertUnwindSafe(|| Controller::health(self)));
-        health.map_err(|panic| message(&*panic))
+        health.map_err(panic_message)
     }
 
     fn collectors(&self) -> Vec<Box<dyn Collector>> {

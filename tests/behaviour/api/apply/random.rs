@@ -197,6 +197,16 @@ fn masked(answer: &Answer) -> (u16, Value) {
             list.sort_by_key(ToString::to_string);
         }
     }
+    // The causes once more, in the same order of Go's maps.
+    let message = body["message"].as_str().and_then(|message| {
+        let (start, faults) = message.strip_suffix(']')?.split_once(" is invalid: [")?;
+        let mut faults: Vec<_> = faults.split(", ").collect();
+        faults.sort_unstable();
+        Some(format!("{start} is invalid: [{}]", faults.join(", ")))
+    });
+    if let Some(message) = message {
+        body["message"] = message.into();
+    }
     (answer.code, body)
 }
 

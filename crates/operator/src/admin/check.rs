@@ -84,13 +84,8 @@ impl Check {
             Ok(Ok(Ok(()))) => Ok("ok".to_owned()),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(error)) => Err(match error.try_into_panic() {
-<<<<<<< HEAD
-                Ok(panic) => format!("panicked: {}", message(&*panic)),
-                Err(_) => "aborted: the runtime shuts down".to_owned(),
-=======
                 Ok(panic) => format!("panicked: {}", panic_message(panic)),
-                Err(_) => "not finished, the runtime shuts down".to_owned(),
->>>>>>> eng
+                Err(_) => "aborted: the runtime shuts down".to_owned(),
             }),
         };
         Line::new(&self.name, verdict)

@@ -341,13 +341,8 @@ impl Served {
 impl Shared {
     async fn answer(&self, access: ClientAccess, request: Request<Incoming>) -> Answer {
         let path = request.uri().path().to_owned();
-<<<<<<< HEAD
         let answer = AssertUnwindSafe(self.page(access, &path, request)).catch_unwind();
-        (answer.await).unwrap_or_else(|panic| page::panicked(&path, &message(&*panic)))
-=======
-        let answer = AssertUnwindSafe(self.page(audience, &path, request)).catch_unwind();
         (answer.await).unwrap_or_else(|panic| page::panicked(&path, &panic_message(panic)))
->>>>>>> eng
     }
 
     async fn page(&self, access: ClientAccess, path: &str, request: Request<Incoming>) -> Answer {

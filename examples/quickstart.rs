@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     Action, Failure, FinalizerName, Finalizers, GenerationChanged, Informer, InformerController,
-    Operator, OpinionatedReconciler, Outcome, Owners, Reconciler as _, Request,
+    Operator, OpinionatedReconciler, Outcome, Owners, Request,
 };
 
 /// The spec of the kind. The CRD and the Rust type `Website` are derived from it.

@@ -9,7 +9,7 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 7] = [
+const INTERNAL: [&str; 8] = [
     "AnyTold",
     "Decoder",
     "Form",
@@ -17,6 +17,7 @@ const INTERNAL: [&str; 7] = [
     "InformerId",
     "ResyncHandle",
     "is_time_simulated",
+    "panic_message",
 ];
 
 #[test]

@@ -120,7 +120,9 @@ async fn w38_an_operator_returns_the_collectors_of_its_controllers_and_informers
         counted(all(), "informer_events_total", &[r#"controller="more""#]),
         1
     );
-    assert_eq!(counted(all(), "informer_store_objects", &[]), 1);
+    for controller in [r#"controller="shop""#, r#"controller="more""#] {
+        assert_eq!(counted(all(), "informer_store_objects", &[controller]), 1);
+    }
 
     let health = rig.controller.health();
     assert_eq!(health.len(), 1);

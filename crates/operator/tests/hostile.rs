@@ -15,7 +15,11 @@ use std::{
 };
 
 use kube::{Client, client::Body};
-use prometheus::{IntGaugeVec, Opts, Registry};
+use prometheus::{
+    IntGauge, IntGaugeVec, Opts, Registry,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_operator::{
@@ -28,6 +32,27 @@ struct Running {
     address: SocketAddr,
     stop: CancellationToken,
     run: JoinHandle<Result<(), OperatorError>>,
+}
+
+/// A collector that blocks its thread.
+struct Blocks {
+    gauge: IntGauge,
+    begun: Arc<AtomicBool>,
+    may_return: Arc<AtomicBool>,
+}
+
+impl Collector for Blocks {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauge.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.begun.store(true, Ordering::SeqCst);
+        while !self.may_return.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.gauge.collect()
+    }
 }
 
 /// A flag that is set on drop, so that a failed test ends.
@@ -187,6 +212,33 @@ fn metrics_can_be_served_on_a_separate_port() {
 }
 
 /// Rows: BO-26
+/// A collector is user code. Here it waits for a lock that a handler holds.
+#[test]
+fn a_probe_is_answered_while_a_collector_blocks() {
+    let may_return = Arc::new(AtomicBool::new(false));
+    let _returns = SetOnDrop(Arc::clone(&may_return));
+    let registry = Registry::new();
+    let collector = Blocks {
+        gauge: IntGauge::new("blocks", "Blocks.").expect("a name"),
+        begun: Arc::default(),
+        may_return: Arc::clone(&may_return),
+    };
+    let begun = Arc::clone(&collector.begun);
+    registry.register(Box::new(collector)).expect("new");
+    let running = Running::start(Operator::builder(), |server| server.registry(registry));
+    let address = running.address;
+    let scrape = thread::spawn(move || get(address, "/metrics"));
+    while !begun.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    assert_eq!(get(address, "/live"), (200, "ok\n".to_owned()));
+    may_return.store(true, Ordering::SeqCst);
+    let (status, page) = scrape.join().expect("no panic");
+    assert_eq!(status, 200, "{page}");
+    assert!(page.contains("blocks 0"), "{page}");
+    running.stop();
+}
+
 #[test]
 fn an_operator_is_not_ready_before_it_has_read_its_lease() {
     let runtime = runtime();

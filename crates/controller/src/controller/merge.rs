@@ -221,10 +221,8 @@ impl Merge {
             restored,
         } = shown;
         let object = Arc::clone(event.object()?);
-        if self.member(informer).is_none() {
-            // It was removed while its last events were on their way.
-            return None;
-        }
+        // A removed informer has no member, while its last events are on their way.
+        self.member(informer)?;
         let Some(uid) = Named::uid(&*object).map(Uid::from) else {
             // Without a uid nothing can be compared.
             return Some(Merged { event, restored });

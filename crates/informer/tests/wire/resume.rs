@@ -119,6 +119,23 @@ async fn waits_are_short_again_after_a_watch_that_stood() {
     assert!(waits[12] < Duration::from_secs(1), "{waits:?}");
 }
 
+/// The same where the watch does not end cleanly.
+#[tokio::test(start_paused = true)]
+async fn waits_are_short_again_after_a_watch_that_stood_and_broke() {
+    let failures = std::iter::repeat_with(|| Answer::json(500, "")).take(10);
+    let mut answers = vec![Answer::lines([END.to_owned()])];
+    answers.extend(failures);
+    answers.push(
+        Answer::lines([added("a", 11, "1")]).then_after(Duration::from_secs(60), "no JSON\n"),
+    );
+    answers.push(Answer::lines([]).then_hang());
+    let wire = Wire::start(answers);
+    wire.requests(13).await;
+    let waits = wire.waits();
+    assert!(waits[10] > Duration::from_secs(14), "{waits:?}");
+    assert!(waits[11] < Duration::from_secs(61), "{waits:?}");
+}
+
 /// What the server is asked for first may be refused for a moment only.
 #[tokio::test(start_paused = true)]
 async fn lists_are_streamed_again_though_one_stream_broke_off_before() {

@@ -76,13 +76,10 @@ pub(super) fn health(lines: &[Line], has_details: bool) -> Answer {
 }
 
 /// The page of metrics.
-pub(super) fn metrics(rendered: prometheus::Result<Bytes>) -> Answer {
+pub(super) fn metrics(rendered: Result<Bytes, String>) -> Answer {
     match rendered {
         Ok(page) => answer(StatusCode::OK, TextEncoder::new().format_type(), page),
-        Err(error) => text(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("cannot encode the metrics: {error}\n"),
-        ),
+        Err(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{reason}\n")),
     }
 }
 

@@ -1,14 +1,27 @@
 //! The page of metrics, rendered at most once a second for all clients.
+//!
+//! Collectors are user code and may block. They run on a thread of their own, so that a collector
+//! that blocks delays no probe.
 
 use std::{
+    future,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use http::HeaderMap;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use tokio::time::Instant;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout},
+};
+use windlass_controller::is_time_simulated;
+use windlass_informer::panic_message;
 
 use super::{
     authorize::Authorizer,
@@ -19,13 +32,21 @@ use super::{
 /// that sends requests without a pause causes one rendering per second.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
+/// How long a response waits for the collectors. Prometheus gives up after 10 s by default.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
 /// The metrics of a registry as text.
 pub(super) struct MetricsPage {
     registry: Registry,
     authorizer: Option<Authorizer>,
-    /// The last page, and the time at which it was rendered.
-    last: Mutex<Option<(Instant, Bytes)>>,
+    /// The last rendering, which may still run, and the time at which it began.
+    last: Mutex<Option<(Instant, Rendering)>>,
 }
+
+/// A page, or the reason why there is none.
+type Rendered = Result<Bytes, String>;
+
+type Rendering = Shared<BoxFuture<'static, Rendered>>;
 
 // === impl MetricsPage ===
 
@@ -45,24 +66,54 @@ impl MetricsPage {
         {
             return page::text(status, text.to_owned());
         }
-        page::metrics(self.get())
+        page::metrics(self.get().await)
     }
 
     /// The page, at most a second old.
-    fn get(&self) -> prometheus::Result<Bytes> {
-        // A collector may panic while the lock is held. Then the last page is still valid.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((rendered, page)) = &*last
-            && rendered.elapsed() < MAX_AGE
-        {
-            return Ok(page.clone());
-        }
-        let mut page = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut page)?;
-        let page = Bytes::from(page);
-        *last = Some((Instant::now(), page.clone()));
-        Ok(page)
+    async fn get(&self) -> Rendered {
+        let rendering = self.rendering();
+        let late = || {
+            let seconds = MAX_WAIT.as_secs();
+            format!("the collectors did not return within {seconds} s")
+        };
+        (timeout(MAX_WAIT, rendering).await).unwrap_or_else(|_| Err(late()))
     }
+
+    /// The last rendering if it still runs or is new enough, otherwise another one.
+    fn rendering(&self) -> Rendering {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((began, rendering)) = &*last
+            && (rendering.peek().is_none() || began.elapsed() < MAX_AGE)
+        {
+            return rendering.clone();
+        }
+        let registry = self.registry.clone();
+        let rendering = if is_time_simulated() {
+            // Another thread would be outside of the simulation.
+            future::ready(render(&registry)).boxed()
+        } else {
+            let task = spawn_blocking(move || render(&registry));
+            let ended = |ended: Result<Rendered, tokio::task::JoinError>| {
+                ended.unwrap_or_else(|error| {
+                    let panic = error.try_into_panic();
+                    let panic = panic.map_or_else(|error| error.to_string(), panic_message);
+                    Err(format!("a collector panicked: {panic}"))
+                })
+            };
+            task.map(ended).boxed()
+        };
+        let rendering = rendering.shared();
+        *last = Some((Instant::now(), rendering.clone()));
+        rendering
+    }
+}
+
+fn render(registry: &Registry) -> Rendered {
+    let mut page = Vec::new();
+    TextEncoder::new()
+        .encode(&registry.gather(), &mut page)
+        .map_err(|error| format!("cannot encode the metrics: {error}"))?;
+    Ok(Bytes::from(page))
 }
 
 #[cfg(test)]
@@ -77,12 +128,15 @@ mod tests {
         let counter = IntCounter::new("visits_total", "Visits.").expect("a name");
         registry.register(Box::new(counter.clone())).expect("new");
         let page = MetricsPage::new(registry, None);
-        let shows = |count: &str| page.get().expect("text").ends_with(count.as_bytes());
-        assert!(shows("visits_total 0\n"));
+        let shows = async |count: &str| {
+            let page = page.get().await.expect("text");
+            page.ends_with(count.as_bytes())
+        };
+        assert!(shows("visits_total 0\n").await);
         counter.inc();
         tokio::time::sleep(MAX_AGE.mul_f64(0.9)).await;
-        assert!(shows("visits_total 0\n"));
+        assert!(shows("visits_total 0\n").await);
         tokio::time::sleep(MAX_AGE.mul_f64(0.1)).await;
-        assert!(shows("visits_total 1\n"));
+        assert!(shows("visits_total 1\n").await);
     }
 }

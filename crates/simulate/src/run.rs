@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::{
     runtime::{Builder, Handle},
@@ -19,7 +18,9 @@ use windlass_apiserver::ApiServer;
 use windlass_informer::SimulatedHost;
 
 use crate::{
-    EndState, Plan, Process, Simulation, Step, Trace, Violation, oracle,
+    EndState, Plan, Process, Simulation, Step, Trace, Violation,
+    direct::Refusal,
+    oracle,
     process::Cached,
     simulation::Settings,
     state,
@@ -86,7 +87,9 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         .start();
     let world = World::new(plan, server, settings.replicas, settings.request_limit);
     for step in &settings.beginning {
-        do_step(&world, step).await;
+        if let Err(refusal) = do_step(&world, step).await {
+            check_refusal(plan, &world, step, &refusal);
+        }
     }
 
     let tasks = || Handle::current().metrics().num_alive_tasks();
@@ -162,8 +165,13 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
         if world.is_flooded() {
             return refused;
         }
-        if Step::is_invalid(do_step(world, step).await) {
-            refused.insert(number);
+        if let Err(refusal) = do_step(world, step).await {
+            if refusal.is_invalid() {
+                refused.insert(number);
+            }
+            if !(refusal.is_invalid() && settings.has_invalid_steps) {
+                check_refusal(plan, world, step, &refusal);
+            }
         }
     }
     pass(world, REACTION).await;
@@ -177,16 +185,25 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
     refused
 }
 
-async fn do_step(world: &Arc<World>, step: &Step) -> StatusCode {
+async fn do_step(world: &Arc<World>, step: &Step) -> Result<(), Refusal> {
     if let Some(path) = step.created() {
         world.add_user_object(path);
     }
     world.log(None, &format!("user: {step}"));
-    let status = step.run(&world.direct, &world.turn).await;
-    if !status.is_success() && status != StatusCode::NOT_FOUND {
-        world.log(None, &format!("user: refused with {status}"));
+    let result = step.run(&world.direct, &world.turn).await;
+    if let Err(refusal) = &result {
+        world.log(None, &format!("user: refused with {refusal}"));
     }
-    status
+    result
+}
+
+/// A refused step is a violation if no fault and no step that was left out can be the reason:
+/// otherwise the operator would have nothing to do, and every oracle would hold.
+fn check_refusal(plan: &Plan, world: &World, step: &Step, refusal: &Refusal) {
+    if plan.faults.is_empty() && plan.without.is_empty() {
+        let text = format!("{step}: refused with {refusal}");
+        world.violate(oracle::STEPS, text);
+    }
 }
 
 /// Lets time pass; returns early if the operator sends requests without end.
@@ -212,7 +229,9 @@ async fn supervise(
         let (origin, crash, stop) = world.start(replica);
         let process = Process::new(Arc::clone(&world), origin, stop.clone());
         processes.lock().insert(replica, process.clone());
-        let run = AssertUnwindSafe((simulation.operator)(process)).catch_unwind();
+        // The call that makes the future can panic too.
+        let run = async { (simulation.operator)(process).await };
+        let run = AssertUnwindSafe(run).catch_unwind();
         let stopped = async {
             stop.cancelled().await;
             sleep(GRACE).await;
@@ -230,10 +249,11 @@ async fn supervise(
 }
 
 fn ended_by_itself(world: &World, origin: Origin, stopped: bool, how: Option<String>) {
+    let panicked = how.is_none();
     let text = how.unwrap_or_else(|| "a panic".to_owned());
     world.log(Some(origin), &format!("process ended: {text}"));
-    // A replica that lost its lease has to end.
-    if !stopped && world.replicas() == 1 {
+    // A replica that lost its lease has to end, but never by a panic.
+    if panicked || (!stopped && world.replicas() == 1) {
         world.violate(oracle::RUNS, format!("process {origin} ended: {text}"));
     }
 }

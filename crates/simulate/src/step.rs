@@ -2,15 +2,18 @@
 
 use std::{fmt, time::Duration};
 
-use http::StatusCode;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::{sync::Mutex, time::sleep};
 
-use crate::direct::Direct;
+use crate::direct::{Direct, Refusal};
 
 /// One thing that a user does to the objects of the cluster.
+///
+/// If the server answers with 404, 409, 429 or an error of its own, the user tries again each
+/// second of virtual time, for up to an hour. A step that is still refused breaks the oracle
+/// `every_step_succeeds` in a run without faults.
 ///
 /// # Example
 ///
@@ -143,39 +146,33 @@ impl Step {
         }
     }
 
-    /// Whether the server will never accept what it refused with this status.
-    pub(crate) fn is_invalid(status: StatusCode) -> bool {
-        matches!(
-            status,
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
-        )
-    }
-
-    /// Does it, in its `turn`. Tries again for up to an hour where the server refuses, unless the
-    /// step is invalid.
-    pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> StatusCode {
+    /// Does it while it holds `turn`. Tries again for up to an hour if the refusal is transient;
+    /// returns the last refusal.
+    pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> Result<(), Refusal> {
         const TRIES: u32 = 3600;
 
-        let mut status = StatusCode::OK;
+        let mut result = Ok(());
         for _ in 0..TRIES {
             let own = turn.lock().await;
-            status = match &self.what {
+            result = match &self.what {
                 What::Create { collection, object } => direct.create(collection, object).await,
                 What::Merge { path, content } => direct.merge(path, content).await,
                 What::ReplaceSpec { path, spec } => direct.replace_spec(path, spec).await,
                 What::Delete { path } => direct.delete(path).await,
                 What::Wait(time) => {
+                    // Other clients go on.
+                    drop(own);
                     sleep(*time).await;
-                    StatusCode::OK
+                    return Ok(());
                 }
             };
             drop(own);
-            if status.is_success() || Self::is_invalid(status) {
+            if !matches!(&result, Err(refusal) if refusal.is_transient()) {
                 break;
             }
             sleep(Duration::from_secs(1)).await;
         }
-        status
+        result
     }
 }
 

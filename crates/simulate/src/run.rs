@@ -18,7 +18,7 @@ use windlass_apiserver::ApiServer;
 use windlass_informer::SimulatedHost;
 
 use crate::{
-    EndState, Plan, Process, Simulation, Step, Trace, Violation,
+    EndState, Fault, Plan, Process, Simulation, Step, Trace, Violation,
     direct::Refusal,
     oracle,
     process::Cached,
@@ -52,6 +52,8 @@ pub(crate) struct Run {
     pub(crate) trace: Trace,
     pub(crate) fields: state::Fields,
     pub(crate) writes: BTreeMap<String, u32>,
+    /// The faults that happened, in order.
+    pub(crate) faults: Vec<Fault>,
     /// The steps of the users that the server refused as invalid.
     pub(crate) refused_steps: BTreeSet<usize>,
     /// Whether calls failed, or writes of the operator were refused, when no fault happened any
@@ -147,6 +149,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         trace: finished.trace,
         fields,
         writes: finished.writes,
+        faults: finished.faults,
         refused_steps,
         fails: finished.fails,
     }

@@ -214,8 +214,8 @@ impl Simulation {
         self.set(|settings| settings.seeds = seeds)
     }
 
-    /// Sets how many runs with one fault are made at most: if there are more, they are taken
-    /// evenly from all of them. The default is every fault at every step.
+    /// Sets how many runs with one fault are made at most: if there are more, a random sample of
+    /// them is made, each time the same. The default is every fault at every step.
     pub fn single_faults(self, most: usize) -> Self {
         self.set(|settings| settings.single_faults = most)
     }

@@ -68,6 +68,8 @@ pub(crate) struct World {
 struct State {
     random: StdRng,
     planned: Vec<PlannedFault>,
+    /// Those that happened, in order.
+    happened: Vec<Fault>,
     is_quiet: bool,
     /// Whether half of the operator's time to recover from all faults is over.
     has_recovered: bool,
@@ -115,6 +117,7 @@ impl World {
             // Another stream than that of the host, which uses the same seed.
             random: StdRng::seed_from_u64(!plan.seed),
             planned,
+            happened: Vec::new(),
             is_quiet: false,
             has_recovered: false,
             fails: false,
@@ -271,6 +274,7 @@ impl World {
         let at = self.began.elapsed();
         state.trace.step(at, origin, step, fault);
         let fault = fault?;
+        state.happened.push(fault);
         let own = &mut state.replicas[origin.replica];
         let now = Instant::now();
         match fault {
@@ -383,6 +387,7 @@ impl World {
             violations: std::mem::take(&mut state.violations),
             trace: std::mem::take(&mut state.trace),
             writes: state.writes.counts(),
+            faults: std::mem::take(&mut state.happened),
             fails: state.fails,
         }
     }
@@ -393,6 +398,7 @@ pub(crate) struct Finished {
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Trace,
     pub(crate) writes: BTreeMap<String, u32>,
+    pub(crate) faults: Vec<Fault>,
     pub(crate) fails: bool,
 }
 

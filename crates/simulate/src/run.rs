@@ -110,7 +110,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         .collect();
 
     let refused_steps = users(settings, plan, &world).await;
-    world.quiet();
+    world.end_faults();
     // In the second half there is at least one retry of a call that fails each time.
     pass(&world, settings.recovery / 2).await;
     world.recovered();
@@ -183,8 +183,8 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
         pass(world, RESTART).await;
         left = left.saturating_sub(RESTART);
     }
-    world.others.close();
-    world.others.wait().await;
+    world.background_tasks.close();
+    world.background_tasks.wait().await;
     refused
 }
 
@@ -193,7 +193,7 @@ async fn do_step(world: &Arc<World>, step: &Step) -> Result<(), Refusal> {
         world.add_user_object(path);
     }
     world.log(None, &format!("user: {step}"));
-    let result = step.run(&world.direct, &world.turn).await;
+    let result = step.run(&world.direct, &world.write_lock).await;
     if let Err(refusal) = &result {
         world.log(None, &format!("user: refused with {refusal}"));
     }

@@ -90,7 +90,7 @@ impl Trace {
         self.push(at, text);
     }
 
-    pub(crate) fn quiet(&mut self, at: Duration) {
+    pub(crate) fn end_faults(&mut self, at: Duration) {
         self.push(at, "     quiet: no faults from here on".to_owned());
         self.quiet = Some(self.lines.len());
     }

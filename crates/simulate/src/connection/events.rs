@@ -131,7 +131,9 @@ impl Events {
             version.parse().ok()
         });
         sleep(world.latency()).await;
-        world.shows(self.origin, version.unwrap_or_default()).await;
+        world
+            .wait_for_revision(self.origin, version.unwrap_or_default())
+            .await;
         world.reachable(self.origin).await;
         world.alive(self.origin).await;
         let Some(event) = event.filter(|event| event.change != "BOOKMARK") else {

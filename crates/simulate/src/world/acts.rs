@@ -28,7 +28,7 @@ impl World {
     /// Has the server forget its history after `delay`.
     pub(super) fn compact_after(self: &Arc<Self>, delay: Duration) {
         let world = Arc::clone(self);
-        self.others.spawn(async move {
+        self.background_tasks.spawn(async move {
             sleep(delay).await;
             world.server.compact(world.server.resource_version());
             world.log(None, "the server compacted its history");
@@ -38,7 +38,7 @@ impl World {
     /// Has another client write to the object at `path`.
     pub(super) fn act(self: &Arc<Self>, fault: Fault, path: String) {
         let world = Arc::clone(self);
-        self.others.spawn(async move {
+        self.background_tasks.spawn(async move {
             match fault {
                 Fault::StripFinalizers => {
                     let content = json!({ "metadata": { "finalizers": null } });
@@ -117,7 +117,7 @@ impl World {
     }
 
     async fn recreate(&self, path: &str) {
-        let _turn = self.turn.lock().await;
+        let _guard = self.write_lock.lock().await;
         let Some(object) = self.direct.get(path).await else {
             return;
         };

@@ -230,7 +230,7 @@ fn a_watch_that_is_cut_ends_with_and_without_an_error() {
         );
         end.contains("no error")
     };
-    // With so many seeds, one of the two is missing once in 500 times; the seeds are constant.
+    // With ten seeds, one of the two is missing once in 500 times; the seeds are constant.
     for fault in [Fault::CutBefore, Fault::CutAfter] {
         let cleanly = (0..10).filter(|seed| ends(fault, *seed)).count();
         assert!((1..10).contains(&cleanly), "{fault}: {cleanly}");

@@ -1,5 +1,7 @@
 //! Requests that no fault touches: those of users, of other clients, and of the simulation.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, Full};
@@ -11,6 +13,14 @@ use windlass_apiserver::ApiServer;
 #[derive(Clone, Debug)]
 pub(crate) struct Direct {
     server: ApiServer,
+}
+
+/// The answer of a server that refuses a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// The reason that the server gives, shortened.
+    message: String,
 }
 
 // === impl Direct ===
@@ -52,24 +62,75 @@ impl Direct {
         status.is_success().then_some(body)
     }
 
-    pub(crate) async fn merge(&self, path: &str, content: &Value) -> StatusCode {
-        self.send(Method::PATCH, path, Some(content)).await.0
+    pub(crate) async fn merge(&self, path: &str, content: &Value) -> Result<(), Refusal> {
+        self.change(Method::PATCH, path, Some(content)).await
     }
 
-    pub(crate) async fn create(&self, collection: &str, object: &Value) -> StatusCode {
-        self.send(Method::POST, collection, Some(object)).await.0
+    pub(crate) async fn create(&self, collection: &str, object: &Value) -> Result<(), Refusal> {
+        self.change(Method::POST, collection, Some(object)).await
     }
 
     /// Replaces the spec of an object, unless another client changes the object meanwhile.
-    pub(crate) async fn replace_spec(&self, path: &str, spec: &Value) -> StatusCode {
-        let Some(mut object) = self.get(path).await else {
-            return StatusCode::NOT_FOUND;
-        };
+    pub(crate) async fn replace_spec(&self, path: &str, spec: &Value) -> Result<(), Refusal> {
+        let (status, mut object) = self.send(Method::GET, path, None).await;
+        Refusal::check(status, &object)?;
         object["spec"] = spec.clone();
-        self.send(Method::PUT, path, Some(&object)).await.0
+        self.change(Method::PUT, path, Some(&object)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> StatusCode {
-        self.send(Method::DELETE, path, None).await.0
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), Refusal> {
+        self.change(Method::DELETE, path, None).await
+    }
+
+    async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(), Refusal> {
+        let (status, answer) = self.send(method, path, body).await;
+        Refusal::check(status, &answer)
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// As much of a message as a report shows, in characters.
+    const LONGEST: usize = 300;
+
+    fn check(status: StatusCode, answer: &Value) -> Result<(), Self> {
+        if status.is_success() {
+            return Ok(());
+        }
+        let message = answer["message"].as_str().unwrap_or_default();
+        Err(Self {
+            status,
+            message: message.chars().take(Self::LONGEST).collect(),
+        })
+    }
+
+    /// Whether the server will never accept the content of the request.
+    pub(crate) fn is_invalid(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+        )
+    }
+
+    /// Whether the same request can succeed later: the object does not exist yet or is being
+    /// deleted, another client was faster, or the server failed.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.status.is_server_error()
+            || matches!(
+                self.status,
+                StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS
+            )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, self.message)
     }
 }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
@@ -43,6 +44,14 @@ pub(crate) struct Reference {
     run: Run,
 }
 
+/// Which faults happened in the runs.
+#[derive(Default)]
+struct FaultCounts {
+    by_fault: BTreeMap<Fault, usize>,
+    /// How many runs had faults, all that were planned.
+    complete_runs: usize,
+}
+
 pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> {
     let began = Instant::now();
     if let Some(plan) = replayed() {
@@ -62,23 +71,41 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
         plans = plans.until(until);
     }
 
+    let faults = Mutex::new(FaultCounts::default());
     let (broken, tried) = first(&settings.name, &plans, |plan| {
         let mut run = run(simulation, plan);
+        faults.lock().add(plan, &run);
         reference.judge(plan, &mut run);
         (!run.violations.is_empty()).then_some(run)
     });
-    if let Some((plan, run)) = broken {
-        let plan = isolated(|| shrink::shrink(simulation, &plan, &run.violations[0].oracle));
-        let mut run = isolated(|| self::run(simulation, &plan));
-        isolated(|| judge_alone(simulation, &plan, &mut run));
-        return Err(failure(simulation, plan, run));
+    if let Some((plan, mut found)) = broken {
+        let smallest = isolated(|| shrink::shrink(simulation, &plan, &found.violations[0].oracle));
+        let mut run = isolated(|| self::run(simulation, &smallest));
+        isolated(|| judge_alone(simulation, &smallest, &mut run));
+        if run.violations.is_empty() {
+            let note = format!(
+                "\n    compared with the runs without faults of the seeds {} and {}; compared with \
+                 those of the seeds {} and {}, as a replay does, no oracle is broken: the \
+                 difference depends on the seed, or the operator is not repeatable",
+                plans::SEED,
+                plans::SEED + 1,
+                plan.seed,
+                plan.seed.wrapping_add(1),
+            );
+            found.violations[0].text.push_str(&note);
+            return Err(failure(simulation, plan, found));
+        }
+        return Err(failure(simulation, smallest, run));
     }
+    let faults = faults.into_inner();
     Ok(Summary {
         name: settings.name.clone(),
         steps: steps.len(),
         masked: reference.masked.iter().cloned().collect(),
         single_faults: plans.single_faults(),
         random: tried - plans.single_faults(),
+        faults: faults.by_fault,
+        complete_runs: faults.complete_runs,
         took: began.elapsed(),
     })
 }
@@ -106,12 +133,16 @@ fn replay(simulation: &Simulation, plan: Plan) -> Result<Summary, Box<Failure>> 
     if !run.violations.is_empty() {
         return Err(failure(simulation, plan, run));
     }
+    let mut faults = FaultCounts::default();
+    faults.add(&plan, &run);
     Ok(Summary {
         name: simulation.settings.name.clone(),
         steps: run.trace.steps(),
         masked: Vec::new(),
         single_faults: 0,
         random: 1,
+        faults: faults.by_fault,
+        complete_runs: faults.complete_runs,
         took: began.elapsed(),
     })
 }
@@ -121,6 +152,19 @@ pub(crate) fn judge_alone(simulation: &Simulation, plan: &Plan, run: &mut Run) {
     match Reference::new(simulation, &plan.without_faults()) {
         Ok(reference) => reference.judge(plan, run),
         Err(broken) => run.violations.extend(broken.1.violations),
+    }
+}
+
+// === impl FaultCounts ===
+
+impl FaultCounts {
+    fn add(&mut self, plan: &Plan, run: &Run) {
+        for fault in &run.faults {
+            *self.by_fault.entry(*fault).or_default() += 1;
+        }
+        if !plan.faults.is_empty() && run.faults.len() == plan.faults.len() {
+            self.complete_runs += 1;
+        }
     }
 }
 

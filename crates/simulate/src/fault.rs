@@ -34,9 +34,9 @@ pub enum Fault {
     /// 409, for requests that change an object.
     Conflict,
 
-    /// The watch ends before an event.
+    /// The watch ends before an event: the server closes it, or the connection breaks.
     CutBefore,
-    /// The watch ends after an event.
+    /// The watch ends after an event: the server closes it, or the connection breaks.
     CutAfter,
     /// All watches of the process end before an event and cannot be opened for 20 s; then the
     /// server has forgotten the history in between.

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, fmt};
 
 use crate::{run::Run, state};
 
+/// Without faults, the server accepts the initial objects and the steps of the users.
+pub(crate) const STEPS: &str = "every_step_succeeds";
 /// The operator reaches the state that it reaches without faults.
 pub(crate) const END_STATE: &str = "the_end_state_is_that_of_a_run_without_faults";
 /// The state after several specs is that which the last of them has from nothing.

@@ -1,8 +1,8 @@
 //! The result of a simulation: how much was tried, or what broke and how to see it again.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use crate::{Plan, Trace, Violation};
+use crate::{Fault, Plan, Trace, Violation};
 
 /// What was tried, without a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,11 @@ pub struct Summary {
     pub single_faults: usize,
     /// How many runs with random faults passed.
     pub random: usize,
+    /// How often each fault happened. A fault that is missing never happened.
+    pub faults: BTreeMap<Fault, usize>,
+    /// In how many of the runs with faults every fault of the plan happened. It does not if the
+    /// run has no step that it fits, at or after its own.
+    pub complete_runs: usize,
     /// How long it took, by the clock of the system.
     pub took: Duration,
 }
@@ -51,13 +56,17 @@ impl fmt::Display for Summary {
             masked,
             single_faults,
             random,
+            faults,
+            complete_runs,
             took,
         } = self;
         write!(
             f,
             "{name}: {steps} steps; {single_faults} runs with one fault and {random} with random \
-             faults passed in {:.1} s",
-            took.as_secs_f64()
+             faults passed in {:.1} s; {} kinds of faults happened, and in {complete_runs} runs \
+             all that were planned",
+            took.as_secs_f64(),
+            faults.len(),
         )?;
         if let Some(first) = masked.first() {
             let count = masked.len();

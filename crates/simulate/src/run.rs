@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::{
     runtime::{Builder, Handle},
@@ -19,7 +18,9 @@ use windlass_apiserver::ApiServer;
 use windlass_informer::SimulatedHost;
 
 use crate::{
-    EndState, Plan, Process, Simulation, Step, Trace, Violation, oracle,
+    EndState, Fault, Plan, Process, Simulation, Step, Trace, Violation,
+    direct::Refusal,
+    oracle,
     process::Cached,
     simulation::Settings,
     state,
@@ -51,6 +52,8 @@ pub(crate) struct Run {
     pub(crate) trace: Trace,
     pub(crate) fields: state::Fields,
     pub(crate) writes: BTreeMap<String, u32>,
+    /// The faults that happened, in order.
+    pub(crate) faults: Vec<Fault>,
     /// The steps of the users that the server refused as invalid.
     pub(crate) refused_steps: BTreeSet<usize>,
     /// Whether calls failed, or writes of the operator were refused, when no fault happened any
@@ -86,7 +89,9 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         .start();
     let world = World::new(plan, server, settings.replicas, settings.request_limit);
     for step in &settings.beginning {
-        do_step(&world, step).await;
+        if let Err(refusal) = do_step(&world, step).await {
+            check_refusal(plan, &world, step, &refusal);
+        }
     }
 
     let tasks = || Handle::current().metrics().num_alive_tasks();
@@ -105,7 +110,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         .collect();
 
     let refused_steps = users(settings, plan, &world).await;
-    world.quiet();
+    world.end_faults();
     // In the second half there is at least one retry of a call that fails each time.
     pass(&world, settings.recovery / 2).await;
     world.recovered();
@@ -144,6 +149,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         trace: finished.trace,
         fields,
         writes: finished.writes,
+        faults: finished.faults,
         refused_steps,
         fails: finished.fails,
     }
@@ -162,8 +168,13 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
         if world.is_flooded() {
             return refused;
         }
-        if Step::is_invalid(do_step(world, step).await) {
-            refused.insert(number);
+        if let Err(refusal) = do_step(world, step).await {
+            if refusal.is_invalid() {
+                refused.insert(number);
+            }
+            if !(refusal.is_invalid() && settings.has_invalid_steps) {
+                check_refusal(plan, world, step, &refusal);
+            }
         }
     }
     pass(world, REACTION).await;
@@ -172,21 +183,30 @@ async fn users(settings: &Settings, plan: &Plan, world: &Arc<World>) -> BTreeSet
         pass(world, RESTART).await;
         left = left.saturating_sub(RESTART);
     }
-    world.others.close();
-    world.others.wait().await;
+    world.background_tasks.close();
+    world.background_tasks.wait().await;
     refused
 }
 
-async fn do_step(world: &Arc<World>, step: &Step) -> StatusCode {
+async fn do_step(world: &Arc<World>, step: &Step) -> Result<(), Refusal> {
     if let Some(path) = step.created() {
         world.add_user_object(path);
     }
     world.log(None, &format!("user: {step}"));
-    let status = step.run(&world.direct, &world.turn).await;
-    if !status.is_success() && status != StatusCode::NOT_FOUND {
-        world.log(None, &format!("user: refused with {status}"));
+    let result = step.run(&world.direct, &world.write_lock).await;
+    if let Err(refusal) = &result {
+        world.log(None, &format!("user: refused with {refusal}"));
     }
-    status
+    result
+}
+
+/// A refused step is a violation if no fault and no step that was left out can be the reason:
+/// otherwise the operator would have nothing to do, and every oracle would hold.
+fn check_refusal(plan: &Plan, world: &World, step: &Step, refusal: &Refusal) {
+    if plan.faults.is_empty() && plan.without.is_empty() {
+        let text = format!("{step}: refused with {refusal}");
+        world.violate(oracle::STEPS, text);
+    }
 }
 
 /// Lets time pass; returns early if the operator sends requests without end.
@@ -212,7 +232,9 @@ async fn supervise(
         let (origin, crash, stop) = world.start(replica);
         let process = Process::new(Arc::clone(&world), origin, stop.clone());
         processes.lock().insert(replica, process.clone());
-        let run = AssertUnwindSafe((simulation.operator)(process)).catch_unwind();
+        // The call that makes the future can panic too.
+        let run = async { (simulation.operator)(process).await };
+        let run = AssertUnwindSafe(run).catch_unwind();
         let stopped = async {
             stop.cancelled().await;
             sleep(GRACE).await;
@@ -230,10 +252,11 @@ async fn supervise(
 }
 
 fn ended_by_itself(world: &World, origin: Origin, stopped: bool, how: Option<String>) {
+    let panicked = how.is_none();
     let text = how.unwrap_or_else(|| "a panic".to_owned());
     world.log(Some(origin), &format!("process ended: {text}"));
-    // A replica that lost its lease has to end.
-    if !stopped && world.replicas() == 1 {
+    // A replica that lost its lease has to end, but never by a panic.
+    if panicked || (!stopped && world.replicas() == 1) {
         world.violate(oracle::RUNS, format!("process {origin} ended: {text}"));
     }
 }

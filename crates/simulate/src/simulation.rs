@@ -94,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) recovery: Duration,
     pub(crate) stay: Duration,
     pub(crate) request_limit: u64,
+    /// Whether the server may refuse steps as invalid: it does in walks.
+    pub(crate) has_invalid_steps: bool,
 }
 
 // === impl Simulation ===
@@ -146,12 +148,14 @@ impl Simulation {
                 recovery: Self::DEFAULT_RECOVERY,
                 stay: Self::DEFAULT_STAY,
                 request_limit: Self::DEFAULT_REQUEST_LIMIT,
+                has_invalid_steps: false,
             }),
         }
     }
 
-    /// Adds an object that is there before the operator starts, such as a definition of a custom
-    /// resource.
+    /// Adds an object that exists before the operator starts, such as a definition of a custom
+    /// resource. If the server refuses it, a run without faults breaks the oracle
+    /// `every_step_succeeds`.
     pub fn object<K>(self, object: &K) -> Self
     where
         K: Resource + Serialize,
@@ -160,7 +164,8 @@ impl Simulation {
         self.set(|settings| settings.beginning.push(Step::create(object)))
     }
 
-    /// Adds a step of the users, after those before it and a pause.
+    /// Adds a step of the users, after those before it and a pause. If the server refuses it, a
+    /// run without faults breaks the oracle `every_step_succeeds`.
     pub fn step(self, step: Step) -> Self {
         self.set(|settings| settings.steps.push(step))
     }
@@ -209,8 +214,8 @@ impl Simulation {
         self.set(|settings| settings.seeds = seeds)
     }
 
-    /// Sets how many runs with one fault are made at most: if there are more, they are taken
-    /// evenly from all of them. The default is every fault at every step.
+    /// Sets how many runs with one fault are made at most: if there are more, a random sample of
+    /// them is made, each time the same. The default is every fault at every step.
     pub fn single_faults(self, most: usize) -> Self {
         self.set(|settings| settings.single_faults = most)
     }
@@ -250,8 +255,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If a thread cannot be started, the operator panics outside of its tasks, or one of these
-    /// variables is malformed.
+    /// If a thread cannot be started, or one of these variables is malformed.
     pub fn run(&self) -> Result<Summary, Box<Failure>> {
         explore::explore(self)
     }
@@ -266,7 +270,7 @@ impl Simulation {
         explore::isolated(|| run::run(self, plan).trace)
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
     }

@@ -2,15 +2,18 @@
 
 use std::{fmt, time::Duration};
 
-use http::StatusCode;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::{sync::Mutex, time::sleep};
 
-use crate::direct::Direct;
+use crate::direct::{Direct, Refusal};
 
 /// One thing that a user does to the objects of the cluster.
+///
+/// If the server answers with 404, 409, 429 or an error of its own, the user tries again each
+/// second of virtual time, for up to an hour. A step that is still refused breaks the oracle
+/// `every_step_succeeds` in a run without faults.
 ///
 /// # Example
 ///
@@ -30,11 +33,11 @@ use crate::direct::Direct;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Step {
-    what: What,
+    operation: Operation,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Operation {
     Create { collection: String, object: Value },
     Merge { path: String, content: Value },
     ReplaceSpec { path: String, spec: Value },
@@ -67,7 +70,7 @@ impl Step {
     #[must_use]
     pub fn create_at(collection: impl Into<String>, object: Value) -> Self {
         Self {
-            what: What::Create {
+            operation: Operation::Create {
                 collection: collection.into(),
                 object,
             },
@@ -88,7 +91,7 @@ impl Step {
     #[must_use]
     pub fn merge_at(path: impl Into<String>, content: Value) -> Self {
         Self {
-            what: What::Merge {
+            operation: Operation::Merge {
                 path: path.into(),
                 content,
             },
@@ -99,7 +102,7 @@ impl Step {
     #[must_use]
     pub fn replace_spec_at(path: impl Into<String>, spec: Value) -> Self {
         Self {
-            what: What::ReplaceSpec {
+            operation: Operation::ReplaceSpec {
                 path: path.into(),
                 spec,
             },
@@ -120,7 +123,7 @@ impl Step {
     #[must_use]
     pub fn delete_at(path: impl Into<String>) -> Self {
         Self {
-            what: What::Delete { path: path.into() },
+            operation: Operation::Delete { path: path.into() },
         }
     }
 
@@ -128,14 +131,14 @@ impl Step {
     #[must_use]
     pub const fn wait(time: Duration) -> Self {
         Self {
-            what: What::Wait(time),
+            operation: Operation::Wait(time),
         }
     }
 
     /// The object that it creates.
     pub(crate) fn created(&self) -> Option<String> {
-        match &self.what {
-            What::Create { collection, object } => {
+        match &self.operation {
+            Operation::Create { collection, object } => {
                 let name = object["metadata"]["name"].as_str()?;
                 Some(format!("{collection}/{name}"))
             }
@@ -143,39 +146,33 @@ impl Step {
         }
     }
 
-    /// Whether the server will never accept what it refused with this status.
-    pub(crate) fn is_invalid(status: StatusCode) -> bool {
-        matches!(
-            status,
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
-        )
-    }
-
-    /// Does it, in its `turn`. Tries again for up to an hour where the server refuses, unless the
-    /// step is invalid.
-    pub(crate) async fn run(&self, direct: &Direct, turn: &Mutex<()>) -> StatusCode {
+    /// Does it while it holds `lock`. Tries again for up to an hour if the refusal is transient;
+    /// returns the last refusal.
+    pub(crate) async fn run(&self, direct: &Direct, lock: &Mutex<()>) -> Result<(), Refusal> {
         const TRIES: u32 = 3600;
 
-        let mut status = StatusCode::OK;
+        let mut result = Ok(());
         for _ in 0..TRIES {
-            let own = turn.lock().await;
-            status = match &self.what {
-                What::Create { collection, object } => direct.create(collection, object).await,
-                What::Merge { path, content } => direct.merge(path, content).await,
-                What::ReplaceSpec { path, spec } => direct.replace_spec(path, spec).await,
-                What::Delete { path } => direct.delete(path).await,
-                What::Wait(time) => {
+            let guard = lock.lock().await;
+            result = match &self.operation {
+                Operation::Create { collection, object } => direct.create(collection, object).await,
+                Operation::Merge { path, content } => direct.merge(path, content).await,
+                Operation::ReplaceSpec { path, spec } => direct.replace_spec(path, spec).await,
+                Operation::Delete { path } => direct.delete(path).await,
+                Operation::Wait(time) => {
+                    // Other clients continue meanwhile.
+                    drop(guard);
                     sleep(*time).await;
-                    StatusCode::OK
+                    return Ok(());
                 }
             };
-            drop(own);
-            if status.is_success() || Self::is_invalid(status) {
+            drop(guard);
+            if !matches!(&result, Err(refusal) if refusal.is_transient()) {
                 break;
             }
             sleep(Duration::from_secs(1)).await;
         }
-        status
+        result
     }
 }
 
@@ -191,15 +188,17 @@ where
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.what {
-            What::Create { collection, object } => {
+        match &self.operation {
+            Operation::Create { collection, object } => {
                 let name = object["metadata"]["name"].as_str().unwrap_or("?");
                 write!(f, "create {collection}/{name}")
             }
-            What::Merge { path, content } => write!(f, "merge {path} {content}"),
-            What::ReplaceSpec { path, spec } => write!(f, "replace the spec of {path} by {spec}"),
-            What::Delete { path } => write!(f, "delete {path}"),
-            What::Wait(time) => write!(f, "wait {time:?}"),
+            Operation::Merge { path, content } => write!(f, "merge {path} {content}"),
+            Operation::ReplaceSpec { path, spec } => {
+                write!(f, "replace the spec of {path} by {spec}")
+            }
+            Operation::Delete { path } => write!(f, "delete {path}"),
+            Operation::Wait(time) => write!(f, "wait {time:?}"),
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::{Fault, fault::StepKind, world::Origin};
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     lines: Vec<Line>,
+    /// How many lines were not kept.
+    left_out: u64,
     steps: Vec<TracedStep>,
     /// How many lines there were when the quiet time began.
     quiet: Option<usize>,
@@ -44,6 +46,7 @@ impl Trace {
             hasher.write_u128(line.at.as_nanos());
             hasher.write(line.text.as_bytes());
         }
+        hasher.write_u64(self.left_out);
         hasher.finish()
     }
 
@@ -87,7 +90,7 @@ impl Trace {
         self.push(at, text);
     }
 
-    pub(crate) fn quiet(&mut self, at: Duration) {
+    pub(crate) fn end_faults(&mut self, at: Duration) {
         self.push(at, "     quiet: no faults from here on".to_owned());
         self.quiet = Some(self.lines.len());
     }
@@ -95,6 +98,8 @@ impl Trace {
     fn push(&mut self, at: Duration, text: String) {
         if self.lines.len() < Self::LONGEST {
             self.lines.push(Line { at, text });
+        } else {
+            self.left_out += 1;
         }
     }
 }
@@ -103,6 +108,9 @@ impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
             writeln!(f, "{:>10.3}s {}", line.at.as_secs_f64(), line.text)?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "            and {} more lines", self.left_out)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Walks through desired states: what is reached on any path is what is reached from nothing.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use kube::Resource;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
@@ -310,10 +310,12 @@ impl Simulation {
         })
     }
 
+    /// The same simulation with the steps of a walk.
     fn with_steps(&self, steps: Vec<Step>) -> Self {
-        let mut simulation = self.clone();
-        Arc::make_mut(&mut simulation.settings).steps = steps;
-        simulation
+        self.clone().set(|settings| {
+            settings.steps = steps;
+            settings.has_invalid_steps = true;
+        })
     }
 }
 

@@ -54,9 +54,9 @@ pub(crate) struct World {
     pub(crate) server: ApiServer,
     pub(crate) direct: Direct,
     /// Other clients that write, and what follows later from a fault.
-    pub(crate) others: TaskTracker,
+    pub(crate) background_tasks: TaskTracker,
     /// Held while a user or another client does one thing that takes several requests.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) write_lock: tokio::sync::Mutex<()>,
     began: Instant,
     /// How many requests are too many.
     limit: u64,
@@ -68,7 +68,9 @@ pub(crate) struct World {
 struct State {
     random: StdRng,
     planned: Vec<PlannedFault>,
-    is_quiet: bool,
+    /// Those that happened, in order.
+    happened: Vec<Fault>,
+    faults_ended: bool,
     /// Whether half of the operator's time to recover from all faults is over.
     has_recovered: bool,
     /// Whether it failed afterwards.
@@ -115,7 +117,8 @@ impl World {
             // Another stream than that of the host, which uses the same seed.
             random: StdRng::seed_from_u64(!plan.seed),
             planned,
-            is_quiet: false,
+            happened: Vec::new(),
+            faults_ended: false,
             has_recovered: false,
             fails: false,
             requests: 0,
@@ -130,8 +133,8 @@ impl World {
         Arc::new(Self {
             direct: Direct::new(server.clone()),
             server,
-            others: TaskTracker::new(),
-            turn: tokio::sync::Mutex::default(),
+            background_tasks: TaskTracker::new(),
+            write_lock: tokio::sync::Mutex::default(),
             began: Instant::now(),
             limit,
             changed: Notify::new(),
@@ -202,11 +205,11 @@ impl World {
     pub(crate) fn refuses_watches(&self, origin: Origin) -> bool {
         let state = self.state.lock();
         let until = state.replicas[origin.replica].no_watches_until;
-        until.is_some_and(|until| Instant::now() < until) && !state.is_quiet
+        until.is_some_and(|until| Instant::now() < until) && !state.faults_ended
     }
 
     /// Waits until the server that the process watches shows `revision`.
-    pub(crate) async fn shows(&self, origin: Origin, revision: u64) {
+    pub(crate) async fn wait_for_revision(&self, origin: Origin, revision: u64) {
         self.wait(|state| {
             let lag = state.replicas[origin.replica].lag?;
             (revision > lag.revision).then_some(lag.until)
@@ -218,7 +221,7 @@ impl World {
     pub(crate) fn lag(&self, origin: Origin) -> Option<u64> {
         let state = self.state.lock();
         let lag = state.replicas[origin.replica].lag?;
-        (Instant::now() < lag.until && !state.is_quiet).then_some(lag.revision)
+        (Instant::now() < lag.until && !state.faults_ended).then_some(lag.revision)
     }
 
     /// Waits until `until` says no time, or one that has passed, or the quiet time begins.
@@ -228,7 +231,7 @@ impl World {
             let changed = self.changed.notified();
             let due = {
                 let state = self.state.lock();
-                until(&state).filter(|_| !state.is_quiet)
+                until(&state).filter(|_| !state.faults_ended)
             };
             let Some(due) = due.filter(|due| Instant::now() < *due) else {
                 return waited;
@@ -271,6 +274,7 @@ impl World {
         let at = self.began.elapsed();
         state.trace.step(at, origin, step, fault);
         let fault = fault?;
+        state.happened.push(fault);
         let own = &mut state.replicas[origin.replica];
         let now = Instant::now();
         match fault {
@@ -355,12 +359,12 @@ impl World {
     }
 
     /// Ends all faults; none happens from here on.
-    pub(crate) fn quiet(&self) {
+    pub(crate) fn end_faults(&self) {
         let mut state = self.state.lock();
-        state.is_quiet = true;
+        state.faults_ended = true;
         state.planned.clear();
         let at = self.began.elapsed();
-        state.trace.quiet(at);
+        state.trace.end_faults(at);
         drop(state);
         self.changed.notify_waiters();
     }
@@ -383,6 +387,7 @@ impl World {
             violations: std::mem::take(&mut state.violations),
             trace: std::mem::take(&mut state.trace),
             writes: state.writes.counts(),
+            faults: std::mem::take(&mut state.happened),
             fails: state.fails,
         }
     }
@@ -393,6 +398,7 @@ pub(crate) struct Finished {
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Trace,
     pub(crate) writes: BTreeMap<String, u32>,
+    pub(crate) faults: Vec<Fault>,
     pub(crate) fails: bool,
 }
 

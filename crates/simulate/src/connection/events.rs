@@ -39,8 +39,10 @@ struct Events {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// It ends after what is ready.
+    /// It ends after what is ready, as when the server closes it.
     Ending,
+    /// Its connection breaks after what is ready.
+    Breaking,
     /// It stays open, and nothing more is sent.
     Silent,
 }
@@ -73,7 +75,7 @@ pub(super) fn events(
     };
     let frames = stream::unfold(events, |mut events| async {
         let line = events.next().await?;
-        Some((Ok::<_, BoxError>(Frame::data(line)), events))
+        Some((line.map(Frame::data), events))
     });
     StreamBody::new(frames).boxed_unsync()
 }
@@ -81,14 +83,18 @@ pub(super) fn events(
 // === impl Events ===
 
 impl Events {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
             if let Some(line) = self.ready.pop_front() {
-                return Some(line);
+                return Some(Ok(line));
             }
             match self.state {
                 State::Open => {}
                 State::Ending => return None,
+                State::Breaking => {
+                    self.state = State::Ending;
+                    return Some(Err(super::broken("the connection was reset")));
+                }
                 State::Silent => std::future::pending().await,
             }
             let cut = self.cut.clone();
@@ -125,7 +131,9 @@ impl Events {
             version.parse().ok()
         });
         sleep(world.latency()).await;
-        world.shows(self.origin, version.unwrap_or_default()).await;
+        world
+            .wait_for_revision(self.origin, version.unwrap_or_default())
+            .await;
         world.reachable(self.origin).await;
         world.alive(self.origin).await;
         let Some(event) = event.filter(|event| event.change != "BOOKMARK") else {
@@ -141,10 +149,11 @@ impl Events {
                 world.crash(self.origin);
                 std::future::pending::<()>().await;
             }
-            Some(Fault::CutBefore | Fault::Gap) => self.state = State::Ending,
+            Some(Fault::Gap) => self.state = State::Ending,
+            Some(Fault::CutBefore) => self.state = self.cut_state(),
             Some(Fault::CutAfter) => {
                 self.ready.push_back(line);
-                self.state = State::Ending;
+                self.state = self.cut_state();
             }
             Some(Fault::Expired) => self.fail(410, "Expired", "too old resource version"),
             Some(Fault::WatchError) => self.fail(500, "InternalError", "the server failed"),
@@ -155,10 +164,18 @@ impl Events {
             }
             Some(Fault::Truncate) => {
                 self.ready.push_back(line.slice(..line.len() / 2));
-                self.state = State::Ending;
+                self.state = State::Breaking;
             }
             Some(Fault::Silence) => self.state = State::Silent,
             _ => self.ready.push_back(line),
+        }
+    }
+
+    /// How a watch is cut: half of the time the server closes it, else its connection breaks.
+    fn cut_state(&self) -> State {
+        match self.world.random(0..=1) {
+            0 => State::Ending,
+            _ => State::Breaking,
         }
     }
 

@@ -38,21 +38,20 @@ impl Plans {
         }
     }
 
-    /// Every fault at every step that it fits, or `most` of them, taken evenly; and then `seeds`
-    /// plans with random faults.
+    /// Every fault at every step that it fits, or a random sample of `most` of them; and then
+    /// `seeds` plans with random faults.
     pub(super) fn new(faults: &[Fault], steps: &[TracedStep], most: usize, seeds: u64) -> Self {
-        let mut plans = Vec::new();
+        let mut single = Vec::new();
         for step in steps {
             let fits =
                 |fault: &Fault| fault.fits(step.kind) && (step.of_user || !fault.is_foreign());
             let fitting = faults.iter().copied().filter(fits);
-            plans.extend(fitting.map(|fault| Plan::single(SEED, step.number, fault)));
+            single.extend(fitting.map(|fault| Plan::single(SEED, step.number, fault)));
         }
-        let every = plans.len().div_ceil(most.max(1)).max(1);
-        let mut single: Vec<_> = plans.into_iter().step_by(every).collect();
-        single.truncate(most);
-        // Neighbours find the same: mixed, the first finding comes sooner.
+        // A sample at regular distances would have the same faults at each step. Neighbours find
+        // the same, too: shuffled, the first finding comes sooner.
         single.shuffle(&mut StdRng::seed_from_u64(SEED));
+        single.truncate(most);
         Self {
             single,
             faults: faults.to_vec(),
@@ -96,7 +95,7 @@ impl Plans {
     }
 }
 
-/// A plan with random faults of a random choice of kinds.
+/// A plan with random faults of a random choice of kinds, at least one.
 fn random(faults: &[Fault], seed: u64, last_step: u64) -> Plan {
     let mut random = StdRng::seed_from_u64(seed);
     let mut kinds: Vec<_> = faults
@@ -104,6 +103,9 @@ fn random(faults: &[Fault], seed: u64, last_step: u64) -> Plan {
         .copied()
         .filter(|_| random.random_bool(0.3))
         .collect();
+    if kinds.is_empty() {
+        kinds.extend(faults.choose(&mut random));
+    }
     // Who takes a finalizer away while the operator cannot see it has the clean-up skipped.
     if kinds.contains(&Fault::StripFinalizers) && kinds.iter().any(|it| it.hides_deletes()) {
         if random.random_bool(0.5) {

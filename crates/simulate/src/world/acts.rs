@@ -28,7 +28,7 @@ impl World {
     /// Has the server forget its history after `delay`.
     pub(super) fn compact_after(self: &Arc<Self>, delay: Duration) {
         let world = Arc::clone(self);
-        self.others.spawn(async move {
+        self.background_tasks.spawn(async move {
             sleep(delay).await;
             world.server.compact(world.server.resource_version());
             world.log(None, "the server compacted its history");
@@ -38,11 +38,11 @@ impl World {
     /// Has another client write to the object at `path`.
     pub(super) fn act(self: &Arc<Self>, fault: Fault, path: String) {
         let world = Arc::clone(self);
-        self.others.spawn(async move {
+        self.background_tasks.spawn(async move {
             match fault {
                 Fault::StripFinalizers => {
                     let content = json!({ "metadata": { "finalizers": null } });
-                    world.direct.merge(&path, &content).await;
+                    _ = world.direct.merge(&path, &content).await;
                 }
                 Fault::ForeignFinalizer => world.foreign_finalizer(&path).await,
                 Fault::Relabel => world.relabel(&path).await,
@@ -50,7 +50,7 @@ impl World {
                 Fault::LeaseStolen => world.steal(&path).await,
                 Fault::LeaseDeleted => {
                     world.deletes_leases();
-                    world.direct.delete(&path).await;
+                    _ = world.direct.delete(&path).await;
                 }
                 _ => {}
             }
@@ -84,7 +84,7 @@ impl World {
             let version = &metadata["resourceVersion"];
             let content =
                 json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
-            if self.direct.merge(path, &content).await.is_success() {
+            if self.direct.merge(path, &content).await.is_ok() {
                 return;
             }
         }
@@ -104,12 +104,12 @@ impl World {
         away.insert(FOREIGN.to_owned(), "".into());
         back.insert(FOREIGN.to_owned(), Value::Null);
         let content = json!({ "metadata": { "labels": away } });
-        self.direct.merge(path, &content).await;
+        _ = self.direct.merge(path, &content).await;
         sleep(LABELS).await;
         let content = json!({ "metadata": { "labels": back } });
         for _ in 0..TRIES {
             // Another client may be about to create it again.
-            if self.direct.merge(path, &content).await.is_success() {
+            if self.direct.merge(path, &content).await.is_ok() {
                 return;
             }
             sleep(LABELS).await;
@@ -117,7 +117,7 @@ impl World {
     }
 
     async fn recreate(&self, path: &str) {
-        let _turn = self.turn.lock().await;
+        let _guard = self.write_lock.lock().await;
         let Some(object) = self.direct.get(path).await else {
             return;
         };
@@ -128,7 +128,7 @@ impl World {
         if metadata["deletionTimestamp"].is_string() {
             return;
         }
-        self.direct.delete(path).await;
+        _ = self.direct.delete(path).await;
         if !is_gone(&self.direct, path).await {
             return;
         }
@@ -142,7 +142,7 @@ impl World {
         if let Some(fields) = successor.as_object_mut() {
             fields.remove("status");
         }
-        self.direct.create(collection, &successor).await;
+        _ = self.direct.create(collection, &successor).await;
     }
 
     async fn steal(&self, path: &str) {
@@ -156,7 +156,7 @@ impl World {
             "acquireTime": spec["renewTime"],
             "leaseTransitions": transitions + 1,
         } });
-        self.direct.merge(path, &content).await;
+        _ = self.direct.merge(path, &content).await;
     }
 }
 

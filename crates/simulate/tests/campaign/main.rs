@@ -11,5 +11,6 @@ mod operators;
 // What is tried.
 mod campaigns;
 mod determinism;
+mod oracles;
 mod planted;
 mod testing;

@@ -20,10 +20,10 @@ const SCRIPT: &str = include_str!("kubectl/script.txt");
 /// The manifests that commands name; `NS` in them is the namespace of the test.
 const FILES: [(&str, &str); 13] = [
     ("definition.yaml", include_str!("kubectl/definition.yaml")),
-    ("gadget.yaml", include_str!("kubectl/gadget.yaml")),
+    ("sprocket.yaml", include_str!("kubectl/sprocket.yaml")),
     (
-        "gadget-wrong.yaml",
-        include_str!("kubectl/gadget-wrong.yaml"),
+        "sprocket-wrong.yaml",
+        include_str!("kubectl/sprocket-wrong.yaml"),
     ),
     ("generated.yaml", include_str!("kubectl/generated.yaml")),
     ("list.yaml", include_str!("kubectl/list.yaml")),

@@ -69,8 +69,7 @@ impl Cluster {
             Err(_) if part == Part::Main && resource.rules.creates_on_update => {
                 let uid = metadata::text(object, "uid");
                 if !uid.is_empty() {
-                    let new = self.uid();
-                    return Err(wrong_uid(resource, key, uid, &new));
+                    return Err(wrong_uid(resource, key, uid, ""));
                 }
                 // The version of an object that was there before says nothing of a new one.
                 metadata::of(&mut decoded.object).remove("resourceVersion");

@@ -32,7 +32,7 @@ use super::{
 /// that sends requests without a pause causes one rendering per second.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// How long a response waits for the collectors. Prometheus gives up after 10 s by default.
+/// How long a response waits for the collectors. The scrape timeout of Prometheus is 10 s by default.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The metrics of a registry as text.

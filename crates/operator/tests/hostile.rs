@@ -49,6 +49,7 @@ impl Collector for Blocks {
     fn collect(&self) -> Vec<MetricFamily> {
         self.begun.store(true, Ordering::SeqCst);
         while !self.may_return.load(Ordering::SeqCst) {
+            // Blocks the thread, which is the subject of the test; nothing waits for this time.
             thread::sleep(Duration::from_millis(5));
         }
         self.gauge.collect()

@@ -17,6 +17,7 @@ use kube::{
 use tokio::time::{Instant, sleep, timeout};
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
+use windlass_controller::Controller;
 use windlass_operator::{
     Fence, FenceClosed, LeaderElection, LeadershipLost, Operator, OperatorError,
 };
@@ -185,21 +186,7 @@ async fn the_lease_is_not_released_while_a_call_still_runs() {
     );
     let _ends = SetOnDrop(Arc::clone(&may_end));
     let controller = blocking(&server, &begun, &may_end);
-    let election = election(&server, "us");
-    let builder = Operator::builder().leader_election(election.clone());
-    let operator = builder.drain_timeout(Duration::from_millis(100)).build();
-    operator
-        .add_controller(controller)
-        .expect("the operator is not running");
-    let replica = Replica::run(election, operator);
-    until("the call has begun", || begun.load(Ordering::SeqCst)).await;
-    let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
-    assert!(
-        matches!(ended, Err(OperatorError::Undrained { .. })),
-        "{ended:?}"
-    );
-    let spec = lease(&server).await.spec.expect("a spec");
-    assert_eq!(spec.holder_identity.as_deref(), Some("us"), "it expires");
+    the_lease_expires(&server, controller, &begun).await;
     may_end.store(true, Ordering::SeqCst);
 }
 
@@ -216,21 +203,7 @@ async fn the_lease_is_not_released_while_a_controller_still_runs() {
         begun: Arc::clone(&begun),
         may_end: Arc::clone(&may_end),
     };
-    let election = election(&server, "us");
-    let builder = Operator::builder().leader_election(election.clone());
-    let operator = builder.drain_timeout(Duration::from_millis(100)).build();
-    operator
-        .add_controller(controller)
-        .expect("the operator is not running");
-    let replica = Replica::run(election, operator);
-    until("the controller runs", || begun.load(Ordering::SeqCst)).await;
-    let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
-    assert!(
-        matches!(ended, Err(OperatorError::Undrained { .. })),
-        "{ended:?}"
-    );
-    let spec = lease(&server).await.spec.expect("a spec");
-    assert_eq!(spec.holder_identity.as_deref(), Some("us"), "it expires");
+    the_lease_expires(&server, controller, &begun).await;
 }
 
 /// Handlers that block all threads of the runtime do not delay a renewal.
@@ -295,13 +268,32 @@ impl Drop for SetOnDrop {
 }
 
 /// A controller whose call blocks its thread until `may_end`.
+/// Stops an operator while `controller` blocks a thread: the lease is left to expire.
+async fn the_lease_expires(server: &ApiServer, controller: impl Controller, begun: &AtomicBool) {
+    let election = election(server, "us");
+    let builder = Operator::builder().leader_election(election.clone());
+    let operator = builder.drain_timeout(Duration::from_millis(100)).build();
+    operator
+        .add_controller(controller)
+        .expect("the operator is not running");
+    let replica = Replica::run(election, operator);
+    until("the controller blocks", || begun.load(Ordering::SeqCst)).await;
+    let ended = timeout(secs(30), replica.stop()).await.expect("it ends");
+    assert!(
+        matches!(ended, Err(OperatorError::Undrained { .. })),
+        "{ended:?}"
+    );
+    let spec = lease(server).await.spec.expect("a spec");
+    assert_eq!(spec.holder_identity.as_deref(), Some("us"), "it expires");
+}
+
 /// A controller that blocks its thread.
 struct Blocks {
     begun: Arc<AtomicBool>,
     may_end: Arc<AtomicBool>,
 }
 
-impl windlass_controller::Controller for Blocks {
+impl Controller for Blocks {
     type Error = std::convert::Infallible;
 
     fn name(&self) -> &'static str {
@@ -311,6 +303,7 @@ impl windlass_controller::Controller for Blocks {
     async fn run(&self, _: tokio_util::sync::CancellationToken) -> Result<(), Self::Error> {
         self.begun.store(true, Ordering::SeqCst);
         while !self.may_end.load(Ordering::SeqCst) {
+            // Blocks the thread, which is the subject of the test; nothing waits for this time.
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())

@@ -75,6 +75,7 @@ async fn a_stop_lets_the_calls_in_progress_end_and_begins_no_other() {
         let log = log.clone();
         async move {
             log.say(format_args!("{} begins", show(request.object())));
+            // In virtual time: how long the call takes.
             tokio::time::sleep(Duration::from_secs(10)).await;
             log.say(format_args!("{} ends", show(request.object())));
             Ok::<_, Refused>(Outcome::done())
@@ -96,6 +97,7 @@ async fn a_stop_begins_no_call_of_the_rest_of_the_chain() {
     rig.watch(SimpleWatcher::new().on_add(move |_: Arc<ConfigMap>| {
         let log = log.clone();
         async move {
+            // In virtual time: how long the call takes.
             tokio::time::sleep(Duration::from_secs(10)).await;
             log.say("w ends");
             Ok::<_, Refused>(())

@@ -17,7 +17,7 @@ const LONGEST: usize = 1000;
 ///
 /// *Guaranteed.* An answer of the API server ([`kube::Error::Api`]) is its code, its reason, and its
 /// message cut to one line of 300 characters. The message is left out where it may quote an object
-/// or a crash: of 422 the names of the fields remain, and of 5xx nothing. Of an answer that does not
+/// or a crash: of 422 the names of the fields remain, and of 5xx the code and reason. Of an answer that does not
 /// decode only the place is shown. A refused connection names its address. The text of any other
 /// error is cut to one line of 1,000 characters.
 ///

@@ -4,20 +4,14 @@ use std::future::Future;
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::{
     Api, Client, Resource,
-    client::Body,
-    core::{
-        Request, Status,
-        params::GetParams,
-        response::{StatusCause, StatusDetails},
-    },
+    core::{Request, params::GetParams},
 };
 use serde::de::DeserializeOwned;
 use windlass_informer::ObjectKey;
 
-use super::FinalizerPatch;
+use super::{FinalizerPatch, request::send};
 
 /// Can change the finalizers of the objects of a kind: all that the wrappers with finalizers
 /// ask of a client.
@@ -146,62 +140,4 @@ async fn send_get<K: DeserializeOwned>(
     let request = (Request::new(url).get(key.name(), &GetParams::default()))
         .map_err(kube::Error::BuildRequest)?;
     send(client, request).await
-}
-
-/// Sends `request` and reads the answer. Not by kube's `Client::request`, which logs the whole body
-/// of an answer that does not decode.
-async fn send<K: DeserializeOwned>(
-    client: &Client,
-    request: http::Request<Vec<u8>>,
-) -> Result<K, kube::Error> {
-    /// Ten times what etcd takes by default.
-    const MAX_OBJECT: usize = 16 * 1024 * 1024;
-    /// A `Status` is far shorter. What is longer is a page of a proxy.
-    const MAX_STATUS: usize = 64 * 1024;
-
-    let answer = client.send(request.map(Body::from)).await?;
-    let status = answer.status();
-    let limit = if status.is_success() {
-        MAX_OBJECT
-    } else {
-        MAX_STATUS
-    };
-    let body = Limited::new(answer.into_body(), limit).collect().await;
-    if !status.is_success() {
-        let body = body.map(Collected::to_bytes).unwrap_or_default();
-        let refusal = refusal(status.as_u16(), &body);
-        return Err(kube::Error::Api(Box::new(refusal)));
-    }
-    let body = body.map_err(kube::Error::Service)?.to_bytes();
-    serde_json::from_slice(&body).map_err(|error| {
-        // Its text may quote the object. serde_json reads the place back from the text.
-        let (line, column) = (error.line(), error.column());
-        let place = format!("the object does not decode at line {line} column {column}");
-        kube::Error::SerdeError(serde::de::Error::custom(place))
-    })
-}
-
-/// What an answer that is not a success says, without what may quote the object.
-fn refusal(code: u16, body: &[u8]) -> Status {
-    let told: Status = serde_json::from_slice(body).unwrap_or_default();
-    let fields = told.details.into_iter().flat_map(|it| it.causes);
-    let causes = fields.map(|cause| StatusCause {
-        message: String::new(),
-        ..cause
-    });
-    let quotes = code == 422 || code >= 500;
-    Status {
-        code,
-        reason: told.reason,
-        message: if quotes { String::new() } else { told.message },
-        details: Some(StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: causes.collect(),
-            retry_after_seconds: 0,
-        }),
-        ..Status::default()
-    }
 }

@@ -14,7 +14,7 @@ use super::{
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
-use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, finalizer::Standing};
+use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, fence, finalizer::Standing};
 
 /// Wraps a watcher, and holds each object with a finalizer until the watcher has cleaned up
 /// after it.
@@ -206,6 +206,7 @@ where
                         old: Kept::from(Arc::clone(&old)),
                         new: Arc::clone(&object),
                     }) {
+                        fence::check()?;
                         state.give(&object);
                         let updated = self.watcher.update(old, Arc::clone(&object)).await;
                         updated.map_err(Into::into)?;
@@ -222,6 +223,7 @@ where
     /// Adds an object that is guarded.
     async fn add_guarded(&self, object: Arc<K>) -> Result<(), Failure> {
         if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
+            fence::check()?;
             self.state.give(&object);
             let added = self.watcher.add(Arc::clone(&object)).await;
             added.map_err(Into::into)?;
@@ -235,6 +237,7 @@ where
     async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
         self.state.begin(&object, Unfinished::Resume);
         if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
+            fence::check()?;
             self.state.give(&object);
             let again = Arc::clone(&object);
             match &self.sync {
@@ -264,6 +267,7 @@ where
             last: Arc::clone(object),
             missed: false,
         }) {
+            fence::check()?;
             let deleted = self.watcher.delete(Arc::clone(object)).await;
             deleted.map_err(Into::into)?;
         }

@@ -17,7 +17,8 @@ use super::{
 /// Cuts a page that arrives in chunks into its items, none of them decoded.
 ///
 /// An item that came within one chunk is a slice of it, not a copy; and no item waits for the
-/// page's last byte. Items wait for the list's metadata, where a server writes it behind them.
+/// page's last byte. Where a server writes the list's metadata behind the items, copies of the items
+/// wait for it.
 ///
 /// Memory is bounded: by the longest item, [`EARLY`](Self::EARLY) and
 /// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once, whatever the chunks; fields
@@ -203,7 +204,8 @@ impl Page {
                 let limit = Self::EARLY;
                 return Err(PageError::Late { limit });
             }
-            self.early.push_back(item);
+            // A copy: a slice would keep its whole chunk, most of which may be white space.
+            self.early.push_back(Bytes::copy_from_slice(&item));
         }
     }
 

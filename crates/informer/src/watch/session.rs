@@ -87,7 +87,8 @@ pub(crate) struct Session {
     /// Whether an event or bookmark came in this watch.
     heard: bool,
 
-    /// Whether the server has ever sent a bookmark in a watch.
+    /// Whether the server sends bookmarks: it has sent one since the last silence in which it
+    /// answered a request.
     bookmarks: bool,
 
     /// Whether the server is asked for its version before the watch resumes.

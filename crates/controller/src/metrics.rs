@@ -163,7 +163,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-// === impl Told ===
+// === impl EventMetrics ===
 
 impl EventMetrics {
     fn new(namespace: &str) -> prometheus::Result<Self> {
@@ -225,7 +225,7 @@ impl EventMetrics {
     }
 }
 
-// === impl Results ===
+// === impl ReconcileMetrics ===
 
 impl ReconcileMetrics {
     fn new() -> prometheus::Result<Self> {
@@ -270,7 +270,7 @@ impl ReconcileMetrics {
     }
 }
 
-// === impl Queue ===
+// === impl WorkqueueMetrics ===
 
 impl WorkqueueMetrics {
     fn new(name: &str) -> prometheus::Result<Self> {

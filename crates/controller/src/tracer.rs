@@ -116,7 +116,7 @@ impl Tracer for PackageTracer {
     }
 }
 
-// === impl Origin ===
+// === impl TraceParent ===
 
 impl TraceParent {
     /// Goes on from `span`, also when it is over.

@@ -194,7 +194,7 @@ pub(crate) fn call_user_code<T>(what: &'static str, code: impl FnOnce() -> T) ->
     }
 }
 
-// === impl Failed ===
+// === impl CallFailure ===
 
 impl From<HandlerError> for CallFailure {
     fn from(error: HandlerError) -> Self {
@@ -206,7 +206,7 @@ impl From<HandlerError> for CallFailure {
     }
 }
 
-// === impl Watching ===
+// === impl WatcherAdapter ===
 
 impl<K, W> WatcherAdapter<K, W> {
     pub(crate) const fn new(watcher: W) -> Self {
@@ -252,7 +252,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> ErasedHandler for WatcherAdapter<K
     }
 }
 
-// === impl Reconciling ===
+// === impl ReconcilerAdapter ===
 
 impl<K, R> ReconcilerAdapter<K, R> {
     pub(crate) const fn new(reconciler: R) -> Self {
@@ -287,7 +287,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAda
     }
 }
 
-// === impl Mapping ===
+// === impl MapperAdapter ===
 
 impl<K, M> MapperAdapter<K, M> {
     pub(crate) const fn new(mapper: M) -> Self {

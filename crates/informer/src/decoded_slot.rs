@@ -46,7 +46,7 @@ struct SlotState<K> {
     failed: bool,
 }
 
-// === impl Held ===
+// === impl DecodedSlot ===
 
 impl<K> DecodedSlot<K> {
     /// So many reads in one while are often.

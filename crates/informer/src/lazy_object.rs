@@ -54,7 +54,7 @@ pub struct IncomingObject<K> {
     pub(crate) bytes: usize,
 }
 
-// === impl Kept ===
+// === impl LazyObject ===
 
 impl<K: ?Sized> LazyObject<K> {
     /// The object, which must be a `K` or decode to one, as code that works on many kinds at
@@ -189,7 +189,7 @@ impl<K: ?Sized> fmt::Debug for LazyObject<K> {
     }
 }
 
-// === impl Fresh ===
+// === impl IncomingObject ===
 
 impl<K> IncomingObject<K> {
     /// The same, for the store alone. What was decoded is dropped while it is in all caches, and

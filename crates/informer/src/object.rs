@@ -52,7 +52,7 @@ pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
     fn forget_decoded(&self);
 }
 
-// === impl AnyObject ===
+// === impl ErasedObject ===
 
 impl<K: Stored> ErasedObject for K {
     fn metadata(&self) -> Cow<'_, ObjectMeta> {

@@ -61,7 +61,7 @@ pub struct RawObject<K> {
     slot: DecodedSlot<K>,
 }
 
-// === impl Packed ===
+// === impl RawObject ===
 
 impl<K> RawObject<K> {
     /// How many decoded objects an informer of packed ones remembers: about as many as are

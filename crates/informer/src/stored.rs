@@ -84,7 +84,7 @@ pub trait Stored: ObjectIdentity + Send + Sync + 'static {
     fn forget_decoded(&self) {}
 }
 
-// === impl Named ===
+// === impl ObjectIdentity ===
 
 impl<K: Resource> ObjectIdentity for K {
     fn namespace(&self) -> Option<&str> {

@@ -235,7 +235,7 @@ fn address(event: &AnyEvent) -> Option<usize> {
     Some(Arc::as_ptr(event.object()?).addr())
 }
 
-// === impl Place ===
+// === impl HandlerPosition ===
 
 impl HandlerPosition {
     pub(crate) fn of((role, id): (Role, HandlerId)) -> Self {

@@ -122,7 +122,7 @@ fn start(
     }
 }
 
-// === impl Gates ===
+// === impl SyncGates ===
 
 impl SyncGates {
     /// Opens the gates whose informers have synced.

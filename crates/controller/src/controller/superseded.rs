@@ -195,7 +195,7 @@ fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     }
 }
 
-// === impl Previous ===
+// === impl PreviousCalls ===
 
 impl PreviousCalls {
     const fn is_empty(&self) -> bool {
@@ -203,7 +203,7 @@ impl PreviousCalls {
     }
 }
 
-// === impl Carried ===
+// === impl CarryOver ===
 
 impl CarryOver {
     /// Whether the event waits in a pending call of `handler`.

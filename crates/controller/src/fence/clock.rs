@@ -20,7 +20,7 @@ enum ClockSource {
     Tokio(Instant),
 }
 
-// === impl Clock ===
+// === impl FenceClock ===
 
 impl FenceClock {
     pub(super) fn system() -> Self {
@@ -39,7 +39,7 @@ impl FenceClock {
     }
 }
 
-// === impl Source ===
+// === impl ClockSource ===
 
 impl ClockSource {
     #[cfg(any(target_os = "linux", target_os = "android"))]

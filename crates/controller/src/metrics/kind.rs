@@ -172,7 +172,7 @@ impl fmt::Debug for KindMetrics {
     }
 }
 
-// === impl Ongoing ===
+// === impl OngoingActivity ===
 
 impl OngoingActivity<'_> {
     /// A worker is done with what it had in hand.
@@ -345,7 +345,7 @@ impl ActionCounts {
     }
 }
 
-// === impl Level ===
+// === impl GaugeDelta ===
 
 impl GaugeDelta {
     const fn of(gauge: IntGauge) -> Self {

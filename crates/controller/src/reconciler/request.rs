@@ -214,7 +214,7 @@ impl<K> fmt::Debug for Request<K> {
     }
 }
 
-// === impl Before ===
+// === impl OldObject ===
 
 impl<K> OldObject<K> {
     const fn new(kept: LazyObject<K>) -> Self {

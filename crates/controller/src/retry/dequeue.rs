@@ -111,7 +111,7 @@ impl RetryDequeuePolicy for OpinionatedRetryDequeuePolicy {
     }
 }
 
-// === impl Arrival ===
+// === impl NewEvent ===
 
 impl fmt::Debug for NewEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,7 +19,7 @@ struct IndexEntry {
     lane: SlabKey,
 }
 
-// === impl Index ===
+// === impl LaneIndex ===
 
 impl LaneIndex {
     /// Enough that a shard is copied in a fraction of a millisecond where there are a million

@@ -462,7 +462,7 @@ impl<E: ScheduleItem> Lane<E> {
     }
 }
 
-// === impl Behind ===
+// === impl Backlog ===
 
 impl<E> Backlog<E> {
     fn urgency(&self) -> Option<Priority> {
@@ -481,7 +481,7 @@ impl<E> Default for Backlog<E> {
     }
 }
 
-// === impl Later ===
+// === impl PendingCalls ===
 
 impl<P> PendingCalls<P> {
     /// Reads the first of some pending calls, if there is one.
@@ -500,7 +500,7 @@ impl<P> Default for PendingCalls<P> {
     }
 }
 
-// === impl Slot ===
+// === impl PendingSlot ===
 
 impl<P> PendingSlot<P> {
     fn release(self, timers: &mut TimerQueue) -> Pending<P> {

@@ -25,7 +25,7 @@ struct KindDeletes {
     places: HashMap<(LaneId, HandlerId), VecDeque<u64>>,
 }
 
-// === impl Deletes ===
+// === impl PendingDeletes ===
 
 impl PendingDeletes {
     /// How many deletes of one kind can be pending. Each holds the last state of an object, so

@@ -42,7 +42,7 @@ enum SlabEntry<T> {
     Left(Option<SlabKey>),
 }
 
-// === impl Number ===
+// === impl SlabKey ===
 
 impl SlabKey {
     /// The number of the thing at `index`.
@@ -57,7 +57,7 @@ impl SlabKey {
     }
 }
 
-// === impl Pool ===
+// === impl Slab ===
 
 impl<T> Slab<T> {
     /// Few enough that an idle engine costs little, and enough that what a chunk needs is

@@ -23,7 +23,7 @@ pub(super) struct ListNode<T> {
     next: SmallList,
 }
 
-// === impl Few ===
+// === impl SmallList ===
 
 impl SmallList {
     pub(super) const fn new() -> Self {

@@ -104,7 +104,7 @@ impl Sub for Moment {
     }
 }
 
-// === impl Agenda ===
+// === impl TimerQueue ===
 
 impl TimerQueue {
     /// With a million set, to cancel one and to set another took a third less than with four,

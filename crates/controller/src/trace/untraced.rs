@@ -6,7 +6,7 @@ use tracing::Span;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceParent(());
 
-// === impl Origin ===
+// === impl TraceParent ===
 
 impl TraceParent {
     pub(crate) const fn of(_span: &Span) -> Self {

@@ -84,7 +84,7 @@ impl ObjectIdentity for Identity {
     }
 }
 
-// === impl Who ===
+// === impl BorrowedIdentity ===
 
 impl<'a> BorrowedIdentity<'a> {
     /// Who the object in `json` is, which must be of kind `kind` if it says of which it is;
@@ -124,7 +124,7 @@ impl ObjectIdentity for BorrowedIdentity<'_> {
     }
 }
 
-// === impl Head ===
+// === impl IdentityFields ===
 
 impl<'a> IdentityFields<'a> {
     /// Reads as far as the metadata, and in it no further than what is asked for; in what the

@@ -36,7 +36,7 @@ pub struct RawJson<'a> {
     pub(crate) is_whole: bool,
 }
 
-// === impl Raw ===
+// === impl RawJson ===
 
 impl<'a> RawJson<'a> {
     /// What should be one object.
@@ -52,7 +52,7 @@ impl<'a> RawJson<'a> {
     }
 }
 
-// === impl Form ===
+// === impl StoredForm ===
 
 impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K {
     fn read(

@@ -131,7 +131,7 @@ impl Node {
     }
 }
 
-// === impl Types ===
+// === impl TypeMeta ===
 
 impl TypeMeta {
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {

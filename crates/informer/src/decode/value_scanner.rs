@@ -18,7 +18,7 @@ pub(super) enum ValueScanner {
     Scalar,
 }
 
-// === impl Skim ===
+// === impl ValueScanner ===
 
 impl ValueScanner {
     /// Begins a value whose first byte is `first`; it has not been read yet.

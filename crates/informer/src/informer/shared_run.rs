@@ -54,7 +54,7 @@ struct Driver<'c, K: Stored> {
     run: Option<BoxFuture<'static, InformerError>>,
 }
 
-// === impl Seat ===
+// === impl SharedRun ===
 
 impl SharedRun {
     pub(super) const fn new() -> Self {
@@ -62,7 +62,7 @@ impl SharedRun {
     }
 }
 
-// === impl Caller ===
+// === impl RunCaller ===
 
 impl<K: Stored> RunCaller<K> {
     /// Joins the session that is under way, or begins one.

@@ -60,7 +60,7 @@ fn why<K: Stored>(shared: &Shared<K>) -> SyncError {
     }
 }
 
-// === impl Progress ===
+// === impl SyncState ===
 
 impl SyncState {
     fn of(status: &InformerStatus) -> Self {

@@ -24,7 +24,7 @@ pub(crate) struct RecentlyDecoded<K> {
 
 type Slot<K> = Mutex<Option<(u64, Arc<K>)>>;
 
-// === impl Recent ===
+// === impl RecentlyDecoded ===
 
 impl<K> RecentlyDecoded<K> {
     /// Twice as many as a controller works on at once, by default: an update has two states.

@@ -68,7 +68,7 @@ impl From<WatchError> for StepError {
     }
 }
 
-// === impl Break ===
+// === impl StepError ===
 
 impl StepError {
     fn reason(&self) -> &'static str {
@@ -79,7 +79,7 @@ impl StepError {
     }
 }
 
-// === impl Follow ===
+// === impl Reflector ===
 
 impl<'s, K, O> Reflector<'s, K, O>
 where

@@ -28,7 +28,7 @@ pub(super) struct TimeBudget {
     left: Duration,
 }
 
-// === impl Patience ===
+// === impl TimeBudget ===
 
 impl TimeBudget {
     pub(super) const fn new(timeouts: Timeouts) -> Self {

@@ -102,7 +102,7 @@ impl<K, V> fmt::Debug for Index<K, V> {
     }
 }
 
-// === impl Table ===
+// === impl IndexTable ===
 
 impl<K, V: Eq + Hash> IndexTable<K, V> {
     pub(crate) fn new(index: Index<K, V>) -> Self {

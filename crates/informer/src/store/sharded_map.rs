@@ -56,7 +56,7 @@ pub(super) enum PutOutcome<K> {
     },
 }
 
-// === impl Shelves ===
+// === impl ShardedMap ===
 
 impl<K> ShardedMap<K> {
     /// Enough that readers seldom meet the writer, and that a row which grows is a small part
@@ -181,7 +181,7 @@ impl<K> ShardedMap<K> {
     }
 }
 
-// === impl Row ===
+// === impl Shard ===
 
 impl<K> Shard<K> {
     /// What `look` makes of its entries; where it makes nothing, nothing.
@@ -194,7 +194,7 @@ impl<K> Shard<K> {
 #[derive(Clone, Copy, Hash)]
 pub(super) struct NameRef<'a>(Option<&'a str>, &'a str);
 
-// === impl Name ===
+// === impl NameRef ===
 
 impl<'a> NameRef<'a> {
     pub(super) fn of(object: &'a impl ObjectIdentity) -> Self {

@@ -200,7 +200,7 @@ impl<K: Stored> Writer<K> {
     }
 }
 
-// === impl News ===
+// === impl Delta ===
 
 impl<K: Stored> Delta<K> {
     /// The event, for subscribers; none if its object has decoded and does not again.

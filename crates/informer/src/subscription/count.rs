@@ -27,7 +27,7 @@ impl SubscriberCount {
     }
 }
 
-// === impl Counted ===
+// === impl SubscriberToken ===
 
 impl Drop for SubscriberToken {
     fn drop(&mut self) {

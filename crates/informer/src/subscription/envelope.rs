@@ -55,7 +55,7 @@ pub struct ErasedEventEnvelope {
     pub restored: bool,
 }
 
-// === impl Told ===
+// === impl EventEnvelope ===
 
 impl<K> EventEnvelope<K> {
     /// Something happened to the object of `key`, which the store keeps as `kept`.
@@ -164,7 +164,7 @@ impl<K: Stored> fmt::Debug for EventEnvelope<K> {
     }
 }
 
-// === impl AnyTold ===
+// === impl ErasedEventEnvelope ===
 
 impl fmt::Debug for ErasedEventEnvelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

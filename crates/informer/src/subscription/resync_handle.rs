@@ -98,7 +98,7 @@ impl fmt::Debug for ResyncHandle {
     }
 }
 
-// === impl Wanted ===
+// === impl RequestedKeys ===
 
 impl RequestedKeys {
     pub(super) fn new(asked: Arc<Notify>) -> Self {
@@ -118,7 +118,7 @@ impl RequestedKeys {
     }
 }
 
-// === impl Keys ===
+// === impl KeyQueue ===
 
 impl KeyQueue {
     fn push(&mut self, key: ObjectKey) {

@@ -294,7 +294,7 @@ impl fmt::Display for Verb {
     }
 }
 
-// === impl Answer ===
+// === impl ServerStatus ===
 
 impl ServerStatus {
     /// Reads a `Status`; anything else keeps `code`, for whatever stands between us and the

@@ -21,7 +21,7 @@ enum JsonErrorKind {
 
 const FORM: &str = "not of the expected form";
 
-// === impl Problem ===
+// === impl JsonError ===
 
 impl JsonError {
     #[cold]

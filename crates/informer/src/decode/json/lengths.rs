@@ -39,7 +39,7 @@ struct CountedList {
     elements: usize,
 }
 
-// === impl Lengths ===
+// === impl ListLengths ===
 
 impl ListLengths {
     /// How many lists are counted at once: those of objects of a large Pod. Of more, the later

@@ -29,7 +29,7 @@ impl<'r, 'de> EnumAccess<'de> for Variant<'r, 'de> {
     }
 }
 
-// === impl Held ===
+// === impl VariantContent ===
 
 impl<'de> VariantAccess<'de> for VariantContent<'_, 'de> {
     type Error = JsonError;

@@ -43,7 +43,7 @@ struct Missing<'de> {
     kind: Option<&'de str>,
 }
 
-// === impl Whole ===
+// === impl WithTypeMeta ===
 
 impl<'r, 'de> WithTypeMeta<'r, 'de> {
     pub(super) const fn new(reader: &'r mut Reader<'de>, types: &'de TypeMeta) -> Self {

@@ -32,7 +32,7 @@ struct Annotations {
     initial_events_end: Option<String>,
 }
 
-// === impl Follow ===
+// === impl Reflector ===
 
 impl<K, O> Reflector<'_, K, O>
 where

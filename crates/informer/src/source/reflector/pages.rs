@@ -14,7 +14,7 @@ use crate::{
     watch::NextRequest,
 };
 
-// === impl Follow ===
+// === impl Reflector ===
 
 impl<K, O> Reflector<'_, K, O>
 where

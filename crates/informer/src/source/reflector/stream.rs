@@ -42,7 +42,7 @@ struct WatchLimits {
     list: TimeBudget,
 }
 
-// === impl Follow ===
+// === impl Reflector ===
 
 impl<'s, K, O> Reflector<'s, K, O>
 where

@@ -10,7 +10,7 @@ mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
-mod leaving;
 mod reconciler;
+mod selector_exit;
 mod watcher;
 mod wrapped;

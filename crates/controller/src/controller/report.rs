@@ -41,6 +41,7 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
     let next = match (report.retry_in, report.role) {
         (Some(_), _) => "call failed, retrying",
         (None, Role::Mapper) => "mapper failed",
+        (None, _) if report.attempt == 0 => "call failed, not retried",
         (None, _) => "call failed, retries exhausted",
     };
     tracing::error!(
@@ -64,9 +65,10 @@ impl fmt::Display for ErrorReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} {} of {} {} on {}: {}",
+            "{} {} ({}) of {} {} on {}: {}",
             self.role.as_str(),
             self.handler,
+            self.handler_type,
             self.kind,
             self.key,
             self.action.as_str(),

@@ -85,7 +85,8 @@ async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
     assert_eq!(sorted(&running.said().await), [3]);
     let report = reports.take().await;
     assert!(
-        report.starts_with("mapper 1 of themes shop/dark on CREATE: the handler panicked:"),
+        report.starts_with("mapper 1 (informer_controller::mapping::mapper::")
+            && report.contains(") of themes shop/dark on CREATE: the handler panicked:"),
         "{report}"
     );
     // And what it says of the new object, where it panics for the old.

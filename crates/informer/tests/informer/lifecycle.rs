@@ -117,9 +117,9 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     assert_eq!(
         problems,
         [
-            "scripted shop/bad is set aside, it does not decode: not valid JSON at line 1, column 2",
+            "cannot decode scripted shop/bad, quarantined: not valid JSON at line 1, column 2",
             "cannot watch configmaps: forbidden (no); a Role or ClusterRole must grant `list` and \
-             `watch` on configmaps; trying again in 3.0s",
+             `watch` on configmaps; retrying in 3.0s",
         ]
     );
 

@@ -339,7 +339,7 @@ mod tests {
         );
         check(
             r#"{"kind":"Secret","metadata":{"name":"a"}}"#,
-            r#"an object of kind "Secret" where "Pod" was asked for"#,
+            r#"expected an object of kind "Pod", found "Secret""#,
         );
     }
 

@@ -4,6 +4,8 @@ use std::{error::Error, time::Duration};
 
 use windlass_informer::{InformerError, SharedInformerError};
 
+use crate::FinalizerError;
+
 /// Why a call of a handler failed.
 ///
 /// The handler's own error is the [`source`](Error::source).
@@ -34,6 +36,19 @@ pub enum HandlerError {
     /// A pending `Deleted` was dropped because its kind had too many.
     #[error("too many failed deletes of this kind are pending")]
     TooManyDeletes,
+}
+
+// === impl HandlerError ===
+
+impl HandlerError {
+    /// The least time to wait before the next attempt, if the API server named one when a wrapper
+    /// wrote a finalizer.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Failed { source } => source.downcast_ref::<FinalizerError>()?.retry_after(),
+            _ => None,
+        }
+    }
 }
 
 /// Why an informer, a watcher, a reconciler or a mapper could not be added.

@@ -7,6 +7,7 @@
 
 use std::{
     fmt,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -14,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::sleep};
+use tokio::{sync::Notify, task_local, time::sleep};
 
 // The clock that runs during suspend.
 mod clock;
@@ -88,6 +89,11 @@ struct FenceState {
     moved: Notify,
     /// Notified when the last permit is dropped.
     idle: Notify,
+}
+
+task_local! {
+    /// The fence that permitted the call that runs.
+    static CALL: Fence;
 }
 
 /// A permit for one call or write. Dropping it ends the call or write.
@@ -178,8 +184,13 @@ impl Fence {
         let permit = FencePermit {
             fence: self.clone(),
         };
+        self.check().map(|()| permit)
+    }
+
+    /// Fails if the fence is closed.
+    fn check(&self) -> Result<(), FenceClosed> {
         if self.is_open() {
-            Ok(permit)
+            Ok(())
         } else {
             Err(self.refusal())
         }
@@ -254,6 +265,13 @@ impl fmt::Debug for Fence {
 
 // === impl FencePermit ===
 
+impl FencePermit {
+    /// Runs `call`, within which [`check`] checks the fence of this permit.
+    pub(crate) async fn within<C: Future>(&self, call: C) -> C::Output {
+        CALL.scope(self.fence.clone(), call).await
+    }
+}
+
 impl Drop for FencePermit {
     fn drop(&mut self) {
         let shared = &self.fence.shared;
@@ -261,6 +279,16 @@ impl Drop for FencePermit {
             shared.idle.notify_waiters();
         }
     }
+}
+
+/// Checks the fence of the call that runs, if it has one: a wrapper awaits the API server before it
+/// calls the user's code, and the deadline may pass meanwhile.
+///
+/// # Errors
+///
+/// [`FenceClosed`] if the deadline has passed.
+pub(crate) fn check() -> Result<(), FenceClosed> {
+    CALL.try_with(Fence::check).unwrap_or(Ok(()))
 }
 
 /// Saturates after 584 years.

@@ -9,11 +9,14 @@ use std::{fmt, sync::Arc};
 use kube::{Resource, api::ObjectMeta, core::GroupVersionKind};
 use windlass_informer::ObjectKey;
 
+use crate::fence;
+
 mod client;
 mod error;
 mod name;
 mod orphan;
 mod plan;
+mod request;
 mod supplier;
 
 pub(crate) use self::plan::{FinalizerGoal, FinalizerPresence};
@@ -43,6 +46,10 @@ pub use self::{
 /// *Required.* No other operator uses the same name on this kind. The permissions `get` and `patch`
 /// on the kind; on kinds with `OwnerReferencesPermissionEnforcement` also `update` on their
 /// finalizers.
+///
+/// Within a call of a controller with a [`Fence`](crate::Fence), no patch begins after the deadline
+/// of the fence, whatever the client. Give it a fenced client too, so that a patch which waits for
+/// a connection is not sent either.
 ///
 /// # Example
 ///
@@ -185,7 +192,14 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
                 PatchPlan::NoUid => return Err(FinalizerError::NoUid { key }),
                 PatchPlan::Write(patch) => patch,
             };
-            let refused = match self.client.patch(&key, &patch).await {
+            let written = match fence::check() {
+                Ok(()) => self.client.patch(&key, &patch).await,
+                Err(closed) => {
+                    let closed = closed.of_request(&format!("the finalizer patch of {key}"));
+                    Err(kube::Error::Service(Box::new(closed)))
+                }
+            };
+            let refused = match written {
                 Ok(written) => return Ok(SettleOutcome::Reached(Arc::new(written))),
                 Err(error) => error,
             };

@@ -24,7 +24,8 @@ use super::{
     queued::{Coalescing, PendingCall, QueuedEvent},
 };
 use crate::{
-    Action, AddError, BuildError, DeleteRetry, Fence, FencePermit, HandlerError, HandlerId,
+    Action, AddError, BuildError, DeleteRetry, Fence, FenceClosed, FencePermit, HandlerError,
+    HandlerId,
     metrics::{KindMetrics, Metrics},
     route::{FormUser, KindId, ObjectType, Role, Route},
     schedule::{LaneKey, Pending, Priority, Reason, ScheduleItem},
@@ -115,6 +116,12 @@ impl Shared {
             Some(fence) => Some(fence.permit().await),
             None => None,
         }
+    }
+
+    /// Whether a call failed with `error` because the fence closed while it ran.
+    pub(super) fn is_refused_by_fence(&self, error: &HandlerError) -> bool {
+        let is_closed = |fence: &Fence| !fence.is_open();
+        self.fence.get().is_some_and(is_closed) && FenceClosed::find(error).is_some()
     }
 
     /// Returns the kind called `name`, which is created if necessary.

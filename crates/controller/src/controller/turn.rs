@@ -351,8 +351,12 @@ impl Turn<'_> {
             // Checked at the time of the call: no call begins after a stop, or after the deadline
             // of the lease.
             let permit = self.stop.run_until_cancelled(self.shared.permit());
-            let _permit = permit.await.ok_or(Stopped)?;
-            Ok(work::call(handler, call, self.shared.settings.limit).await)
+            let permit = permit.await.ok_or(Stopped)?;
+            let called = work::call(handler, call, self.shared.settings.limit);
+            Ok(match &permit {
+                Some(permit) => permit.within(called).await,
+                None => called.await,
+            })
         });
         let ended = trace::within(&span, called).await?;
         trace::called(&span, &ended);
@@ -376,10 +380,17 @@ impl Turn<'_> {
                 (Reason::Requeued, delay, call)
             }
             Err(failed) => {
-                let delay = self.retry_delay(invocation, attempt, &failed);
+                // It did not fail: the lease ended. Its repetition waits for the next lease.
+                let is_fenced = self.shared.is_refused_by_fence(&failed.error);
+                let (delay, attempt) = if is_fenced {
+                    (Some(Duration::ZERO), attempt)
+                } else {
+                    let delay = self.retry_delay(invocation, attempt, &failed);
+                    (delay, attempt.saturating_add(1))
+                };
                 let call = PendingCall {
                     event: event.clone(),
-                    attempt: attempt.saturating_add(1),
+                    attempt,
                     state: failed.state.or(state).map(Box::new),
                     failed: Some(Box::new(FailedCall {
                         error: Arc::new(failed.error),
@@ -392,7 +403,9 @@ impl Turn<'_> {
                     *now = self.shared.engine.now();
                     return Ok(None);
                 };
-                self.metrics.retried();
+                if !is_fenced {
+                    self.metrics.retried();
+                }
                 (Reason::Failed, delay, call)
             }
         };
@@ -417,7 +430,11 @@ impl Turn<'_> {
         let settings = &self.shared.settings;
         let retry_in = match failed.retry {
             Retry::Never => None,
-            Retry::Policy => self.policy(invocation, attempt, failed),
+            Retry::Policy => {
+                let asked = failed.error.retry_after().unwrap_or_default();
+                let delay = self.policy(invocation, attempt, failed);
+                delay.map(|delay| delay.max(asked))
+            }
             Retry::After(delay) => self.policy(invocation, attempt, failed).map(|_| delay),
         };
         let report = self.report(invocation, attempt, &failed.error, retry_in);

@@ -56,13 +56,17 @@ impl Fence {
     /// before each use of the socket. After the deadline these connections are closed, and their
     /// unwritten data is dropped.
     ///
+    /// Each request is sent once, whatever `default_retry` of `config` says: kube's own retries wait
+    /// for as long as a server asks for, within the handler's call. The controller has its own.
+    ///
     /// # Errors
     ///
     /// [`kube::Error`] if `config` cannot be used, for example TLS without a TLS feature of kube.
-    pub fn connect(&self, config: Config) -> Result<Client, kube::Error> {
+    pub fn connect(&self, mut config: Config) -> Result<Client, kube::Error> {
         let executor = FencedExecutor {
             fence: self.clone(),
         };
+        config.default_retry = false;
         let reads = ClientBuilder::try_from(config.clone())?.build();
         let writes = ClientBuilder::try_from((config, executor))?.build();
         Ok(self.over(reads, writes))

@@ -26,7 +26,7 @@ impl FenceClosed {
         }
     }
 
-    pub(super) fn of_request(self, request: &str) -> Self {
+    pub(crate) fn of_request(self, request: &str) -> Self {
         Self {
             request: Some(request.to_owned()),
             ..self

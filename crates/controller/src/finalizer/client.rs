@@ -4,20 +4,14 @@ use std::future::Future;
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::{
     Api, Client, Resource,
-    client::Body,
-    core::{
-        Request, Status,
-        params::GetParams,
-        response::{StatusCause, StatusDetails},
-    },
+    core::{Request, params::GetParams},
 };
 use serde::de::DeserializeOwned;
 use windlass_informer::ObjectKey;
 
-use super::FinalizerPatch;
+use super::{FinalizerPatch, request::send};
 
 /// Patches the finalizers of the objects of a kind.
 ///
@@ -144,67 +138,4 @@ async fn send_get<K: DeserializeOwned>(
     let request = (Request::new(url).get(key.name(), &GetParams::default()))
         .map_err(kube::Error::BuildRequest)?;
     send(client, request).await
-}
-
-/// Sends `request` and decodes the response. Not by kube's `Client::request`, which logs the whole
-/// body if it does not decode.
-async fn send<K: DeserializeOwned>(
-    client: &Client,
-    request: http::Request<Vec<u8>>,
-) -> Result<K, kube::Error> {
-    /// Ten times the default limit of etcd.
-    const MAX_OBJECT: usize = 16 * 1024 * 1024;
-    /// A `Status` is much shorter. A longer body is a page of a proxy.
-    const MAX_STATUS: usize = 64 * 1024;
-
-    let answer = client.send(request.map(Body::from)).await?;
-    let status = answer.status();
-    let limit = if status.is_success() {
-        MAX_OBJECT
-    } else {
-        MAX_STATUS
-    };
-    let body = Limited::new(answer.into_body(), limit).collect().await;
-    if !status.is_success() {
-        let body = body.map(Collected::to_bytes).unwrap_or_default();
-        let refusal = refusal(status.as_u16(), &body);
-        return Err(kube::Error::Api(Box::new(refusal)));
-    }
-    let body = body.map_err(kube::Error::Service)?.to_bytes();
-    serde_json::from_slice(&body).map_err(|error| {
-        // The text of the error may quote the object. The position is in the message, because
-        // serde_json parses it from there.
-        let (line, column) = (error.line(), error.column());
-        let place = format!("the object does not decode at line {line} column {column}");
-        kube::Error::SerdeError(serde::de::Error::custom(place))
-    })
-}
-
-/// The status of an error response, without text that may quote the object.
-fn refusal(code: u16, body: &[u8]) -> Status {
-    let received: Status = serde_json::from_slice(body).unwrap_or_default();
-    let fields = received.details.into_iter().flat_map(|it| it.causes);
-    let causes = fields.map(|cause| StatusCause {
-        message: String::new(),
-        ..cause
-    });
-    let quotes = code == 422 || code >= 500;
-    Status {
-        code,
-        reason: received.reason,
-        message: if quotes {
-            String::new()
-        } else {
-            received.message
-        },
-        details: Some(StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: causes.collect(),
-            retry_after_seconds: 0,
-        }),
-        ..Status::default()
-    }
 }

@@ -1,6 +1,6 @@
 //! Errors of finalizer writes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use windlass_informer::ObjectKey;
 
@@ -81,6 +81,24 @@ pub enum FinalizerError {
 // === impl FinalizerError ===
 
 impl FinalizerError {
+    /// The least time to wait before the next attempt, at most 5 minutes, if the API server named
+    /// one: in the `Retry-After` header, or as `retryAfterSeconds`. The engine waits at least as
+    /// long before it repeats the call.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        let (Self::Write { source, .. }
+        | Self::Read { source, .. }
+        | Self::Forbidden { source, .. }) = self
+        else {
+            return None;
+        };
+        let kube::Error::Api(status) = source else {
+            return None;
+        };
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
     /// A stable identifier of the error.
     #[must_use]
     pub const fn reason(&self) -> &'static str {

@@ -5,11 +5,15 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use kube::{Api, Resource, api::ListParams};
+use kube::{
+    Api, Resource,
+    api::ListParams,
+    core::{ObjectList, PartialObjectMeta, Request},
+};
 use serde::de::DeserializeOwned;
 use windlass_informer::{ObjectKey, Uid};
 
-use super::{FinalizerGoal, Finalizers, SettleOutcome};
+use super::{FinalizerGoal, Finalizers, SettleOutcome, request::send};
 use crate::FinalizerError;
 
 /// An object with a finalizer of ours that no informer shows.
@@ -75,8 +79,10 @@ where
     ) -> Result<Vec<Orphan>, kube::Error> {
         let mut orphans = Vec::new();
         let mut params = ListParams::default().limit(Self::PAGE);
+        let (client, request) = (api.clone().into_client(), Request::new(api.resource_url()));
         for _ in 0..Self::PAGES {
-            let page = api.list_metadata(&params).await?;
+            let request = (request.list_metadata(&params)).map_err(kube::Error::BuildRequest)?;
+            let page: ObjectList<PartialObjectMeta<K>> = send(&client, request).await?;
             for object in page.items {
                 let metadata = &object.metadata;
                 let ours = (metadata.finalizers.iter().flatten())

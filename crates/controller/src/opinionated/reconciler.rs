@@ -14,7 +14,7 @@ use super::{
     selector_exit::OnSelectorExit,
 };
 use crate::{
-    Action, Failure, Filtered, Finalizers, Outcome, Predicate, Reconciler, Request, State,
+    Action, Failure, Filtered, Finalizers, Outcome, Predicate, Reconciler, Request, State, fence,
     finalizer::FinalizerPresence,
 };
 
@@ -316,6 +316,9 @@ where
         if !self.is_wanted(action, &object, old.as_ref()) {
             return Ok(Outcome::done());
         }
+        // The API server was asked meanwhile.
+        fence::check()
+            .map_err(|closed| carry_failure(Failure::from(closed), action, added, inner.clone()))?;
         self.state.give(&object);
         let request = request.passed_on(action, object, old, inner.clone());
         let called = self.reconciler.reconcile(request).await;

@@ -14,7 +14,9 @@ use super::{
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
-use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, finalizer::FinalizerPresence};
+use crate::{
+    Failure, Filtered, Finalizers, Predicate, Watcher, fence, finalizer::FinalizerPresence,
+};
 
 /// Wraps a watcher, and holds each object with a finalizer until the watcher has cleaned up
 /// after it.
@@ -206,6 +208,7 @@ where
                         old: LazyObject::from(Arc::clone(&old)),
                         new: Arc::clone(&object),
                     }) {
+                        fence::check()?;
                         state.give(&object);
                         let updated = self.watcher.update(old, Arc::clone(&object)).await;
                         updated.map_err(Into::into)?;
@@ -222,6 +225,7 @@ where
     /// Adds an object that is guarded.
     async fn add_guarded(&self, object: Arc<K>) -> Result<(), Failure> {
         if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
+            fence::check()?;
             self.state.give(&object);
             let added = self.watcher.add(Arc::clone(&object)).await;
             added.map_err(Into::into)?;
@@ -235,6 +239,7 @@ where
     async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
         self.state.begin(&object, UnfinishedCall::Resume);
         if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
+            fence::check()?;
             self.state.give(&object);
             let again = Arc::clone(&object);
             match &self.sync {
@@ -264,6 +269,7 @@ where
             last: Arc::clone(object),
             missed: false,
         }) {
+            fence::check()?;
             let deleted = self.watcher.delete(Arc::clone(object)).await;
             deleted.map_err(Into::into)?;
         }

@@ -7,6 +7,7 @@ mod world;
 mod contended;
 mod crash;
 mod disorder;
+mod fenced;
 mod filtered;
 mod finalizers;
 mod reconciler;

@@ -26,7 +26,11 @@ pub(crate) struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     /// Calls that are to fail, as `add`, once for each time they are here.
     failing: Arc<Mutex<Vec<&'static str>>>,
+    /// What happens during a call, by the line that the call says.
+    during: Arc<Mutex<Vec<(&'static str, Effect)>>>,
 }
+
+type Effect = Box<dyn FnOnce() + Send>;
 
 /// A world, and what happened in it.
 pub(crate) struct Rig {
@@ -58,8 +62,20 @@ impl Log {
         self.failing.lock().push(what);
     }
 
+    /// Runs `effect` during the next call that says `line`.
+    pub(crate) fn during(&self, line: &'static str, effect: impl FnOnce() + Send + 'static) {
+        self.during.lock().push((line, Box::new(effect)));
+    }
+
     pub(crate) fn call(&self, what: &str, line: impl Display) -> Result<(), Refused> {
-        self.say(line);
+        let line = line.to_string();
+        self.say(&line);
+        let mut during = self.during.lock();
+        if let Some(at) = during.iter().position(|(it, _)| *it == line) {
+            let (_, effect) = during.remove(at);
+            effect();
+        }
+        drop(during);
         let mut failing = self.failing.lock();
         match failing.iter().position(|it| *it == what) {
             Some(at) => {

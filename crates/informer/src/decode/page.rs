@@ -203,7 +203,8 @@ impl Page {
                 let limit = Self::EARLY;
                 return Err(PageError::Late { limit });
             }
-            self.early.push_back(item);
+            // A copy: a slice would keep its whole chunk, most of which may be white space.
+            self.early.push_back(Bytes::copy_from_slice(&item));
         }
     }
 

@@ -45,8 +45,11 @@ pub(super) struct Reflector<'s, K: Resource, O> {
     /// stale replica, unless the list turns out to be newer.
     held_back: Vec<Bytes>,
 
-    /// How many objects the list had shown after its last page, including undecodable ones.
+    /// How many objects that decode the list had shown after its last page.
     shown: usize,
+
+    /// The highest number of objects that did not decode, of all pages of the list.
+    most_undecodable: usize,
 }
 
 /// Why a step ended early.
@@ -122,6 +125,7 @@ where
             went_back: false,
             held_back: Vec::new(),
             shown: 0,
+            most_undecodable: 0,
         }
     }
 
@@ -182,6 +186,7 @@ where
     async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
         self.quarantine.clear();
         self.held_back.clear();
+        self.most_undecodable = 0;
         if history == History::WentBack {
             tracing::warn!(
                 resource = %self.requests.resource,

@@ -87,7 +87,8 @@ pub(crate) struct Session {
     /// Whether the current watch has delivered an event or bookmark.
     has_received: bool,
 
-    /// Whether the server has ever sent a bookmark in a watch.
+    /// Whether the server sends bookmarks: it has sent one since the last silence in which it
+    /// answered a request.
     bookmarks: bool,
 
     /// Whether to request the version of the server before the watch resumes.

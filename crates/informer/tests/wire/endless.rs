@@ -9,7 +9,7 @@ use windlass_informer::HealthState;
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, list, modified, page},
+    text::{END, added, bad, list, modified, object, page},
     wire::{Wire, source},
 };
 
@@ -43,6 +43,28 @@ async fn empty_pages_are_not_followed_without_end() {
         Answer::json(200, &page("7", &[], &token))
     });
     check(server, "its pages show no new object", 280).await;
+}
+
+/// One object decodes on every second page only, so that the number of undecodable objects goes up
+/// and down.
+#[tokio::test(start_paused = true)]
+async fn pages_that_show_an_object_in_turn_decodable_and_not_are_not_followed_without_end() {
+    for repeats in [false, true] {
+        let count = AtomicUsize::new(0);
+        let server = Server::new([]).otherwise(move |_| {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let token = if repeats { 0 } else { number };
+            let page = page("7", &[("a", number + 1)], &token.to_string());
+            let good = object("a", number + 1, "1");
+            assert!(page.contains(&good), "{page} has {good}");
+            let page = match number % 2 {
+                0 => page,
+                _ => page.replace(&good, &bad("a", number + 1)),
+            };
+            Answer::json(200, &page)
+        });
+        check(server, "show no new object", 340).await;
+    }
 }
 
 /// A long list is not an endless one, even if its pages are small and some are empty.

@@ -105,6 +105,34 @@ async fn a_server_without_bookmarks_stays_healthy_though_nothing_happens() {
     );
 }
 
+/// The server sent a bookmark once. Then another replica answers, or a proxy that keeps bookmarks to
+/// itself.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_sends_no_bookmarks_any_more_is_reported_once() {
+    let server = Server::new([Answer::lines([END.to_owned(), bookmark(11)]).then_hang()])
+        .otherwise(|asked| {
+            if asked.contains("watch=true") {
+                Answer::lines([]).then_hang()
+            } else {
+                Answer::json(200, &list("11", &[]))
+            }
+        });
+    let problems = Arc::new(Mutex::new(Vec::new()));
+    let informer = Informer::builder(source(&server))
+        .on_error({
+            let problems = Arc::clone(&problems);
+            move |problem| problems.lock().expect("no panic").push(problem.to_string())
+        })
+        .build();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let problems = problems.lock().expect("no panic").clone();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let health = wire.informer.health();
+    assert!(matches!(health.state, HealthState::Watching), "{health}");
+}
+
 /// From a server that sends bookmarks, silence means that the connection is half open.
 ///
 /// Rows: BO-02

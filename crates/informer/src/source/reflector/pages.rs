@@ -57,8 +57,12 @@ where
         self.settle_all().await?;
         // The store lags by a few objects, so the count is approximate; but each page with new
         // objects increases it.
-        let shown = self.changes.shown().saturating_add(self.quarantine.len());
-        let is_new = std::mem::replace(&mut self.shown, shown) != shown;
+        let shown = self.changes.shown();
+        let is_shown = std::mem::replace(&mut self.shown, shown) != shown;
+        // This count can go down: an object that did not decode may decode in a later page.
+        let undecodable = self.quarantine.len();
+        let is_new = is_shown || undecodable > self.most_undecodable;
+        self.most_undecodable = self.most_undecodable.max(undecodable);
         if let Some(version) = self.session.paged(&metadata, is_new)? {
             self.end_list(version).await?;
         }

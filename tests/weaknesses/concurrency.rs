@@ -82,7 +82,7 @@ async fn w15_a_call_is_dropped_at_its_timeout_and_not_before() {
     assert_eq!(rig.logged().await, "attempt 1 ends");
     assert_eq!(
         failed.take().await,
-        "reconciler 0 of configs shop/web on CREATE: the handler took longer than 10s"
+        "reconciler 0 of configs shop/web on CREATE: the handler timed out after 10s"
     );
     rig.stop().await;
 }

@@ -78,7 +78,7 @@ use crate::{
 /// });
 /// while let Some(event) = events.next().await {
 ///     if let Event::Deleted { last, .. } = event {
-///         println!("{:?} is gone", last.metadata.name);
+///         println!("{:?} was deleted", last.metadata.name);
 ///     }
 /// }
 /// # Ok(())

@@ -205,7 +205,7 @@ mod tests {
         ] {
             for attempt in [0, 63, 64, 1_023, 1_024, u32::MAX] {
                 let delay = backoff.delay_after(attempt, 0.999);
-                assert!(delay.expect("it goes on for ever") <= backoff.cap);
+                assert!(delay.expect("it never ends") <= backoff.cap);
             }
         }
     }

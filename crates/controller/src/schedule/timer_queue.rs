@@ -278,7 +278,7 @@ mod tests {
             }
         }
         set.sort_unstable_by_key(|(due, lane, _)| (*due, *lane));
-        assert_eq!(timers.heap.len(), set.len(), "what was cancelled is gone");
+        assert_eq!(timers.heap.len(), set.len(), "cancelled timers are removed");
         for (due, lane, timer) in set {
             assert_eq!(timers.next_due(), Some(due));
             let taken = timers.take_due(due);

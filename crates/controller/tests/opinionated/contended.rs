@@ -1,4 +1,4 @@
-//! Others who write at the same time.
+//! Other writers that write at the same time.
 
 use std::error::Error as _;
 

@@ -1,4 +1,4 @@
-//! How one informer runs, and what its health says.
+//! How an informer runs, and its health.
 
 use std::{
     sync::{Arc, Mutex},
@@ -39,7 +39,7 @@ async fn every_handler_is_told_and_the_informer_runs_until_it_is_stopped() {
     let still = tokio::time::timeout(Duration::from_secs(3600), &mut running).await;
     assert!(still.is_err(), "it ended of itself");
     stop.cancel();
-    running.await.expect("no panic").expect("told to stop");
+    running.await.expect("no panic").expect("stopped");
     assert!(first.next().await.is_none(), "nothing comes after the end");
 }
 
@@ -61,7 +61,7 @@ async fn synced_is_said_after_the_first_whole_list_and_not_before() {
     assert!(running.informer.has_synced());
     assert!(
         !running.events.has_synced(),
-        "the handler has not heard of it yet"
+        "the handler has not received it yet"
     );
     assert_eq!(told(&mut running.events, 1).await, ["synced"]);
     assert!(running.events.has_synced());

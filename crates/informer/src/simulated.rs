@@ -1,9 +1,9 @@
 //! The randomness and the wall clock of the process, which a simulation replaces on its thread.
 //!
-//! A run of an operator can be repeated only if nothing in it comes from the operating system.
-//! Everything in Windlass that is random is seeded with [`random_seed`], and everything that
-//! writes the time of day asks [`wall_clock`]. Both ask the operating system, unless a
-//! [`SimulatedHost`] is in force on the calling thread.
+//! A run of an operator can only be repeated if nothing in it depends on the operating system. All
+//! randomness in Windlass is seeded with [`random_seed`], and all timestamps come from
+//! [`wall_clock`]. Both ask the operating system, unless a [`SimulatedHost`] is active on the
+//! calling thread.
 
 use std::{cell::RefCell, marker::PhantomData, time::SystemTime};
 
@@ -14,7 +14,7 @@ thread_local! {
     static HOST: RefCell<Option<Host>> = const { RefCell::new(None) };
 }
 
-/// Stands for the operating system on one thread.
+/// Replaces the operating system on one thread.
 struct Host {
     random: StdRng,
     wall: SystemTime,

@@ -1,4 +1,4 @@
-//! What is logged, and which spans there are.
+//! Log lines and spans of a controller.
 
 use std::{
     io,

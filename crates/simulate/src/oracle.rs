@@ -30,6 +30,8 @@ pub(crate) const NEWEST: &str = "handlers_see_the_newest_state";
 pub(crate) const SYNCED: &str = "calls_begin_after_the_first_lists";
 /// The observed informers are up at the end, and say so.
 pub(crate) const HEALTH: &str = "informers_say_that_they_are_up";
+/// No secret is in a log line or span.
+pub(crate) const SECRETS: &str = "no_secret_is_logged";
 /// A walk reaches a state.
 pub(crate) const ATTAINED: &str = "a_spec_is_attained";
 /// No task outlives the process that started it.

@@ -22,6 +22,7 @@ use crate::{
     direct::Refusal,
     oracle,
     process::{Cached, Contents},
+    secrets::Secrets,
     simulation::Settings,
     state,
     world::{Origin, Unseen, World},
@@ -76,7 +77,15 @@ pub(crate) fn run(simulation: &Simulation, plan: &Plan) -> Run {
         .start_paused(true)
         .build()
         .expect("a runtime without IO needs nothing of the system");
-    runtime.block_on(drive(simulation, plan))
+    let secrets = Secrets::new(&simulation.settings.secrets);
+    let reads_logs = !simulation.settings.secrets.is_empty();
+    let _logs = reads_logs.then(|| tracing::subscriber::set_default(secrets.clone()));
+    let mut run = runtime.block_on(drive(simulation, plan));
+    if let Some(text) = secrets.found() {
+        run.violations.push(Violation::new(oracle::SECRETS, text));
+    }
+    (run.violations).retain(|it| !simulation.settings.oracles_left_out.contains(&it.oracle));
+    run
 }
 
 async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
@@ -146,7 +155,6 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
             violations.push(Violation::new(name, text));
         }
     }
-    violations.retain(|it| !settings.oracles_left_out.contains(&it.oracle));
     Run {
         violations,
         trace: finished.trace,

@@ -87,6 +87,7 @@ pub(crate) struct Settings {
     pub(crate) oracles: Vec<(String, Check)>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) oracles_left_out: Vec<String>,
+    pub(crate) secrets: Vec<String>,
     pub(crate) ignored: BTreeSet<String>,
     pub(crate) replicas: usize,
     pub(crate) seeds: u64,
@@ -142,6 +143,7 @@ impl Simulation {
                 oracles: Vec::new(),
                 faults: Fault::ALL.to_vec(),
                 oracles_left_out: Vec::new(),
+                secrets: Vec::new(),
                 ignored: ignored.map(str::to_owned).into(),
                 replicas: 1,
                 seeds: Self::DEFAULT_SEEDS,
@@ -193,6 +195,12 @@ impl Simulation {
             let check: Check = Arc::new(check);
             settings.oracles.push((name.to_owned(), check));
         })
+    }
+
+    /// Adds a text that must be in no log line and in no span, of any level: the content of a
+    /// secret that a step has. Runs are slower with it. The default is none.
+    pub fn secret(self, text: &str) -> Self {
+        self.set(|settings| settings.secrets.push(text.to_owned()))
     }
 
     /// Sets which faults happen. The default is all that fit the operator.

@@ -71,7 +71,8 @@ fn opinionated_reconciler() {
 
 #[test]
 fn quickstart() {
-    passes(of_sites("quickstart", operators::quickstart));
+    // The content of a page, as a user gives it.
+    passes(of_sites("quickstart", operators::quickstart).secret("hello again"));
 }
 
 #[test]

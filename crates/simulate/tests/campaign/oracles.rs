@@ -193,6 +193,24 @@ fn a_call_before_an_observed_informer_has_synced_is_a_violation() {
 }
 
 #[test]
+fn a_secret_in_a_log_line_or_a_span_is_a_violation() {
+    for in_span in [false, true] {
+        let operator = move |_: Process| async move {
+            if in_span {
+                let _span = tracing::trace_span!("login", password = "hunter2");
+            } else {
+                tracing::debug!("the password is {:?}", "hunter2");
+            }
+            pending::<Ended>().await
+        };
+        let simulation = || Simulation::new("logs", operator).seeds(0);
+        let failure = failure(&simulation().secret("hunter2"));
+        assert_eq!(failure.oracle(), "no_secret_is_logged", "{failure}");
+        simulation().secret("another").run().expect("it is not logged");
+    }
+}
+
+#[test]
 fn a_frozen_machine_runs_nothing_and_its_time_goes_on() {
     let simulation = story(Simulation::new("frozen", |process| {
         operators::opinionated_reconciler(process, None)

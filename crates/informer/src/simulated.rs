@@ -90,6 +90,29 @@ impl SimulatedHost {
             thread: PhantomData,
         }
     }
+
+    /// Sets the wall clock of the simulation that is in force on this thread, as an administrator
+    /// or NTP does; tokio's clock goes on as before. Without a simulation nothing happens.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use windlass_informer::{SimulatedHost, wall_clock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+    /// let _host = SimulatedHost::enter(7, SystemTime::UNIX_EPOCH);
+    /// let later = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
+    /// SimulatedHost::set_wall_clock(later);
+    /// assert_eq!(wall_clock(), later);
+    /// # }
+    /// ```
+    pub fn set_wall_clock(time: SystemTime) {
+        HOST.with_borrow_mut(|host| {
+            if let Some(host) = host {
+                host.wall = time;
+                host.began = Instant::now();
+            }
+        });
+    }
 }
 
 impl Drop for SimulatedHost {

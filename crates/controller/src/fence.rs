@@ -48,7 +48,8 @@ pub use self::{
 /// clock elsewhere. On a paused tokio clock (tests) it is tokio's clock.
 ///
 /// *Not guaranteed.* That nothing sent before the deadline arrives after it. No lease can
-/// guarantee that; use `resourceVersion` preconditions where it matters. And a check and what it
+/// guarantee that; use `resourceVersion` preconditions where it matters. That an upgraded connection
+/// (`exec`, `attach`, `portforward`), which is opened before the deadline, is closed at it. And a check and what it
 /// permits are two instructions: a thread that is stopped between them, for longer than the rest of
 /// the lease, begins one call or hands one write to the socket when it wakes. That is at most one
 /// for each thread of the runtime, and the writes of such a call are refused.

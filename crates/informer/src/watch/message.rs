@@ -11,7 +11,8 @@ pub(crate) const LONGEST: usize = 300;
 /// Control characters, line breaks among them, become spaces, so that no text of a server
 /// looks like a log line of ours or moves the cursor of a terminal. What is cut off is gone,
 /// and an ellipsis stands for it.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn one_line(text: &str) -> Cow<'_, str> {
     one_line_of(LONGEST, text)
 }
 

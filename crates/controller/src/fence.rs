@@ -48,11 +48,12 @@ pub use self::{
 /// clock elsewhere. On a paused tokio clock (tests) it is tokio's clock.
 ///
 /// *Not guaranteed.* That a request which was sent before the deadline does not arrive after it. No
-/// lease can guarantee that; use `resourceVersion` preconditions where it matters. Also, the check
-/// and the permitted operation are separate instructions: a thread that is suspended between them
-/// for longer than the rest of the lease begins one call, or passes one write to the socket, when
-/// it continues. That is at most one for each thread of the runtime, and the writes of such a call
-/// are refused.
+/// lease can guarantee that; use `resourceVersion` preconditions where it matters. That an upgraded
+/// connection (`exec`, `attach`, `portforward`), which is opened before the deadline, is closed at
+/// it. Also, the check and the permitted operation are separate instructions: a thread that is
+/// suspended between them for longer than the rest of the lease begins one call, or passes one
+/// write to the socket, when it continues. That is at most one for each thread of the runtime, and
+/// the writes of such a call are refused.
 ///
 /// # Example
 ///

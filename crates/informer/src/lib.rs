@@ -78,4 +78,5 @@ pub use crate::{
     lazy_object::IncomingObject,
     panics::panic_message,
     subscription::{ErasedEventEnvelope, ResyncHandle},
+    watch::one_line,
 };

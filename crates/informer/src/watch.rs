@@ -13,10 +13,11 @@ mod version;
 pub use self::{
     backoff::{Backoff, InvalidBackoff},
     error::{Verb, WatchError},
+    message::one_line,
 };
 pub(crate) use self::{
     error::ServerStatus,
-    message::{one_line, one_line_of},
+    message::one_line_of,
     quarantine::DecodeQuarantine,
     session::{History, NextRequest, Session},
     version::{is_older, is_version},

@@ -83,7 +83,7 @@ impl Fence {
         let service = tower::service_fn(move |request: Request<Body>| {
             let (reads, writes) = (reads.clone(), writes.clone());
             async move {
-                if is_read(request.method()) {
+                if is_read(&request) {
                     return reads.send(request).await.map_err(Into::into);
                 }
                 writes.oneshot(request).await

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::time::ClockId;
 use tokio::time::Instant;
 
 /// The time since a fixed point.
@@ -14,8 +16,9 @@ pub(super) struct FenceClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 /// The source of the time. Chosen at the first reading, which happens in the runtime that uses the
 /// clock.
 enum ClockSource {
+    /// This clock of the kernel.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Boot,
+    Kernel(ClockId),
     /// tokio's clock, since this instant.
     Tokio(Instant),
 }
@@ -47,7 +50,8 @@ impl ClockSource {
         if is_time_simulated() {
             Self::Tokio(Instant::now())
         } else {
-            Self::Boot
+            // Unlike the monotonic clock, it runs while the machine is suspended.
+            Self::Kernel(ClockId::Boottime)
         }
     }
 
@@ -59,8 +63,8 @@ impl ClockSource {
     fn now(&self) -> Duration {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Boot => {
-                let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            Self::Kernel(clock) => {
+                let time = rustix::time::clock_gettime(*clock);
                 Duration::try_from(time).unwrap_or_default()
             }
             Self::Tokio(start) => start.elapsed(),
@@ -104,6 +108,13 @@ mod tests {
         for _ in 0..1000 {
             assert!(!is_time_simulated());
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_system_clock_is_the_one_that_runs_during_suspend() {
+        let chosen = ClockSource::choose();
+        assert!(matches!(chosen, ClockSource::Kernel(ClockId::Boottime)));
     }
 
     #[test]

@@ -488,8 +488,13 @@ impl Turn<'_> {
         // The hook may look for the dead letter, and have the call repeated.
         let settings = &self.shared.settings;
         if let Some(hook) = &settings.on_exhausted {
-            // As for a handler: the hook may write a status.
-            let _permit = self.shared.permit().await;
+            // As for a handler: the hook may write a status. After a stop, no hook waits for the
+            // lease.
+            let _permit = tokio::select! {
+                biased;
+                permit = self.shared.permit() => permit,
+                () = self.stop.cancelled() => return,
+            };
             exhausted::call(hook, exhausted, settings.limit).await;
         }
     }

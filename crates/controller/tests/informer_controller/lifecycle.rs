@@ -50,6 +50,7 @@ async fn run_starts_all_informers_and_blocks_until_it_is_stopped() {
     assert!(health.iter().all(|informer| informer.watch.is_healthy()));
 
     tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!running.has_ended(), "it blocks until it is stopped");
     running.stop().await.expect("it stops");
     for informer in [&first, &second] {
         assert!(matches!(informer.health().state, HealthState::Stopped));

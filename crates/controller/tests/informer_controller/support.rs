@@ -192,6 +192,11 @@ impl Running {
         self.rig.log.take().await
     }
 
+    /// Whether the run has returned.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     /// Stops the controller, and waits for its end.
     pub(crate) async fn stop(self) -> Result<(), RunError> {
         self.rig.stop.cancel();

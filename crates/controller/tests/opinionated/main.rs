@@ -10,6 +10,7 @@ mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
+mod orphans;
 mod reconciler;
 mod selector_exit;
 mod watcher;

@@ -211,6 +211,49 @@ async fn a_call_that_asks_for_another_passes_through() {
     }
 }
 
+/// Rows: GA-99
+#[tokio::test(start_paused = true)]
+async fn a_requeue_of_a_wrapped_reconciler_repeats_its_action_with_the_same_objects() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let twice = move |request: Request<Lease>| {
+        let old = request.old().map_or("nothing".to_owned(), |old| show(old));
+        let round = request.state().and_then(State::get::<u32>).copied();
+        let (action, object) = (word(request.action()), show(request.object()));
+        log.say(format_args!("{action} {object} after {old} {round:?}"));
+        let outcome = match round {
+            None => Outcome::requeue_after(Duration::from_secs(60)).state(State::new(1_u32)),
+            Some(_) => Outcome::done(),
+        };
+        async { Ok::<_, Refused>(outcome) }
+    };
+    let controller = builder().build().expect("good settings");
+    let reconciler = OpinionatedReconciler::new(rig.finalizers(), twice);
+    let added = controller.add_reconciler("leases", reconciler);
+    added.expect("added");
+    let running = rig.start(controller, Some(3600)).await;
+    rig.world.create("web", 1).await;
+    pass(70).await;
+    assert_eq!(
+        rig.said().await,
+        "web [wip], created web=1 after nothing None, web [own], \
+         created web=1 after nothing Some(1)"
+    );
+    rig.world.update("web", 2).await;
+    pass(70).await;
+    assert_eq!(
+        rig.said().await,
+        "updated web=2 after web=1 None, updated web=2 after web=1 Some(1)"
+    );
+    // One resync in each hour.
+    pass(3600).await;
+    assert_eq!(
+        rig.said().await,
+        "resynced web=2 after nothing None, resynced web=2 after nothing Some(1)"
+    );
+    running.stop(&rig).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn state_and_attempt_of_a_failed_call_pass_through() {
     let rig = Rig::new();

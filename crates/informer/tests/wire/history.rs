@@ -72,6 +72,48 @@ async fn a_streamed_list_that_shows_much_that_is_gone_is_given_up() {
     assert!(wire.server.requests()[3].0 - began < Duration::from_secs(5));
 }
 
+/// What a refused stream has shown is forgotten with it.
+#[tokio::test(start_paused = true)]
+async fn a_refused_streams_objects_never_come_later() {
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), end(20)]),
+        Answer::lines([error(410, "Expired")]),
+        // From a stale replica, as above.
+        Answer::lines([added("a", 1, "1"), added("c", 12, "1"), end(15)]).then_hang(),
+        Answer::json(200, &list("22", &[("a", 1)])),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines([
+            added("a", 1, "1"),
+            added("d", 25, "1"),
+            end(30),
+            added("e", 31, "1"),
+        ])
+        .then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "synced", "added d", "added e"]
+    );
+    assert!(wire.asked(5).contains("sendInitialEvents"));
+}
+
+/// The same bound in bytes: twenty objects of 1 MiB are too much.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_shows_large_objects_that_are_gone_is_given_up() {
+    let large = "x".repeat(1024 * 1024);
+    let gone = (0..20).map(|number| added(&format!("gone-{number}"), 5, &large));
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), end(10)]),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines(gone).then_hang(),
+        Answer::json(200, &list("22", &[("a", 1)])),
+        Answer::lines([added("d", 23, "1")]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "added d"]);
+    let wait = wire.waits()[2];
+    assert!(wait < Duration::from_secs(5), "{wait:?}");
+}
+
 /// The cluster was restored from a backup: same names, lower versions, other uids. The watch
 /// is silent, because it is one after a version from the future.
 ///

@@ -11,6 +11,8 @@ mod wire;
 // What comes over it.
 mod lines;
 
+mod headers;
+
 mod lists;
 
 mod history;
@@ -36,6 +38,8 @@ mod undecodable;
 mod pace;
 
 mod restart;
+
+mod metrics;
 
 // What must not be in a log.
 mod canary;

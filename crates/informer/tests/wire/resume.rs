@@ -84,6 +84,19 @@ async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
     println!("{} requests in {all:?}", waits.len());
 }
 
+/// A server that is not there yet says nothing about streamed lists.
+#[tokio::test(start_paused = true)]
+async fn lists_are_streamed_though_the_server_was_away_at_the_start() {
+    let mut answers: Vec<_> = std::iter::repeat_with(Answer::refused).take(3).collect();
+    answers.push(Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang());
+    let mut wire = Wire::start(answers);
+    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    for request in 0..4 {
+        let asked = wire.asked(request);
+        assert!(asked.contains("sendInitialEvents"), "{request}: {asked}");
+    }
+}
+
 /// Informers that lost one API server together must not come to the next together.
 #[tokio::test(start_paused = true)]
 async fn waits_differ_between_informers() {

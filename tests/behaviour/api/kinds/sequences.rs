@@ -282,6 +282,7 @@ on_both_servers! {
                 if left != right {
                     if breaks_rule(&theirs) || breaks_rule(&ours) {
                         ended += 1;
+                        println!("ENDED WINDLASS_SEED={} {}\n  the server: {left}\n  the embedded one: {right}", seed.wrapping_add(sequence), sent.last().expect("one"));
                     } else {
                         pair.differences.push(format!(
                             "WINDLASS_SEED={}: {sent:#?}\n  the server: {left}\n  the embedded one: {right}",

@@ -84,7 +84,12 @@ async fn watches_that_are_never_read_hold_a_bounded_number_of_bytes() {
     let mib = |bytes: usize| bytes / (1024 * 1024);
     println!(
         "{count} watches; objects {} MiB per round; before {}, peak {}, closed {}, second peak {}, closed {} MiB",
-        mib(objects), mib(before), mib(peak), mib(closed), mib(second_peak), mib(second_closed),
+        mib(objects),
+        mib(before),
+        mib(peak),
+        mib(closed),
+        mib(second_peak),
+        mib(second_closed),
     );
     let held = peak.saturating_sub(before).saturating_sub(objects) / count;
     println!("{held} bytes for each watch");

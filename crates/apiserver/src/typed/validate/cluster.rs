@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{At, Faults, quantity, selector};
+use crate::metadata::syntax;
 use crate::status::FieldError;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -104,12 +105,27 @@ pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
         at.inner("scaleTargetRef", |at| {
             faults.needs(at, "kind");
             faults.needs(at, "name");
-            if at.text("apiVersion").is_empty() {
+            let version = at.text("apiVersion");
+            let is_core = version == "v1" && at.text("kind") == "ReplicationController";
+            if !version.contains('/') && !is_core {
                 let why = "apiVersion must specify API group";
-                faults.invalid(at.path("apiVersion"), &"".into(), why);
+                faults.invalid(at.path("apiVersion"), &version.into(), why);
             }
         });
         at.each("metrics", |at| metric(at, faults));
+        at.inner("behavior", |at| {
+            for direction in ["scaleUp", "scaleDown"] {
+                at.inner(direction, |at| {
+                    let known = ["Disabled", "Max", "Min"];
+                    if let Some(policy) = at.get("selectPolicy")
+                        && !policy.as_str().is_some_and(|it| known.contains(&it))
+                    {
+                        let path = at.path("selectPolicy");
+                        faults.add(FieldError::not_supported(path, policy, known));
+                    }
+                });
+            }
+        });
         let is_external =
             |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));
         if least == Some(0) && !at.list("metrics").iter().any(is_external) {
@@ -239,6 +255,50 @@ pub(super) fn priority_class(at: At<'_>, faults: &mut Faults) {
         faults.forbidden(at.path("value"), &why);
     }
     faults.one_of(at, "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
+}
+
+pub(super) fn limit_range(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        at.each("limits", |at| {
+            let kind = at.text("type");
+            if let Some(why) = syntax::qualified_name(kind) {
+                faults.invalid(at.path("type"), &kind.into(), why);
+            }
+            if kind.is_empty() {
+                let why = format!("name part {}", syntax::QUALIFIED);
+                faults.invalid(at.path("type"), &kind.into(), why);
+            }
+        });
+    });
+}
+
+/// A claim, or the claim in a template.
+pub(super) fn resource_claim(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        at.inner("devices", |at| {
+            at.each("requests", |at| {
+                let name = at.text("name");
+                if let Some(why) = syntax::label(name) {
+                    faults.invalid(at.path("name"), &name.into(), why);
+                }
+                at.inner("exactly", |at| {
+                    if faults.needs(at, "deviceClassName") {
+                        faults.follows(at, "deviceClassName", syntax::subdomain);
+                    }
+                });
+            });
+        });
+    });
+}
+
+/// What an event of the group `events.k8s.io` must say besides, in the form of the core group.
+pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
+    if root.text("reportingComponent").is_empty() {
+        faults.required("reportingController", "");
+    }
+    for field in ["reportingInstance", "action", "reason"] {
+        faults.needs(root, field);
+    }
 }
 
 pub(super) fn event(root: At<'_>, faults: &mut Faults) {

@@ -140,6 +140,31 @@ fn is_cidr(text: &str) -> bool {
     bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
+pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
+    root.each("subsets", |at| {
+        for list in ["addresses", "notReadyAddresses"] {
+            at.each(list, |at| {
+                let address = at.text("ip");
+                if address.parse::<std::net::IpAddr>().is_err() {
+                    faults.address(at.path("ip"), &address.into());
+                    let why = "must be a valid IP address";
+                    faults.invalid(at.path("ip"), &address.into(), why);
+                }
+            });
+        }
+    });
+}
+
+pub(super) fn ingress_class(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        faults.needs(at, "controller");
+        at.inner("parameters", |at| {
+            faults.needs(at, "kind");
+            faults.needs(at, "name");
+        });
+    });
+}
+
 pub(super) fn endpoint_slice(at: At<'_>, faults: &mut Faults) {
     const KINDS: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
     let kind = at.text("addressType");

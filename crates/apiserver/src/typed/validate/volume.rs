@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{At, Faults};
+use super::{At, Faults, storage};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
@@ -92,6 +92,7 @@ fn source(at: At<'_>, faults: &mut Faults) {
             "csi" => {
                 faults.needs(at, "driver");
             }
+            "ephemeral" => at.inner("volumeClaimTemplate", |at| storage::claim(at, faults)),
             _ => {}
         });
     }

@@ -67,7 +67,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "coordination.v1.Lease" => cluster::lease(root, &mut faults),
         "core.v1.ConfigMap" => data::config_map(root, &mut faults),
         "core.v1.Endpoints" => network::endpoints(root, &mut faults),
-        "core.v1.Event" => cluster::event(root, &mut faults),
+        "core.v1.Event" => cluster::event(root, false, &mut faults),
         "core.v1.LimitRange" => cluster::limit_range(root, &mut faults),
         "core.v1.PersistentVolume" => storage::volume(root, &mut faults),
         "core.v1.PersistentVolumeClaim" => storage::claim(root, &mut faults),
@@ -79,7 +79,7 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "core.v1.Service" => service::service(root, &mut faults),
         "discovery.v1.EndpointSlice" => network::endpoint_slice(root, &mut faults),
         "events.v1.Event" => {
-            cluster::event(root, &mut faults);
+            cluster::event(root, true, &mut faults);
             cluster::reported_event(root, &mut faults);
         }
         "flowcontrol.v1.FlowSchema" => admission::flow_schema(root, &mut faults),
@@ -94,10 +94,6 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "rbac.v1.ClusterRoleBinding" => cluster::binding(root, false, &mut faults),
         "rbac.v1.Role" => cluster::role(root, true, &mut faults),
         "rbac.v1.RoleBinding" => cluster::binding(root, true, &mut faults),
-        "resource.v1.ResourceClaim" => cluster::resource_claim(root, &mut faults),
-        "resource.v1.ResourceClaimTemplate" => {
-            root.inner("spec", |at| cluster::resource_claim(at, &mut faults));
-        }
         "scheduling.v1.PriorityClass" => cluster::priority_class(root, &mut faults),
         "storage.v1.CSINode" => root.inner("spec", |at| {
             at.each("drivers", |at| {
@@ -111,7 +107,31 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
                 faults.invalid("storageClassName", &class.into(), why);
             }
         }
+        "storage.v1.VolumeAttachment" => storage::attachment(root, &mut faults),
         "storage.v1.StorageClass" => storage::class(root, &mut faults),
+        _ => {}
+    }
+    faults.0
+}
+
+/// What is wrong with a new object besides: rules about what no update can change.
+pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let root = At {
+        value: object,
+        path: "",
+    };
+    match name {
+        "apps.v1.StatefulSet" => root.inner("spec", |at| {
+            at.each("volumeClaimTemplates", |at| storage::claim(at, &mut faults));
+        }),
+        "events.v1.Event" if !root.value["involvedObject"]["namespace"].is_null() => {
+            cluster::event(root, false, &mut faults);
+        }
+        "resource.v1.ResourceClaim" => cluster::resource_claim(root, &mut faults),
+        "resource.v1.ResourceClaimTemplate" => {
+            root.inner("spec", |at| cluster::resource_claim(at, &mut faults));
+        }
         _ => {}
     }
     faults.0
@@ -235,6 +255,17 @@ impl Faults {
             && let Some(why) = rule(text)
         {
             self.invalid(at.path(field), &text.into(), why);
+        }
+    }
+
+    /// A qualified name that must be there: an empty one breaks two rules.
+    fn qualified(&mut self, path: String, name: &str) {
+        if let Some(why) = syntax::qualified_name(name) {
+            self.invalid(path.as_str(), &name.into(), why);
+        }
+        if name.is_empty() {
+            let why = format!("name part {}", syntax::QUALIFIED);
+            self.invalid(path, &name.into(), why);
         }
     }
 

@@ -8,6 +8,13 @@ use crate::status::FieldError;
 
 pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
     root.each("webhooks", |at| {
+        let name = at.text("name");
+        if let Some(why) = syntax::subdomain(name) {
+            faults.invalid(at.path("name"), &name.into(), why);
+        } else if name.split('.').count() < 3 {
+            let why = "should be a domain with at least three segments separated by dots";
+            faults.invalid(at.path("name"), &name.into(), why);
+        }
         let versions = at.list("admissionReviewVersions");
         if versions.is_empty() {
             let why = "must specify one of v1, v1beta1";
@@ -17,7 +24,18 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
             let value = Value::from(versions.to_vec());
             faults.invalid(at.path("admissionReviewVersions"), &value, why);
         }
+        for (number, version) in versions.iter().enumerate() {
+            if let Some(why) = version.as_str().and_then(syntax::label_1035) {
+                let path = format!("{}[{number}]", at.path("admissionReviewVersions"));
+                faults.invalid(path, version, why);
+            }
+        }
         at.each("rules", |at| {
+            for field in ["apiGroups", "apiVersions", "resources"] {
+                if at.list(field).is_empty() {
+                    faults.required(at.path(field), "");
+                }
+            }
             let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
             known_items(at, "operations", &known, faults);
         });
@@ -36,27 +54,41 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
         faults.one_of(at, "failurePolicy", &["Fail", "Ignore"]);
         faults.one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
         at.inner("clientConfig", |at| {
-            let Some(url) = at.get("url") else {
-                return;
-            };
-            const FORM: &str = "desired format: https://host[/path]";
-            let text = url.as_str().unwrap_or_default();
-            let rest = text.strip_prefix("https://");
-            if rest.is_none() {
-                let why = format!("'https' is the only allowed URL scheme; {FORM}");
-                faults.invalid(at.path("url"), url, why);
-            }
-            let rest = rest.or_else(|| text.split_once("://").map(|(_, rest)| rest));
-            if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/')) {
-                let why = format!("host must be specified; {FORM}");
-                faults.invalid(at.path("url"), url, why);
+            if at.get("url").is_some() {
+                url(at, faults);
             }
         });
     });
 }
 
+/// The URL of a webhook. The faults show its parts.
+fn url(at: At<'_>, faults: &mut Faults) {
+    const FORM: &str = "desired format: https://host[/path]";
+    let (scheme, rest) = at.text("url").split_once("://").unwrap_or_default();
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if scheme != "https" {
+        let why = format!("'https' is the only allowed URL scheme; {FORM}");
+        faults.invalid(at.path("url"), &scheme.into(), why);
+    }
+    if host.is_empty() {
+        let why = format!("host must be specified; {FORM}");
+        faults.invalid(at.path("url"), &"".into(), why);
+    }
+}
+
 pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
+        at.inner("matchConstraints", |at| {
+            for rules in ["resourceRules", "excludeResourceRules"] {
+                at.each(rules, |at| {
+                    for field in ["apiGroups", "apiVersions", "resources"] {
+                        if at.list(field).is_empty() {
+                            faults.required(at.path(field), "");
+                        }
+                    }
+                });
+            }
+        });
         at.each("validations", |at| {
             if at.text("expression").trim().is_empty() {
                 faults.required(at.path("expression"), "expression is not specified");
@@ -106,6 +138,10 @@ pub(super) fn priority_level(root: At<'_>, faults: &mut Faults) {
             let known = ["Exempt", "Limited"];
             faults.add(FieldError::not_supported(at.path("type"), &kind, known));
             return;
+        }
+        if kind == "Limited" && at.get("limited").is_none() {
+            let why = "must not be empty when type is Limited";
+            faults.required(at.path("limited"), why);
         }
         at.inner("limited", |at| {
             at.inner("limitResponse", |at| {

@@ -66,6 +66,7 @@ pub(super) fn binding(root: At<'_>, is_namespaced: bool, faults: &mut Faults) {
         let group = at.text("apiGroup");
         let expected = match at.text("kind") {
             "ServiceAccount" => {
+                faults.follows(at, "name", syntax::subdomain);
                 if !is_namespaced && at.text("namespace").is_empty() {
                     faults.required(at.path("namespace"), "");
                 }
@@ -261,11 +262,10 @@ pub(super) fn limit_range(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         at.each("limits", |at| {
             let kind = at.text("type");
-            if let Some(why) = syntax::qualified_name(kind) {
-                faults.invalid(at.path("type"), &kind.into(), why);
-            }
-            if kind.is_empty() {
-                let why = format!("name part {}", syntax::QUALIFIED);
+            faults.qualified(at.path("type"), kind);
+            let known = ["Container", "PersistentVolumeClaim", "Pod"];
+            if !kind.is_empty() && !kind.contains('/') && !known.contains(&kind) {
+                let why = "must be a standard limit type or fully qualified";
                 faults.invalid(at.path("type"), &kind.into(), why);
             }
         });
@@ -293,22 +293,35 @@ pub(super) fn resource_claim(root: At<'_>, faults: &mut Faults) {
 
 /// What an event of the group `events.k8s.io` must say besides, in the form of the core group.
 pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
-    if root.text("reportingComponent").is_empty() {
+    let reporter = root.text("reportingComponent");
+    if reporter.is_empty() {
         faults.required("reportingController", "");
+    }
+    faults.qualified("reportingController".to_owned(), reporter);
+    let kind = root.text("type");
+    if !matches!(kind, "Normal" | "Warning") {
+        let why = format!("has invalid value: {kind}");
+        faults.invalid("type", &"".into(), why);
     }
     for field in ["reportingInstance", "action", "reason"] {
         faults.needs(root, field);
     }
 }
 
-pub(super) fn event(root: At<'_>, faults: &mut Faults) {
+/// The namespace of an event, and that of the object which it is about. The real server does not
+/// look at another one in an update of an event of `events.k8s.io`.
+pub(super) fn event(root: At<'_>, is_updated: bool, faults: &mut Faults) {
     let own = root.value["metadata"]["namespace"]
         .as_str()
         .unwrap_or_default();
     root.inner("involvedObject", |at| {
         let namespace = at.text("namespace");
         // An event about what lives in no namespace is in the default one.
-        let is_right = namespace == own || namespace.is_empty() && own == "default";
+        let is_right = if namespace.is_empty() {
+            own == "default"
+        } else {
+            namespace == own || is_updated
+        };
         if !is_right {
             let why = "does not match event.namespace";
             faults.invalid(at.path("namespace"), &namespace.into(), why);

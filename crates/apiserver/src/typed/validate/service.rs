@@ -11,13 +11,13 @@ use crate::status::FieldError;
 pub(super) fn service(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         // The real server looks at the addresses first, and at nothing else if one is none.
-        if !has_addresses(root.value) {
+        if has_addresses(root.value) {
+            spec(at, faults);
+        } else {
             faults.address(
                 "spec.clusterIPs[0]".to_owned(),
                 &at.text("clusterIP").into(),
             );
-        } else {
-            spec(at, faults);
         }
     });
 }
@@ -62,8 +62,12 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         "type",
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
     );
+    let is_known = matches!(
+        kind,
+        "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort"
+    );
     for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-        if at.get(field).is_some() && kind != "LoadBalancer" {
+        if is_known && at.get(field).is_some() && kind != "LoadBalancer" {
             let why = "may only be used when `type` is 'LoadBalancer'";
             faults.forbidden(at.path(field), why);
         }
@@ -82,7 +86,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
     let policy = at.text("externalTrafficPolicy");
     let is_external = matches!(kind, "NodePort" | "LoadBalancer")
         || kind == "ClusterIP" && !at.list("externalIPs").is_empty();
-    if !policy.is_empty() && !is_external {
+    if !policy.is_empty() && is_known && !is_external {
         let why = "may only be set for externally-accessible services";
         faults.invalid(at.path("externalTrafficPolicy"), &policy.into(), why);
     } else {

@@ -93,8 +93,16 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
             same(before, after, &["/preemptionPolicy"], &mut faults);
         }
         "core.v1.ResourceQuota" => same(before, after, &["/spec/scopes"], &mut faults),
-        "discovery.v1.EndpointSlice" => same(before, after, &["/addressType"], &mut faults),
-        "apps.v1.ControllerRevision" => same(before, after, &["/data"], &mut faults),
+        _ => fixed_fields(name, before, after, &mut faults),
+    }
+    faults.0
+}
+
+/// Refuses changes of fields that stay as they were created.
+fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) {
+    match name {
+        "discovery.v1.EndpointSlice" => same(before, after, &["/addressType"], faults),
+        "apps.v1.ControllerRevision" => same(before, after, &["/data"], faults),
         "events.v1.Event" => {
             let fixed = [
                 "/involvedObject",
@@ -109,24 +117,25 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
                 "/related",
                 "/reportingInstance",
             ];
-            same(before, after, &fixed, &mut faults);
-            if has_changed("/reportingComponent") {
+            same(before, after, &fixed, faults);
+            if before.get("reportingComponent") != after.get("reportingComponent") {
                 let found = after["reportingComponent"].as_str().unwrap_or_default();
                 faults.invalid("reportingController", &found.into(), IMMUTABLE);
             }
         }
-        "networking.v1.IngressClass" => same(before, after, &["/spec/controller"], &mut faults),
-        "networking.v1.ServiceCIDR" => same(before, after, &["/spec/cidrs/0"], &mut faults),
+        "networking.v1.IngressClass" => same(before, after, &["/spec/controller"], faults),
+        "networking.v1.ServiceCIDR" => same(before, after, &["/spec/cidrs/0"], faults),
+        "node.v1.RuntimeClass" => same(before, after, &["/handler"], faults),
         "resource.v1.ResourceClaim"
         | "resource.v1.ResourceClaimTemplate"
-        | "storage.v1.VolumeAttachment" => same(before, after, &["/spec"], &mut faults),
+        | "storage.v1.VolumeAttachment" => same(before, after, &["/spec"], faults),
+        "storage.v1.CSINode" => same(before, after, &["/spec/drivers"], faults),
         "storage.v1.CSIStorageCapacity" => {
             let fixed = ["/nodeTopology", "/storageClassName"];
-            same(before, after, &fixed, &mut faults);
+            same(before, after, &fixed, faults);
         }
         _ => {}
     }
-    faults.0
 }
 
 /// Refuses any change of these places.
@@ -154,7 +163,8 @@ fn job(before: &Value, after: &Value, faults: &mut Faults) {
         same(before, after, &["/spec/completions"], faults);
     }
     same(before, after, &["/spec/selector"], faults);
-    same(before, after, &["/spec/podFailurePolicy"], faults);
+    let fixed = ["/spec/podFailurePolicy", "/spec/backoffLimitPerIndex"];
+    same(before, after, &fixed, faults);
     if after["spec"]["completionMode"] == "Indexed" {
         let number = |job: &Value, field: &str| job["spec"][field].clone();
         let (completions, parallelism) =

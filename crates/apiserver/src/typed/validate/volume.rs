@@ -84,7 +84,19 @@ fn source(at: At<'_>, faults: &mut Faults) {
             "persistentVolumeClaim" => {
                 faults.needs(at, "claimName");
             }
-            "projected" | "downwardAPI" => mode(at, "defaultMode", faults),
+            "downwardAPI" => {
+                mode(at, "defaultMode", faults);
+                let parent = at.path;
+                at.each("items", |at| {
+                    at.inner("fieldRef", |at| {
+                        if at.text("fieldPath").is_empty() {
+                            // The path is that of the real server, which names no item.
+                            faults.required(format!("{parent}.fieldRef.fieldPath"), "");
+                        }
+                    });
+                });
+            }
+            "projected" => mode(at, "defaultMode", faults),
             "nfs" => {
                 faults.needs(at, "server");
                 faults.needs(at, "path");

@@ -13,7 +13,18 @@ struct Rule {
     refusal: &'static str,
 }
 
-const RULES: [Rule; 0] = [];
+const RULES: [Rule; 2] = [
+    Rule {
+        name: "CEL expressions are not compiled",
+        kind: "ValidatingAdmissionPolicy",
+        refusal: "must evaluate to bool",
+    },
+    Rule {
+        name: "a job is written again by the first update that changes nothing",
+        kind: "Job",
+        refusal: "the object has been modified",
+    },
+];
 
 /// The rule by which only one server refuses, or both in other words; nothing if there is none.
 pub(super) fn rule(object: &Value, theirs: &Value, _ours: &Value) -> Option<&'static str> {
@@ -33,11 +44,24 @@ pub(super) fn hide_objects(status: &mut Value) {
     for (start, end) in [
         ("Invalid value: \"{", "}\": "),
         ("Invalid value: \"map[", "]\": "),
+        ("Invalid value: [{", "}]: "),
+        ("Invalid value: {", "}: "),
     ] {
         if let (Some(from), Some(to)) = (message.find(start), message.rfind(end))
             && from < to
         {
-            message.replace_range(from + start.len()..to, "");
+            message.replace_range(from..to + end.len(), "Invalid value: {}: ");
+        }
+    }
+    for (start, end) in [
+        ("in the precondition (", ")"),
+        ("in record (", ")"),
+        ("must be '", "'"),
+    ] {
+        if let Some(from) = message.find(start).map(|at| at + start.len())
+            && let Some(length) = message[from..].find(end)
+        {
+            message.replace_range(from..from + length, "*");
         }
     }
     for what in [

@@ -18,7 +18,7 @@ use windlass::{
     ExponentialBackoff, Informer, InformerController, Operator, Outcome, Request,
     controller::{Controller, ErrorReport, RunError},
     operator::OperatorError,
-    retry::{Arrival, PendingRetry},
+    retry::{NewEvent, PendingRetry},
     source::Scripted,
 };
 
@@ -129,7 +129,7 @@ async fn use_the_controller() {
                 retry();
                 (failed.attempt < 1).then_some(secs(1))
             })
-            .retry_dequeue_policy(move |_: &Arrival<'_>, _: &PendingRetry<'_>| {
+            .retry_dequeue_policy(move |_: &NewEvent<'_>, _: &PendingRetry<'_>| {
                 dequeue();
                 true
             })
@@ -195,7 +195,7 @@ async fn w22_a_panic_in_user_code_fails_only_one_call() {
     let mut rig = Rig::new(
         InformerController::builder()
             .retry_policy(|_: &ErrorReport<'_>| -> Option<Duration> { panic!("the policy") })
-            .retry_dequeue_policy(|_: &Arrival<'_>, _: &PendingRetry<'_>| panic!("the dequeue"))
+            .retry_dequeue_policy(|_: &NewEvent<'_>, _: &PendingRetry<'_>| panic!("the dequeue"))
             .on_error(|_| panic!("the hook")),
     );
     let log = rig.log.clone();

@@ -147,7 +147,7 @@ async fn w17_a_call_with_exhausted_retries_is_reported_counted_and_can_be_redriv
     assert_eq!(reports.take().await, line);
     assert_eq!(rig.counted("retries_exhausted_total", &[]), 1);
 
-    let dead_letters = rig.controller.given_up();
+    let dead_letters = rig.controller.dead_letters();
     let [call] = dead_letters.as_slice() else {
         panic!("{dead_letters:?}");
     };
@@ -156,7 +156,7 @@ async fn w17_a_call_with_exhausted_retries_is_reported_counted_and_can_be_redriv
     repaired.store(true, Ordering::Relaxed);
     assert!(rig.controller.redrive(call));
     assert_eq!(rig.logged().await, "created web=1");
-    assert!(rig.controller.given_up().is_empty());
+    assert!(rig.controller.dead_letters().is_empty());
     rig.stop().await;
 }
 

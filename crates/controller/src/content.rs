@@ -1,7 +1,7 @@
 //! Comparison of two states of an object without a generation, in what handlers work on.
 
 use serde_json::Value;
-use windlass_informer::AnyObject;
+use windlass_informer::ErasedObject;
 
 /// The fields of `metadata` that change without anybody changing the content.
 pub(crate) const NOISE: [&str; 4] = [
@@ -17,7 +17,7 @@ pub(crate) const NOISE: [&str; 4] = [
 /// What a store keeps as JSON is compared field by field. Of decoded objects nothing but the
 /// metadata can be seen here: a write that changed the finalizers is then taken to have changed
 /// nothing else, and any other to have changed the content.
-pub(crate) fn differs(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
+pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     if let Some((old, new)) = old.json().zip(new.json()) {
         return match (parse(old), parse(new)) {
             (Some(old), Some(new)) => old != new,

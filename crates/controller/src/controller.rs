@@ -40,7 +40,7 @@ mod shared;
 mod model;
 
 pub use self::{
-    builder::InformerControllerBuilder, dead_letters::GivenUp, exhausted::ExhaustedCall,
+    builder::InformerControllerBuilder, dead_letters::DeadLetter, exhausted::ExhaustedCall,
     queued::Coalescing, report::ErrorReport,
 };
 use self::{builder::Settings, feed::InformerFeed, shared::Shared};
@@ -49,7 +49,7 @@ use crate::{
     AddError, BuildError, Fence, HandlerId, Mapper, Reconciler, RunError, Watcher,
     metrics::Labelled,
     route::Role,
-    work::{Mapping, Reconciling, Watching},
+    work::{MapperAdapter, ReconcilerAdapter, WatcherAdapter},
 };
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
@@ -202,7 +202,7 @@ impl InformerController {
     where
         K: Stored,
     {
-        let code = Box::new(Watching::<K, _>::new(watcher));
+        let code = Box::new(WatcherAdapter::<K, _>::new(watcher));
         self.shared.add::<K>(kind, Role::Watcher, code)
     }
 
@@ -220,7 +220,7 @@ impl InformerController {
     where
         K: Stored,
     {
-        let code = Box::new(Reconciling::<K, _>::new(reconciler));
+        let code = Box::new(ReconcilerAdapter::<K, _>::new(reconciler));
         self.shared.add::<K>(kind, Role::Reconciler, code)
     }
 
@@ -254,7 +254,7 @@ impl InformerController {
     where
         K: Stored,
     {
-        let code = Box::new(Mapping::<K, _>::new(mapper));
+        let code = Box::new(MapperAdapter::<K, _>::new(mapper));
         self.shared.add_mapper::<K>(kind, to, code)
     }
 
@@ -318,14 +318,14 @@ impl InformerController {
     /// The dead letters: calls that failed and are not repeated any more, oldest first, the last
     /// thousand of them.
     #[must_use]
-    pub fn given_up(&self) -> Vec<GivenUp> {
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
         self.shared.dead_letters.lock().all()
     }
 
     /// Repeats a call that was given up, as if for the first time. Returns whether it was still a
     /// dead letter.
     #[expect(clippy::must_use_candidate, reason = "one does it for the effect")]
-    pub fn redrive(&self, call: &GivenUp) -> bool {
+    pub fn redrive(&self, call: &DeadLetter) -> bool {
         self.shared.redrive(call.number)
     }
 

@@ -26,7 +26,7 @@ mod layer;
 // What can go wrong.
 mod error;
 
-use self::clock::Clock;
+use self::clock::FenceClock;
 pub use self::{
     clock::is_time_simulated,
     error::FenceClosed,
@@ -74,11 +74,11 @@ pub use self::{
 /// ```
 #[derive(Clone)]
 pub struct Fence {
-    shared: Arc<Shared>,
+    shared: Arc<FenceState>,
 }
 
-struct Shared {
-    clock: Clock,
+struct FenceState {
+    clock: FenceClock,
     /// In nanoseconds of `clock`. 0 is closed.
     deadline: AtomicU64,
     /// Permits that were given out and have not been dropped.
@@ -102,7 +102,7 @@ impl Fence {
     /// Creates a closed fence with the clock that runs during suspend.
     #[must_use]
     pub fn new() -> Self {
-        Self::from_clock(Clock::system())
+        Self::from_clock(FenceClock::system())
     }
 
     /// Creates a closed fence that reads the time from `clock`: a duration since any fixed point.
@@ -110,12 +110,12 @@ impl Fence {
     /// For tests that freeze or jump the clock. `clock` must not go back.
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self::from_clock(Clock::custom(clock))
+        Self::from_clock(FenceClock::custom(clock))
     }
 
-    fn from_clock(clock: Clock) -> Self {
+    fn from_clock(clock: FenceClock) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(FenceState {
                 clock,
                 deadline: AtomicU64::new(0),
                 running: AtomicUsize::new(0),

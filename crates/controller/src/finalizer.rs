@@ -16,10 +16,10 @@ mod orphan;
 mod plan;
 mod supplier;
 
-pub(crate) use self::plan::{Goal, Standing};
+pub(crate) use self::plan::{FinalizerGoal, FinalizerPresence};
 use self::{
     client::ErasedClient,
-    plan::{Names, Plan},
+    plan::{Names, PatchPlan},
 };
 pub use self::{
     client::PatchClient,
@@ -35,7 +35,7 @@ pub use self::{
 /// # Contract
 ///
 /// *Guaranteed.* Only finalizers of this name are ever added or removed, the in-progress form of
-/// it, and [former](Self::formerly) names. A patch tests the object's uid and its whole list of
+/// it, and [former](Self::legacy_name) names. A patch tests the object's uid and its whole list of
 /// finalizers, so that no finalizer of another writer is lost and a recreated object is never taken
 /// for its predecessor. If another writer was faster, the object is read again, a few times,
 /// without waiting. An object that is marked for deletion gets no finalizer.
@@ -66,11 +66,11 @@ pub struct Finalizers<K> {
 
 /// An object after its finalizers were seen to.
 #[derive(Debug)]
-pub(crate) enum Settled<K> {
+pub(crate) enum SettleOutcome<K> {
     /// They are as they should be; this is the newest that is known of it.
     Reached(Arc<K>),
     /// It is marked for deletion, and gets no finalizer.
-    Dying,
+    Terminating,
     /// It is gone, or another has its name.
     Gone,
     /// It was to be released because it is marked for deletion, and lives: the server was
@@ -133,10 +133,10 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// has it, it is replaced by the name of today, in one patch, when the object is next told
     /// of; what has it is held.
     #[must_use]
-    pub fn formerly(mut self, name: FinalizerName) -> Self {
+    pub fn legacy_name(mut self, name: FinalizerName) -> Self {
         if name != self.names.own {
             let in_progress = name.in_progress();
-            self.names.former.push((name, in_progress));
+            self.names.legacy.push((name, in_progress));
         }
         self
     }
@@ -148,13 +148,13 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     }
 
     /// How we hold `object`, by what it shows.
-    pub(crate) fn standing(&self, object: &K) -> Standing {
-        self.names.standing(object.meta())
+    pub(crate) fn presence(&self, object: &K) -> FinalizerPresence {
+        self.names.presence(object.meta())
     }
 
     /// How we hold the object of `metadata`.
-    pub(crate) fn standing_in(&self, metadata: &ObjectMeta) -> Standing {
-        self.names.standing(metadata)
+    pub(crate) fn presence_in(&self, metadata: &ObjectMeta) -> FinalizerPresence {
+        self.names.presence(metadata)
     }
 
     /// Whether the finalizers of others differ.
@@ -173,37 +173,37 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     /// Dropping the future leaves the patch made or not made; the next call finds out.
     pub(crate) async fn settle(
         &self,
-        goal: Goal,
+        goal: FinalizerGoal,
         object: &Arc<K>,
-    ) -> Result<Settled<K>, FinalizerError> {
+    ) -> Result<SettleOutcome<K>, FinalizerError> {
         let key = ObjectKey::of(&**object);
         let mut latest = Arc::clone(object);
         for _ in 0..Self::TRIES {
             let patch = match self.names.plan(goal, latest.meta()) {
-                Plan::Nothing => return Ok(Settled::Reached(latest)),
-                Plan::Dying => return Ok(Settled::Dying),
-                Plan::NoUid => return Err(FinalizerError::NoUid { key }),
-                Plan::Write(patch) => patch,
+                PatchPlan::Nothing => return Ok(SettleOutcome::Reached(latest)),
+                PatchPlan::Terminating => return Ok(SettleOutcome::Terminating),
+                PatchPlan::NoUid => return Err(FinalizerError::NoUid { key }),
+                PatchPlan::Write(patch) => patch,
             };
             let refused = match self.client.patch(&key, &patch).await {
-                Ok(written) => return Ok(Settled::Reached(Arc::new(written))),
+                Ok(written) => return Ok(SettleOutcome::Reached(Arc::new(written))),
                 Err(error) => error,
             };
             match status(&refused) {
-                Some(404) => return Ok(Settled::Gone),
+                Some(404) => return Ok(SettleOutcome::Gone),
                 Some(409 | 422) => {}
                 _ => return Err(self.cannot_write(key, refused)),
             }
             // Another writer was faster; or it is no conflict, and nothing has changed.
             let Some(fresh) = self.find(object).await? else {
-                return Ok(Settled::Gone);
+                return Ok(SettleOutcome::Gone);
             };
             let dies = |object: &K| object.meta().deletion_timestamp.is_some();
-            if goal == Goal::Release && dies(object) && !dies(&fresh) {
+            if goal == FinalizerGoal::Release && dies(object) && !dies(&fresh) {
                 // The server was restored from a backup, and the object lives.
-                return Ok(Settled::Lives);
+                return Ok(SettleOutcome::Lives);
             }
-            let is_same = self.names.plan(goal, fresh.meta()) == Plan::Write(patch);
+            let is_same = self.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
             if is_same && status(&refused) == Some(422) {
                 return Err(self.cannot_write(key, refused));
             }

@@ -15,7 +15,7 @@
 //! [`State`] that earlier calls left, and the number of its attempt. When the policy gives up,
 //! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is called, and nothing more happens
 //! until something happens to the object, or the operator's author asks for it
-//! ([`given_up`](InformerController::given_up), [`redrive`](InformerController::redrive)).
+//! ([`dead_letters`](InformerController::dead_letters), [`redrive`](InformerController::redrive)).
 //!
 //! # Which handlers receive an event
 //!
@@ -76,12 +76,12 @@ mod tracer;
 
 #[cfg(feature = "opentelemetry")]
 pub use crate::tracer::{PackageTracer, get_tracer, opentelemetry_layer, set_tracer};
-pub use windlass_informer::AnyObject;
+pub use windlass_informer::ErasedObject;
 
 pub use crate::{
     action::{Action, ResourceAction},
     controller::{
-        Coalescing, ErrorReport, ExhaustedCall, GivenUp, InformerController,
+        Coalescing, DeadLetter, ErrorReport, ExhaustedCall, InformerController,
         InformerControllerBuilder, InformerHealth,
     },
     error::{AddError, BuildError, HandlerError, RunError},
@@ -98,7 +98,7 @@ pub use crate::{
     },
     reconciler::{CannotCastError, Failure, Outcome, Reconciler, Request, State, TypedReconciler},
     retry::{
-        AlwaysDequeue, Arrival, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry,
+        AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
     },
     route::{HandlerId, Role},

@@ -1,6 +1,6 @@
 //! Mappers: which objects of another kind a change concerns.
 
-use windlass_informer::{DecodeError, Kept, ObjectKey};
+use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
 use crate::{Filtered, Predicate};
 
@@ -75,12 +75,12 @@ pub trait Mapper<K>: Send + Sync + 'static {
 
     /// The same, of an object as it was before an update. By default that is decoded for it,
     /// again; a mapper that needs no more than the metadata can do with
-    /// [`Kept::metadata`](windlass_informer::Kept::metadata), as [`Owners`] does.
+    /// [`LazyObject::metadata`](windlass_informer::LazyObject::metadata), as [`Owners`] does.
     ///
     /// # Errors
     ///
     /// [`DecodeError`] if it does not decode.
-    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
     where
         K: Send + Sync + 'static,
     {

@@ -20,14 +20,14 @@ use crate::Action;
 /// All collectors of one controller.
 #[derive(Clone)]
 pub(crate) struct Metrics {
-    told: Told,
-    results: Results,
-    queue: Queue,
+    event: EventMetrics,
+    results: ReconcileMetrics,
+    queue: WorkqueueMetrics,
 }
 
 /// Counters of the events that handlers receive: grafana-app-sdk's names, and ours.
 #[derive(Clone)]
-struct Told {
+struct EventMetrics {
     events: IntCounterVec,
     reconcile_duration: HistogramVec,
     reconciler_duration: HistogramVec,
@@ -44,7 +44,7 @@ struct Told {
 
 /// How calls end: controller-runtime's names.
 #[derive(Clone)]
-struct Results {
+struct ReconcileMetrics {
     total: IntCounterVec,
     errors: IntCounterVec,
     time: HistogramVec,
@@ -55,7 +55,7 @@ struct Results {
 
 /// What waits: client-go's names.
 #[derive(Clone)]
-struct Queue {
+struct WorkqueueMetrics {
     depth: IntGauge,
     adds: IntCounter,
     wait: Histogram,
@@ -79,33 +79,33 @@ impl Metrics {
     /// controller-runtime's or client-go's; `name` is the name of the queue.
     pub(crate) fn new(namespace: &str, name: &str) -> prometheus::Result<Self> {
         Ok(Self {
-            told: Told::new(namespace)?,
-            results: Results::new()?,
-            queue: Queue::new(name)?,
+            event: EventMetrics::new(namespace)?,
+            results: ReconcileMetrics::new()?,
+            queue: WorkqueueMetrics::new(name)?,
         })
     }
 
     /// Removes the series of `kind`, which is not there any more.
     pub(crate) fn remove(&self, kind: &str) {
-        let Self { told, results, .. } = self;
+        let Self { event, results, .. } = self;
         for action in Action::ALL {
             let labels = [action.as_str(), kind];
             // A series that was never made cannot be removed, which is no error here.
-            _ = told.events.remove_label_values(&labels);
-            _ = told.reconcile_duration.remove_label_values(&labels);
-            _ = told.reconciler_duration.remove_label_values(&labels);
-            _ = told.watcher_duration.remove_label_values(&labels);
-            _ = told.ongoing_processes.remove_label_values(&labels);
-            _ = told.ongoing_events.remove_label_values(&labels);
-            _ = told.reconciler_errors.remove_label_values(&labels);
-            _ = told.watcher_errors.remove_label_values(&labels);
+            _ = event.events.remove_label_values(&labels);
+            _ = event.reconcile_duration.remove_label_values(&labels);
+            _ = event.reconciler_duration.remove_label_values(&labels);
+            _ = event.watcher_duration.remove_label_values(&labels);
+            _ = event.ongoing_processes.remove_label_values(&labels);
+            _ = event.ongoing_events.remove_label_values(&labels);
+            _ = event.reconciler_errors.remove_label_values(&labels);
+            _ = event.watcher_errors.remove_label_values(&labels);
         }
         for result in RESULTS {
             _ = results.total.remove_label_values(&[kind, result]);
         }
-        _ = told.latency.remove_label_values(&[kind]);
-        _ = told.exhausted.remove_label_values(&[kind]);
-        _ = told.mapped.remove_label_values(&[kind]);
+        _ = event.latency.remove_label_values(&[kind]);
+        _ = event.exhausted.remove_label_values(&[kind]);
+        _ = event.mapped.remove_label_values(&[kind]);
         _ = results.errors.remove_label_values(&[kind]);
         _ = results.time.remove_label_values(&[kind]);
         _ = results.panics.remove_label_values(&[kind]);
@@ -119,29 +119,29 @@ impl Metrics {
     /// The length of the queue, which is read when the metrics are gathered.
     pub(crate) fn queue(&self, depth: usize, pending: usize) {
         self.queue.depth.set(whole(depth));
-        self.told.pending.set(whole(pending));
+        self.event.pending.set(whole(pending));
     }
 
     /// The collectors.
     pub(crate) fn collectors(&self) -> Vec<Box<dyn Collector>> {
         let Self {
-            told,
+            event,
             results,
             queue,
         } = self.clone();
         vec![
-            Box::new(told.events),
-            Box::new(told.reconcile_duration),
-            Box::new(told.reconciler_duration),
-            Box::new(told.watcher_duration),
-            Box::new(told.ongoing_processes),
-            Box::new(told.ongoing_events),
-            Box::new(told.reconciler_errors),
-            Box::new(told.watcher_errors),
-            Box::new(told.latency),
-            Box::new(told.exhausted),
-            Box::new(told.mapped),
-            Box::new(told.pending),
+            Box::new(event.events),
+            Box::new(event.reconcile_duration),
+            Box::new(event.reconciler_duration),
+            Box::new(event.watcher_duration),
+            Box::new(event.ongoing_processes),
+            Box::new(event.ongoing_events),
+            Box::new(event.reconciler_errors),
+            Box::new(event.watcher_errors),
+            Box::new(event.latency),
+            Box::new(event.exhausted),
+            Box::new(event.mapped),
+            Box::new(event.pending),
             Box::new(results.total),
             Box::new(results.errors),
             Box::new(results.time),
@@ -163,9 +163,9 @@ impl fmt::Debug for Metrics {
     }
 }
 
-// === impl Told ===
+// === impl EventMetrics ===
 
-impl Told {
+impl EventMetrics {
     fn new(namespace: &str) -> prometheus::Result<Self> {
         let opts = |name: &str, help: &str| Opts::new(name, help).namespace(namespace);
         let event = ["event_type", "kind"];
@@ -225,9 +225,9 @@ impl Told {
     }
 }
 
-// === impl Results ===
+// === impl ReconcileMetrics ===
 
-impl Results {
+impl ReconcileMetrics {
     fn new() -> prometheus::Result<Self> {
         Ok(Self {
             total: IntCounterVec::new(
@@ -270,9 +270,9 @@ impl Results {
     }
 }
 
-// === impl Queue ===
+// === impl WorkqueueMetrics ===
 
-impl Queue {
+impl WorkqueueMetrics {
     fn new(name: &str) -> prometheus::Result<Self> {
         let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
         Ok(Self {

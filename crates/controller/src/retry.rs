@@ -7,7 +7,7 @@ mod policy;
 pub use self::{
     backoff::ExponentialBackoff,
     dequeue::{
-        AlwaysDequeue, Arrival, NeverDequeue, OpinionatedRetryDequeuePolicy, PendingRetry,
+        AlwaysDequeue, NeverDequeue, NewEvent, OpinionatedRetryDequeuePolicy, PendingRetry,
         RetryDequeuePolicy,
     },
     policy::{NeverRetry, RetryPolicy},

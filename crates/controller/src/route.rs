@@ -21,7 +21,7 @@ use crate::{
     AddError,
     controller::{KindSnapshot, Merge},
     metrics::KindMetrics,
-    work::{Handle, Map},
+    work::{ErasedHandler, ErasedMapper},
 };
 
 /// The name of one watcher, reconciler or mapper of one controller: what
@@ -75,7 +75,7 @@ struct Kind {
 pub(crate) type Chain = Arc<[Arc<Handler>]>;
 
 /// The mappers of a change.
-pub(crate) type Mappers = Arc<[Arc<Mapping>]>;
+pub(crate) type Mappers = Arc<[Arc<RegisteredMapper>]>;
 
 /// The type of a kind's objects.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ pub(crate) struct ObjectType {
 
 /// What is added to a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum FormUser {
     /// What keeps objects.
     Informer,
     /// The form that a handler takes.
@@ -97,15 +97,15 @@ pub(crate) enum By {
 pub(crate) struct Handler {
     pub(crate) id: HandlerId,
     pub(crate) role: Role,
-    pub(crate) code: Box<dyn Handle>,
+    pub(crate) code: Box<dyn ErasedHandler>,
     removed: AtomicBool,
 }
 
 /// A mapper, and the kind whose objects it names.
-pub(crate) struct Mapping {
+pub(crate) struct RegisteredMapper {
     pub(crate) id: HandlerId,
     pub(crate) to: KindId,
-    pub(crate) code: Box<dyn Map>,
+    pub(crate) code: Box<dyn ErasedMapper>,
 }
 
 // === impl HandlerId ===
@@ -192,15 +192,20 @@ impl Route {
     /// Notes in which form an informer of `kind` keeps its objects, or that a handler is for
     /// that form. A handler of decoded objects gets all of them; one of another form, only
     /// those that are kept so.
-    pub(crate) fn form(&mut self, kind: KindId, form: ObjectType, by: By) -> Result<(), AddError> {
+    pub(crate) fn form(
+        &mut self,
+        kind: KindId,
+        form: ObjectType,
+        by: FormUser,
+    ) -> Result<(), AddError> {
         let Some(kind) = self.kinds.get_mut(&kind) else {
             return Ok(());
         };
         let unlike = |it: &&ObjectType| it.id != form.id;
         let known = match by {
-            By::Informer => kind.handler_form.iter().find(unlike),
-            By::Handler if form.id == kind.of.id => return Ok(()),
-            By::Handler => kind.informers.iter().find(unlike),
+            FormUser::Informer => kind.handler_form.iter().find(unlike),
+            FormUser::Handler if form.id == kind.of.id => return Ok(()),
+            FormUser::Handler => kind.informers.iter().find(unlike),
         };
         if let Some(known) = known {
             return Err(AddError::OtherType {
@@ -210,8 +215,8 @@ impl Route {
             });
         }
         match by {
-            By::Informer => kind.informers.push(form),
-            By::Handler => kind.handler_form = Some(form),
+            FormUser::Informer => kind.informers.push(form),
+            FormUser::Handler => kind.handler_form = Some(form),
         }
         Ok(())
     }
@@ -327,7 +332,12 @@ impl Route {
     }
 
     /// Adds a handler behind those of its role.
-    pub(crate) fn add(&mut self, kind: KindId, role: Role, code: Box<dyn Handle>) -> HandlerId {
+    pub(crate) fn add(
+        &mut self,
+        kind: KindId,
+        role: Role,
+        code: Box<dyn ErasedHandler>,
+    ) -> HandlerId {
         let id = self.next();
         let handler = Arc::new(Handler {
             id,
@@ -372,10 +382,15 @@ impl Route {
     }
 
     /// Adds a mapper from `kind` to the kind `to`.
-    pub(crate) fn add_mapper(&mut self, kind: KindId, to: KindId, code: Box<dyn Map>) -> HandlerId {
+    pub(crate) fn add_mapper(
+        &mut self,
+        kind: KindId,
+        to: KindId,
+        code: Box<dyn ErasedMapper>,
+    ) -> HandlerId {
         let id = self.next();
         if let Some(kind) = self.kinds.get_mut(&kind) {
-            let mapper = Arc::new(Mapping { id, to, code });
+            let mapper = Arc::new(RegisteredMapper { id, to, code });
             kind.mappers = kind.mappers.iter().cloned().chain([mapper]).collect();
         }
         id
@@ -386,11 +401,11 @@ impl Route {
         &mut self,
         kind: KindId,
         id: Option<HandlerId>,
-    ) -> Vec<Arc<Mapping>> {
+    ) -> Vec<Arc<RegisteredMapper>> {
         let Some(kind) = self.kinds.get_mut(&kind) else {
             return Vec::new();
         };
-        let matches = |it: &Arc<Mapping>| id.is_none_or(|id| it.id == id);
+        let matches = |it: &Arc<RegisteredMapper>| id.is_none_or(|id| it.id == id);
         let (gone, kept): (Vec<_>, Vec<_>) = kind.mappers.iter().cloned().partition(matches);
         kind.mappers = kept.into();
         kind.forget_form();
@@ -438,7 +453,7 @@ impl fmt::Debug for Kind {
     }
 }
 
-impl fmt::Debug for Mapping {
+impl fmt::Debug for RegisteredMapper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "mapper {} to kind {}", self.id, self.to.0)
     }
@@ -455,7 +470,7 @@ mod tests {
     use futures::{FutureExt, future::BoxFuture};
 
     use super::*;
-    use crate::{AnyObject, Failure, Outcome, event::AnyEvent, reconciler::Call};
+    use crate::{ErasedObject, Failure, Outcome, event::AnyEvent, reconciler::Call};
 
     #[test]
     fn watchers_come_before_reconcilers_each_in_add_order() {
@@ -495,10 +510,10 @@ mod tests {
         let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by).map_err(|it| it.to_string());
-        assert_eq!(form(packed, By::Informer), Ok(()));
-        assert_eq!(form(text, By::Handler), Ok(()));
-        assert_eq!(form(packed, By::Handler), Ok(()));
-        let other = form(text, By::Informer).expect_err("a handler wants them packed");
+        assert_eq!(form(packed, FormUser::Informer), Ok(()));
+        assert_eq!(form(text, FormUser::Handler), Ok(()));
+        assert_eq!(form(packed, FormUser::Handler), Ok(()));
+        let other = form(text, FormUser::Informer).expect_err("a handler wants them packed");
         assert!(
             other.contains("is a kind of alloc::boxed::Box<str>"),
             "{other}"
@@ -506,8 +521,8 @@ mod tests {
 
         let kind = self::tests::new_kind(&mut route, "others", text).expect("a new kind");
         let mut form = |form, by| route.form(kind, form, by);
-        assert!(form(text, By::Informer).is_ok());
-        assert!(form(packed, By::Handler).is_err());
+        assert!(form(text, FormUser::Informer).is_ok());
+        assert!(form(packed, FormUser::Handler).is_err());
     }
 
     #[test]
@@ -515,13 +530,18 @@ mod tests {
         let mut route = Route::default();
         let (text, packed) = (ObjectType::of::<String>(), ObjectType::of::<Box<str>>());
         let kind = new_kind(&mut route, "texts", text).expect("a new kind");
-        route.form(kind, packed, By::Handler).expect("the first");
+        route
+            .form(kind, packed, FormUser::Handler)
+            .expect("the first");
         let mapper = route.add_mapper(kind, kind, Box::new(Inert));
         let handler = route.add(kind, Role::Watcher, Box::new(Inert));
         assert_eq!(route.remove(kind, |it| it.id == handler).len(), 1);
-        assert!(route.form(kind, text, By::Informer).is_err(), "the mapper");
+        assert!(
+            route.form(kind, text, FormUser::Informer).is_err(),
+            "the mapper"
+        );
         assert_eq!(route.remove_mappers(kind, Some(mapper)).len(), 1);
-        assert!(route.form(kind, text, By::Informer).is_ok());
+        assert!(route.form(kind, text, FormUser::Informer).is_ok());
     }
 
     #[test]
@@ -599,7 +619,7 @@ mod tests {
         let pods = new_kind(&mut route, "pods", ObjectType::of::<u8>()).expect("new");
         for kind in [sites, pods] {
             route
-                .form(kind, ObjectType::of::<u8>(), By::Informer)
+                .form(kind, ObjectType::of::<u8>(), FormUser::Informer)
                 .expect("its form");
         }
         let typo = new_kind(&mut route, "webistes", ObjectType::of::<u8>()).expect("new");
@@ -611,7 +631,7 @@ mod tests {
 
     struct Inert;
 
-    impl Handle for Inert {
+    impl ErasedHandler for Inert {
         fn type_name(&self) -> &'static str {
             "Inert"
         }
@@ -625,21 +645,21 @@ mod tests {
         }
     }
 
-    impl Map for Inert {
+    impl ErasedMapper for Inert {
         fn type_name(&self) -> &'static str {
             "Inert"
         }
 
         fn keys(
             &self,
-            _: &Arc<dyn AnyObject>,
+            _: &Arc<dyn ErasedObject>,
         ) -> Result<Vec<windlass_informer::ObjectKey>, windlass_informer::DecodeError> {
             Ok(Vec::new())
         }
 
         fn keys_before(
             &self,
-            _: &Arc<dyn AnyObject>,
+            _: &Arc<dyn ErasedObject>,
         ) -> Result<Vec<windlass_informer::ObjectKey>, windlass_informer::DecodeError> {
             Ok(Vec::new())
         }

@@ -23,49 +23,49 @@ use hashbrown::DefaultHashBuilder;
 use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
 // Where events and pending calls are kept.
-mod few;
 mod lane;
-mod pool;
+mod slab;
+mod small_list;
 
 // Which lane is whose.
 mod groups;
 mod index;
 
 // Whose turn it is, and when.
-mod agenda;
-mod deletes;
 mod gates;
+mod pending_deletes;
 mod ready;
+mod timer_queue;
 
 #[cfg(test)]
 mod script;
 
-pub(crate) use self::{
-    agenda::Moment,
-    lane::{About, Fold, LaneKey, Offer, Pending, Reason},
-    ready::{LaneId, Priority},
-};
 use self::{
-    deletes::Deletes,
     gates::Gates,
     groups::Groups,
-    index::Index,
-    lane::{Lane, Later, Phase},
-    pool::Pool,
+    index::LaneIndex,
+    lane::{Lane, PendingCalls, Phase},
+    pending_deletes::PendingDeletes,
     ready::{GroupId, Ready},
+    slab::Slab,
+};
+pub(crate) use self::{
+    lane::{Fold, LaneKey, Offer, Pending, Reason, ScheduleItem},
+    ready::{LaneId, Priority},
+    timer_queue::Moment,
 };
 
 /// The work of every object: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
-    lanes: Pool<Lane<E>>,
+    lanes: Slab<Lane<E>>,
     /// The lanes by their key, which is kept in the lane and its group alone.
-    index: Index,
+    index: LaneIndex,
     hasher: DefaultHashBuilder,
     groups: Groups,
 
     ready: Ready,
-    later: Later<P>,
+    later: PendingCalls<P>,
 
     /// The handlers that may have pending calls, in order.
     handlers: Vec<HandlerId>,
@@ -74,7 +74,7 @@ pub(crate) struct Schedule<E, P> {
     pending: usize,
 
     /// For how many turns what they will change has been read.
-    ahead: usize,
+    prefetched: usize,
 
     /// Cancelled calls, to be dropped where no lock is held.
     discarded: Vec<Pending<P>>,
@@ -86,7 +86,7 @@ pub(crate) struct Schedule<E, P> {
     gates: Gates,
 
     /// The pending deletes of each kind, which outlive their objects and so have a bound.
-    deletes: Deletes,
+    deletes: PendingDeletes,
 
     /// Deletes that were dropped because their kind had too many.
     evicted: Vec<(LaneKey, Pending<P>)>,
@@ -95,7 +95,7 @@ pub(crate) struct Schedule<E, P> {
     delete_retry: DeleteRetry,
 
     /// What is being offered, for as long as that takes.
-    coming: Vec<Coming<E>>,
+    located: Vec<LocatedOffer<E>>,
 
     /// Memory for the pending calls that the next turn asks about, so that it is not allocated for
     /// each.
@@ -106,7 +106,7 @@ pub(crate) struct Schedule<E, P> {
 ///
 /// It must be given back with [`Schedule::finish`] or [`Schedule::give_back`].
 #[derive(Debug)]
-pub(crate) struct Turn<E, P> {
+pub(crate) struct TakenLane<E, P> {
     pub(crate) lane: LaneId,
     pub(crate) key: LaneKey,
     pub(crate) work: Work<E, P>,
@@ -128,7 +128,7 @@ pub(crate) enum Work<E, P> {
 
 /// What became of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Offered {
+enum OfferOutcome {
     /// It will be told.
     Queued,
     /// Another event, not told yet, tells it too.
@@ -137,7 +137,7 @@ enum Offered {
 
 /// What is being offered, and where the lane for it is, if there is one.
 #[derive(Debug)]
-struct Coming<E> {
+struct LocatedOffer<E> {
     name: Arc<str>,
     group: GroupId,
     hash: u32,
@@ -151,29 +151,29 @@ struct Coming<E> {
 impl<E, P> Default for Schedule<E, P> {
     fn default() -> Self {
         Self {
-            lanes: Pool::default(),
-            index: Index::default(),
+            lanes: Slab::default(),
+            index: LaneIndex::default(),
             hasher: DefaultHashBuilder::default(),
             groups: Groups::default(),
             ready: Ready::default(),
-            later: Later::default(),
+            later: PendingCalls::default(),
             handlers: Vec::new(),
             held: 0,
             pending: 0,
-            ahead: 0,
+            prefetched: 0,
             discarded: Vec::new(),
             dropped: Vec::new(),
             gates: Gates::default(),
-            deletes: Deletes::default(),
+            deletes: PendingDeletes::default(),
             evicted: Vec::new(),
             delete_retry: DeleteRetry::default(),
-            coming: Vec::new(),
+            located: Vec::new(),
             spare: Vec::new(),
         }
     }
 }
 
-impl<E: About, P: About> Schedule<E, P> {
+impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
     /// Notes what happened to objects, one after the other. Returns the places of those events
     /// which another one, not told yet, tells too.
     ///
@@ -186,11 +186,11 @@ impl<E: About, P: About> Schedule<E, P> {
     ) -> Vec<usize> {
         // Not later: the groups that are looked up below must stay until their lanes are made.
         self.groups.trim();
-        let mut coming = std::mem::take(&mut self.coming);
-        coming.extend(offers.into_iter().map(|(key, offer)| {
+        let mut located = std::mem::take(&mut self.located);
+        located.extend(offers.into_iter().map(|(key, offer)| {
             let (namespace, name) = key.object.into_parts();
             let group = self.groups.of(key.kind, namespace);
-            Coming {
+            LocatedOffer {
                 hash: self.hash(group, &name),
                 name,
                 group,
@@ -198,15 +198,15 @@ impl<E: About, P: About> Schedule<E, P> {
                 offer,
             }
         }));
-        self.look_for(&mut coming);
+        self.locate(&mut located);
         let mut folded = Vec::new();
-        for (at, it) in coming.drain(..).enumerate() {
+        for (at, it) in located.drain(..).enumerate() {
             let id = self.lane(it.name, it.group, it.hash, it.lane);
-            if self.put(id, it.offer, &mut fold) == Offered::Folded {
+            if self.put(id, it.offer, &mut fold) == OfferOutcome::Folded {
                 folded.push(at);
             }
         }
-        self.coming = coming;
+        self.located = located;
         folded
     }
 
@@ -216,14 +216,14 @@ impl<E: About, P: About> Schedule<E, P> {
         id: LaneId,
         offer: Offer<E>,
         fold: impl FnOnce(&mut E, E) -> Fold<E>,
-    ) -> Offered {
+    ) -> OfferOutcome {
         let lane = &mut self.lanes[id];
         let offered = match lane.fold(offer, fold, &mut self.dropped) {
             Some(offer) => {
                 lane.push(offer);
-                Offered::Queued
+                OfferOutcome::Queued
             }
-            None => Offered::Folded,
+            None => OfferOutcome::Folded,
         };
         self.settle(id);
         offered
@@ -233,7 +233,7 @@ impl<E: About, P: About> Schedule<E, P> {
     ///
     /// Events come before retries, because they may make them needless. A retry that was due
     /// when an event went first, and is still wanted, comes before the next event.
-    pub(crate) fn take(&mut self, now: Moment) -> Option<Turn<E, P>> {
+    pub(crate) fn take(&mut self, now: Moment) -> Option<TakenLane<E, P>> {
         self.advance(now);
         self.look_ahead();
         let id = self.ready.pop()?;
@@ -245,7 +245,7 @@ impl<E: About, P: About> Schedule<E, P> {
             Work::Retry(pending)
         } else if let Some(offer) = self.lanes[id].pop() {
             let mut pendings = Vec::new();
-            if self.lanes[id].has_pendings() && !offer.asked {
+            if self.lanes[id].has_pendings() && !offer.pendings_checked {
                 pendings = std::mem::take(&mut self.spare);
                 self.take_pendings(id, &offer.event, now, &mut pendings);
                 // Calls about another uid of this name are not this event's business; but a
@@ -266,7 +266,7 @@ impl<E: About, P: About> Schedule<E, P> {
             Work::Retry(pending.expect("a ready lane has an event or a call that is due"))
         };
         let lane = &self.lanes[id];
-        Some(Turn {
+        Some(TakenLane {
             lane: id,
             key: lane.key(&self.groups[lane.group]),
             work,
@@ -281,7 +281,7 @@ impl<E: About, P: About> Schedule<E, P> {
         now: Moment,
         pendings: &mut Vec<Pending<P>>,
     ) {
-        let same = |pending: &Pending<P>| pending.call.is_about(event);
+        let same = |pending: &Pending<P>| pending.call.is_same_object(event);
         while let Some(mut pending) = self.take_pending(id, same) {
             pending.overtaken = pending.due <= now;
             pendings.push(pending);
@@ -327,7 +327,7 @@ impl<E: About, P: About> Schedule<E, P> {
     /// calls in `later`.
     pub(crate) fn give_back(
         &mut self,
-        turn: Turn<E, P>,
+        turn: TakenLane<E, P>,
         later: impl IntoIterator<Item = Pending<P>>,
     ) {
         let lane = turn.lane;
@@ -355,8 +355,8 @@ impl<E: About, P: About> Schedule<E, P> {
 
     /// Makes ready what has come due.
     pub(crate) fn advance(&mut self, now: Moment) {
-        while let Some((appointment, id)) = self.later.agenda.take_due(now) {
-            self.lanes[id].come_due(&mut self.later, appointment);
+        while let Some((timer, id)) = self.later.timers.take_due(now) {
+            self.lanes[id].come_due(&mut self.later, timer);
             self.settle(id);
         }
     }
@@ -408,7 +408,7 @@ impl<E: About, P: About> Schedule<E, P> {
 
     /// When the next pending call is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        self.later.agenda.next_due()
+        self.later.timers.next_due()
     }
 
     /// How many objects wait for a worker.
@@ -427,14 +427,14 @@ impl<E: About, P: About> Schedule<E, P> {
         self.lanes.len()
     }
 
-    /// Finds out where the lanes are for what is `coming`, and reads what is there. That is one
+    /// Finds out where the lanes are for what is `located`, and reads what is there. That is one
     /// thing behind the other, each in a place of its own: where there are many, step by step for
     /// all of them is to wait for the memory once a step, and not once a step for each.
-    fn look_for(&self, coming: &mut [Coming<E>]) {
-        for it in &mut *coming {
+    fn locate(&self, located: &mut [LocatedOffer<E>]) {
+        for it in &mut *located {
             it.lane = self.index.find(it.hash, |_| true);
         }
-        let lanes = || coming.iter().filter_map(|it| it.lane);
+        let lanes = || located.iter().filter_map(|it| it.lane);
         black_box(lanes().map(|id| self.lanes[id].hash).max());
         black_box((lanes().map(|id| self.later.look_ahead(self.lanes[id].pendings()))).max());
     }
@@ -568,20 +568,20 @@ impl<E: About, P: About> Schedule<E, P> {
         /// So many reads as a processor has under way at once, of three or four for each.
         const TURNS: usize = 8;
         // What is alone has just come.
-        if self.ahead > 0 || self.ready.len() < 2 {
-            self.ahead = self.ahead.saturating_sub(1);
+        if self.prefetched > 0 || self.ready.len() < 2 {
+            self.prefetched = self.prefetched.saturating_sub(1);
             return;
         }
-        let mut coming = [None; TURNS];
-        for (at, id) in coming.iter_mut().zip(self.ready.coming(TURNS)) {
+        let mut located = [None; TURNS];
+        for (at, id) in located.iter_mut().zip(self.ready.upcoming(TURNS)) {
             *at = Some(id);
-            self.ahead += 1;
+            self.prefetched += 1;
         }
-        let lanes = || coming.iter().flatten().map(|id| (*id, &self.lanes[*id]));
+        let lanes = || located.iter().flatten().map(|id| (*id, &self.lanes[*id]));
         black_box(lanes().map(|(_, lane)| lane.hash).max());
         black_box(lanes().map(|(_, lane)| lane.look_ahead()).max());
         black_box((lanes().map(|(id, lane)| self.index.find(lane.hash, |it| it == id))).max());
-        self.ahead -= 1;
+        self.prefetched -= 1;
     }
 
     /// Puts a lane where it belongs, after its work changed.
@@ -589,17 +589,17 @@ impl<E: About, P: About> Schedule<E, P> {
         let lane = &mut self.lanes[id];
         let phase = match (lane.phase, lane.urgency()) {
             (Phase::Held, _) => Phase::Held,
-            (_, Some(class)) => Phase::Ready(class),
+            (_, Some(priority)) => Phase::Ready(priority),
             (_, None) => Phase::Idle,
         };
         if phase != lane.phase {
-            if let Phase::Ready(class) = lane.phase {
-                self.ready.remove(id, class, lane.group);
+            if let Phase::Ready(priority) = lane.phase {
+                self.ready.remove(id, priority, lane.group);
             }
-            if let Phase::Ready(class) = phase {
+            if let Phase::Ready(priority) = phase {
                 let gates = &self.gates;
                 let open = gates.all_open() || gates.is_open(lane.kind(&self.groups));
-                self.ready.push(id, class, lane.group, open);
+                self.ready.push(id, priority, lane.group, open);
             }
             lane.phase = phase;
         }

@@ -8,19 +8,19 @@ mod untraced;
 use std::pin::Pin;
 
 use tracing::{Instrument as _, Span, field::Empty, info_span, level_filters::LevelFilter};
-use windlass_informer::{Named, ObjectKey};
+use windlass_informer::{ObjectIdentity, ObjectKey};
 
 #[cfg(not(feature = "opentelemetry"))]
-pub(crate) use self::untraced::Origin;
+pub(crate) use self::untraced::TraceParent;
 #[cfg(feature = "opentelemetry")]
-pub(crate) use crate::tracer::Origin;
+pub(crate) use crate::tracer::TraceParent;
 use crate::{
     Action, HandlerError, HandlerId, Outcome,
     controller::PendingCall,
     event::AnyEvent,
     route::Role,
-    schedule::{About as _, Pending, Reason},
-    work::Failed,
+    schedule::{Pending, Reason, ScheduleItem as _},
+    work::CallFailure,
 };
 
 /// One event being told to all its handlers: goes on in the trace in which the informer told
@@ -30,14 +30,14 @@ pub(crate) fn event(
     key: &ObjectKey,
     action: Action,
     event: &AnyEvent,
-    from: &Origin,
+    from: &TraceParent,
 ) -> Span {
     if is_unseen() {
         return Span::none();
     }
     let object = event.object();
     // Called by a span that is enabled: to look into the object is what costs.
-    let uid = || object.and_then(|object| Named::uid(&**object));
+    let uid = || object.and_then(|object| ObjectIdentity::uid(&**object));
     let version = || object.and_then(|object| object.resource_version());
     let span = match action {
         Action::Created => info_span!(
@@ -69,7 +69,7 @@ pub(crate) fn event(
             resource_version = version(),
         ),
     };
-    from.lead_to(&span);
+    from.set_as_parent_of(&span);
     span
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<PendingCall>)
         attempt = pending.call.attempt,
     );
     match pending.reason {
-        Reason::Failed => pending.call.origin.lead_to(&span),
-        Reason::Requeued => pending.call.origin.link_to(&span),
+        Reason::Failed => pending.call.origin.set_as_parent_of(&span),
+        Reason::Requeued => pending.call.origin.link_from(&span),
     }
     span
 }
@@ -139,7 +139,7 @@ pub(crate) async fn within<F: Future>(span: &Span, future: Pin<&mut F>) -> F::Ou
 }
 
 /// Notes in the span of a call how it went.
-pub(crate) fn called(call: &Span, ended: &Result<Outcome, Failed>) {
+pub(crate) fn called(call: &Span, ended: &Result<Outcome, CallFailure>) {
     if call.is_none() {
         return;
     }
@@ -165,8 +165,8 @@ pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
 
 /// Notes in the span in which an informer told of an event that another one, which waits to be
 /// told, stands for it.
-pub(crate) fn folded(told: &Span) {
-    told.record("outcome", "folded");
+pub(crate) fn folded(span: &Span) {
+    span.record("outcome", "folded");
 }
 
 /// Whether no subscriber wants spans. Not left to `tracing`: where no subscriber is set and its

@@ -30,7 +30,7 @@ pub struct PackageTracer(());
 
 /// Where a trace goes on from: a span that may be over by then. Nothing, where tracing is off.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin {
+pub(crate) struct TraceParent {
     context: Option<Arc<SpanContext>>,
 }
 
@@ -116,9 +116,9 @@ impl Tracer for PackageTracer {
     }
 }
 
-// === impl Origin ===
+// === impl TraceParent ===
 
-impl Origin {
+impl TraceParent {
     /// Goes on from `span`, also when it is over.
     pub(crate) fn of(span: &Span) -> Self {
         if span.is_disabled() {
@@ -132,7 +132,7 @@ impl Origin {
     }
 
     /// Makes `span`, which has just been made, go on in the same trace.
-    pub(crate) fn lead_to(&self, span: &Span) {
+    pub(crate) fn set_as_parent_of(&self, span: &Span) {
         if let Some(context) = &self.context {
             let parent = Context::new().with_remote_span_context(SpanContext::clone(context));
             // Refused where no layer sees the span, and then there is no trace to go on with.
@@ -141,7 +141,7 @@ impl Origin {
     }
 
     /// Makes `span` name the trace that it came from, and be in its own.
-    pub(crate) fn link_to(&self, span: &Span) {
+    pub(crate) fn link_from(&self, span: &Span) {
         if let Some(context) = &self.context {
             span.add_link(SpanContext::clone(context));
         }

@@ -33,9 +33,9 @@ pub use self::simple::SimpleWatcher;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use windlass_controller::Watcher;
 ///
-/// struct Obituaries;
+/// struct DeleteLogger;
 ///
-/// impl Watcher<ConfigMap> for Obituaries {
+/// impl Watcher<ConfigMap> for DeleteLogger {
 ///     type Error = Infallible;
 ///
 ///     async fn delete(&self, last: Arc<ConfigMap>) -> Result<(), Infallible> {

@@ -158,7 +158,7 @@ fn a_life() -> Vec<Option<&'static str>> {
         running.await.expect("no panic").expect("it stops");
 
         let mut spans = Vec::new();
-        while let Some(told) = events.told().await {
+        while let Some(told) = events.next_envelope().await {
             spans.push(told.span.metadata().map(Metadata::name));
         }
         spans

@@ -3,14 +3,14 @@
 //! An object is read in two steps. Its [`Identity`] comes first, and is cheap: with it the
 //! watch knows which object a line concerns even when the rest does not decode, and a relist
 //! recognises what it has already. The object itself follows only where it is needed,
-//! straight into the [`Form`] that is kept, without the fields that are dropped
+//! straight into the [`StoredForm`] that is kept, without the fields that are dropped
 //! ([`Trim`]).
 
 // Where things end, without a look at what they mean.
 mod block;
 mod fields;
 mod nesting;
-mod skim;
+mod value_scanner;
 
 // What they mean.
 mod json;
@@ -21,8 +21,8 @@ mod lines;
 mod page;
 
 // Which object it is, and the form of it that is kept.
-mod form;
 mod identity;
+mod stored_form;
 mod trim;
 
 use std::fmt;
@@ -32,18 +32,18 @@ use serde::de::DeserializeOwned;
 
 use self::{
     fields::Fields,
-    json::{Problem, Reader},
+    json::{JsonError, Reader},
 };
-pub use self::{form::Form, identity::Identity, trim::Trim};
 pub(crate) use self::{
-    form::Raw,
-    identity::Who,
+    identity::BorrowedIdentity,
     line::Line,
     lines::{LineTooLong, Lines},
     page::{Page, PageError, PageMeta},
-    trim::{Pruned, Types},
+    stored_form::RawJson,
+    trim::{Pruned, TypeMeta},
 };
-use crate::{packed::Recent, panics};
+pub use self::{identity::Identity, stored_form::StoredForm, trim::Trim};
+use crate::{panics, raw_object::RecentlyDecoded};
 
 /// Why bytes are not the object they should be.
 ///
@@ -89,14 +89,14 @@ pub enum DecodeError {
 
 /// Reads the objects of one kind. A [`ListWatch`](crate::ListWatch) has one.
 pub struct Decoder<K> {
-    types: Types,
+    types: TypeMeta,
     trim: Trim,
 
     /// Whether what is decoded is kept so, and not as JSON.
-    pub(crate) keeps_decoded: bool,
+    pub(crate) keep_decoded: bool,
 
     /// What was decoded of packed objects not long ago.
-    pub(crate) recent: Recent<K>,
+    pub(crate) recent: RecentlyDecoded<K>,
 }
 
 // === impl Decoder ===
@@ -107,34 +107,37 @@ where
 {
     pub(crate) fn new(types: &K::DynamicType, trim: Trim) -> Self {
         let types = if K::metadata_api() {
-            Types::new("meta.k8s.io/v1", "PartialObjectMetadata")
+            TypeMeta::new("meta.k8s.io/v1", "PartialObjectMetadata")
         } else {
-            Types::new(&K::api_version(types), &K::kind(types))
+            TypeMeta::new(&K::api_version(types), &K::kind(types))
         };
         Self {
             types,
             trim,
-            keeps_decoded: false,
-            recent: Recent::default(),
+            keep_decoded: false,
+            recent: RecentlyDecoded::default(),
         }
     }
 
     /// The same, with what is decoded kept `decoded`, or as JSON.
-    pub(crate) fn keeping_decoded(self, decoded: bool) -> Self {
+    pub(crate) fn keep_decoded(self, decoded: bool) -> Self {
         Self {
-            keeps_decoded: decoded,
+            keep_decoded: decoded,
             ..self
         }
     }
 
     /// Reads the identity of `json`, and refuses an object of another kind.
-    pub(crate) fn who<'a>(&self, json: &'a [u8]) -> Result<Who<'a>, DecodeError> {
-        Who::read(json, &self.types.kind)
+    pub(crate) fn borrowed_identity<'a>(
+        &self,
+        json: &'a [u8],
+    ) -> Result<BorrowedIdentity<'a>, DecodeError> {
+        BorrowedIdentity::read(json, &self.types.kind)
     }
 
     /// The same, to be kept.
     pub(crate) fn identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
-        self.who(json).map(|who| Identity::from(&who))
+        self.borrowed_identity(json).map(|who| Identity::from(&who))
     }
 
     /// Reads the whole object.
@@ -144,7 +147,7 @@ where
     }
 
     /// Reads the whole object out of what is kept of it, in which nothing is to be dropped.
-    pub(crate) fn kept(&self, pruned: &Pruned) -> Result<K, DecodeError> {
+    pub(crate) fn decode_pruned(&self, pruned: &Pruned) -> Result<K, DecodeError> {
         let text = pruned.json();
         self.read(text, Reader::new(text, None))
     }
@@ -152,7 +155,7 @@ where
     fn read<'a>(&'a self, text: &'a str, mut reader: Reader<'a>) -> Result<K, DecodeError> {
         // `Deserialize` is user code: its panic concerns this object and no other.
         let decode = || {
-            let object = K::deserialize(self.types.whole(&mut reader))
+            let object = K::deserialize(self.types.with_type_meta(&mut reader))
                 .and_then(|object| reader.end().map(|()| object));
             object.map_err(|problem| self.explain(text, problem))
         };
@@ -160,7 +163,7 @@ where
     }
 
     /// Who an object is, and how it stands, without the fields that are dropped.
-    pub(crate) fn pruned(&self, raw: Raw<'_>) -> Result<Pruned, DecodeError> {
+    pub(crate) fn pruned(&self, raw: RawJson<'_>) -> Result<Pruned, DecodeError> {
         self.trim.prune(raw, &self.types.kind)
     }
 
@@ -180,13 +183,13 @@ where
     }
 
     /// The way to a failure costs time on every field, so it is walked only after one.
-    fn explain(&self, text: &str, problem: Problem) -> DecodeError {
+    fn explain(&self, text: &str, problem: JsonError) -> DecodeError {
         if problem.is_syntax() {
             return problem.at(text, "");
         }
         let mut track = serde_path_to_error::Track::new();
         let mut reader = self.trim.reader(text);
-        let whole = self.types.whole(&mut reader);
+        let whole = self.types.with_type_meta(&mut reader);
         let again = K::deserialize(serde_path_to_error::Deserializer::new(whole, &mut track));
         match again {
             Ok(_) => problem.at(text, "object"),

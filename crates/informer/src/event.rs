@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{Kept, ObjectKey, Stored};
+use crate::{LazyObject, ObjectKey, Stored};
 
 /// What happened to one object, or to the whole picture.
 ///
@@ -28,7 +28,7 @@ pub enum Event<K: ?Sized> {
     Updated {
         /// The last state that was reported, decoded at the first read: most handlers never read
         /// it.
-        old: Kept<K>,
+        old: LazyObject<K>,
         /// As it is now.
         new: Arc<K>,
     },
@@ -82,7 +82,7 @@ impl<K: ?Sized> Event<K> {
         match self {
             Self::Added(object) => Event::Added(f(object)),
             Self::Updated { old, new } => Event::Updated {
-                old: Kept::any(old.into_any()),
+                old: LazyObject::from_erased(old.into_erased()),
                 new: f(new),
             },
             Self::Deleted { last, missed } => Event::Deleted {

@@ -66,7 +66,7 @@ pub(crate) struct InformerStatus {
 impl Health {
     /// Whether the watch is up and nothing is set aside.
     #[must_use]
-    pub fn is_well(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         matches!(self.state, HealthState::Watching) && self.undecodable.is_empty()
     }
 }
@@ -119,7 +119,7 @@ impl InformerStatus {
 
     /// Nothing up to `version` was missed. The objects of a first list come in any order, so
     /// they say nothing; nor does an older version, as that of an object that was requested again.
-    pub(crate) fn moved(&mut self, version: Option<&str>) {
+    pub(crate) fn advance_version(&mut self, version: Option<&str>) {
         if !matches!(self.state, HealthState::Watching) {
             return;
         }

@@ -5,7 +5,7 @@ mod error;
 mod progress;
 mod resync;
 mod run;
-mod seat;
+mod shared_run;
 mod sync;
 mod users;
 
@@ -34,7 +34,7 @@ use self::{
     builder::Settings,
     progress::ListProgress,
     run::Ingest,
-    seat::{Caller, Seat},
+    shared_run::{RunCaller, SharedRun},
     users::Users,
 };
 use crate::{
@@ -101,7 +101,7 @@ struct Shared<K: Stored> {
     instruments: Instruments,
     progress: ListProgress,
     settings: Settings,
-    seat: Seat,
+    shared_run: SharedRun,
     users: Arc<Users>,
 
     /// Notified when another list is requested.
@@ -261,7 +261,7 @@ impl<K: Stored> Informer<K> {
         &self,
         stop: CancellationToken,
     ) -> impl Future<Output = Result<(), InformerError>> + Send + use<K> {
-        Caller::enter(&self.shared).wait(stop)
+        RunCaller::enter(&self.shared).wait(stop)
     }
 
     /// Whether the informer runs, and the store has held a complete list since it was started.

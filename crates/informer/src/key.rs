@@ -5,7 +5,7 @@ mod namespaces;
 use std::{fmt, sync::Arc};
 
 pub(crate) use self::namespaces::Namespaces;
-use crate::Named;
+use crate::ObjectIdentity;
 
 /// The namespace and the name of an object, unique among the objects of a kind that live
 /// at the same time.
@@ -63,7 +63,7 @@ impl ObjectKey {
     }
 
     /// The key of `object`; an object without a name has the empty name.
-    pub fn of<K: Named>(object: &K) -> Self {
+    pub fn of<K: ObjectIdentity>(object: &K) -> Self {
         object.key()
     }
 
@@ -112,7 +112,7 @@ impl fmt::Display for ObjectKey {
 
 impl Uid {
     /// The uid of `object`, if the API server has given it one.
-    pub fn of<K: Named>(object: &K) -> Option<Self> {
+    pub fn of<K: ObjectIdentity>(object: &K) -> Option<Self> {
         object.uid().map(Self::from)
     }
 

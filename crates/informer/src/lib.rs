@@ -12,11 +12,11 @@
 mod simulated;
 
 // Keys of objects, and the forms in which objects are kept.
-mod held;
-mod kept;
+mod decoded_slot;
 mod key;
+mod lazy_object;
 mod object;
-mod packed;
+mod raw_object;
 mod stored;
 
 // 1. Sources of changes.
@@ -57,25 +57,25 @@ pub use crate::{
         Informer, InformerBuilder, InformerError, InformerId, InformerUser, SharedInformerError,
         SyncError,
     },
-    kept::Kept,
     key::{ObjectKey, Uid},
+    lazy_object::LazyObject,
     metrics::InformerMetrics,
-    object::AnyObject,
-    packed::Packed,
+    object::ErasedObject,
     problem::Problem,
+    raw_object::RawObject,
     simulated::{SimulatedHost, random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
-    stored::{Named, Stored},
-    subscription::{Subscription, Told},
+    stored::{ObjectIdentity, Stored},
+    subscription::{EventEnvelope, Subscription},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };
 
 // What the crates above need, and no user does.
 #[doc(hidden)]
 pub use crate::{
-    decode::{Decoder, Form},
-    kept::Fresh,
+    decode::{Decoder, StoredForm},
+    lazy_object::IncomingObject,
     panics::panic_message,
-    subscription::{AnyTold, ResyncHandle},
+    subscription::{ErasedEventEnvelope, ResyncHandle},
 };

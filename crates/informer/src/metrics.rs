@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
-use crate::store::What;
+use crate::store::DeltaType;
 
 /// Why a list or a watch ended: its regular end, a requested list, and the reasons of a
 /// `WatchError`.
@@ -22,7 +22,7 @@ const REASONS: [&str; 15] = [
     "expired",
     "throttled",
     "server",
-    "garbled",
+    "malformed",
     "too_long",
     "inconsistent",
 ];
@@ -47,7 +47,7 @@ pub struct InformerMetrics {
     objects: IntGaugeVec,
     restarts: IntCounterVec,
     lists: IntCounterVec,
-    told: IntCounterVec,
+    changes: IntCounterVec,
     undecodable: IntCounterVec,
     /// Its address says which collectors these are.
     identity: Arc<()>,
@@ -63,10 +63,10 @@ pub(crate) struct Instruments {
 struct Counts {
     /// The objects in the store, by the changes that were counted.
     objects: i64,
-    sets: Vec<Set>,
+    counters: Vec<KindCounters>,
 }
 
-struct Set {
+struct KindCounters {
     kind: String,
     metrics: InformerMetrics,
     objects: prometheus::IntGauge,
@@ -105,7 +105,7 @@ impl InformerMetrics {
                 opts("informer_lists_total", "Whole lists taken."),
                 &["kind"],
             )?,
-            told: IntCounterVec::new(
+            changes: IntCounterVec::new(
                 opts(
                     "informer_store_changes_total",
                     "Changes of the store that were told to handlers.",
@@ -132,7 +132,7 @@ impl InformerMetrics {
         _ = self.lists.remove_label_values(&[kind]);
         _ = self.undecodable.remove_label_values(&[kind]);
         for event in ["CREATE", "UPDATE", "DELETE", "RESYNC"] {
-            _ = self.told.remove_label_values(&[kind, event]);
+            _ = self.changes.remove_label_values(&[kind, event]);
         }
         for reason in REASONS {
             _ = self.restarts.remove_label_values(&[kind, reason]);
@@ -151,7 +151,7 @@ impl InformerMetrics {
             Box::new(self.objects.clone()),
             Box::new(self.restarts.clone()),
             Box::new(self.lists.clone()),
-            Box::new(self.told.clone()),
+            Box::new(self.changes.clone()),
             Box::new(self.undecodable.clone()),
         ]
     }
@@ -169,30 +169,30 @@ impl Instruments {
     /// Counts in `metrics` from now on. The objects that are in the store are counted at once.
     pub(crate) fn add(&self, metrics: &InformerMetrics, kind: &str) {
         let mut counts = self.counts.lock();
-        if counts.sets.iter().any(|set| set.metrics.is(metrics)) {
+        if counts.counters.iter().any(|set| set.metrics.is(metrics)) {
             return;
         }
-        let told = |event: &str| metrics.told.with_label_values(&[kind, event]);
-        let set = Set {
+        let changes = |event: &str| metrics.changes.with_label_values(&[kind, event]);
+        let set = KindCounters {
             objects: metrics.objects.with_label_values(&[kind]),
             lists: metrics.lists.with_label_values(&[kind]),
             undecodable: metrics.undecodable.with_label_values(&[kind]),
-            added: told("CREATE"),
-            updated: told("UPDATE"),
-            deleted: told("DELETE"),
-            resynced: told("RESYNC"),
+            added: changes("CREATE"),
+            updated: changes("UPDATE"),
+            deleted: changes("DELETE"),
+            resynced: changes("RESYNC"),
             kind: kind.to_owned(),
             metrics: metrics.clone(),
         };
         set.objects.add(counts.objects);
-        counts.sets.push(set);
+        counts.counters.push(set);
     }
 
     /// Counts no longer in `metrics`, and takes the objects in the store out of their number.
     pub(crate) fn remove(&self, metrics: &InformerMetrics) {
         let mut counts = self.counts.lock();
         let objects = counts.objects;
-        counts.sets.retain(|set| {
+        counts.counters.retain(|set| {
             let stays = !set.metrics.is(metrics);
             if !stays {
                 set.objects.sub(objects);
@@ -207,25 +207,25 @@ impl Instruments {
         let objects = i64::try_from(objects).unwrap_or(i64::MAX);
         let missed = objects.saturating_sub(counts.objects);
         counts.objects = objects;
-        for set in &counts.sets {
+        for set in &counts.counters {
             set.objects.add(missed);
         }
     }
 
-    pub(crate) fn changed<K>(&self, what: &What<K>) {
+    pub(crate) fn changed<K>(&self, delta_type: &DeltaType<K>) {
         let mut counts = self.counts.lock();
-        let added = match what {
-            What::Added => 1,
-            What::Updated { .. } => 0,
-            What::Deleted { .. } => -1,
+        let added = match delta_type {
+            DeltaType::Added => 1,
+            DeltaType::Updated { .. } => 0,
+            DeltaType::Deleted { .. } => -1,
         };
         counts.objects += added;
-        for set in &counts.sets {
+        for set in &counts.counters {
             set.objects.add(added);
-            match what {
-                What::Added => set.added.inc(),
-                What::Updated { .. } => set.updated.inc(),
-                What::Deleted { .. } => set.deleted.inc(),
+            match delta_type {
+                DeltaType::Added => set.added.inc(),
+                DeltaType::Updated { .. } => set.updated.inc(),
+                DeltaType::Deleted { .. } => set.deleted.inc(),
             }
         }
     }
@@ -249,7 +249,7 @@ impl Instruments {
         });
     }
 
-    fn each(&self, count: impl Fn(&Set)) {
-        self.counts.lock().sets.iter().for_each(count);
+    fn each(&self, count: impl Fn(&KindCounters)) {
+        self.counts.lock().counters.iter().for_each(count);
     }
 }

@@ -4,11 +4,11 @@ use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, Named, Stored, Uid, held::Hold};
+use crate::{DecodeError, ObjectIdentity, Stored, Uid, decoded_slot::ErasedDecodedSlot};
 
 /// An object of whatever kind, for code that works on many kinds at once.
 ///
-/// Implemented by everything that a store can keep; `Arc<K>` becomes `Arc<dyn AnyObject>`
+/// Implemented by everything that a store can keep; `Arc<K>` becomes `Arc<dyn ErasedObject>`
 /// without a copy.
 ///
 /// # Example
@@ -17,18 +17,18 @@ use crate::{DecodeError, Named, Stored, Uid, held::Hold};
 /// use std::sync::Arc;
 ///
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use windlass_informer::{AnyObject, Named as _};
+/// use windlass_informer::{ErasedObject, ObjectIdentity as _};
 ///
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("web".into());
 ///
-/// let any: Arc<dyn AnyObject> = Arc::new(map);
+/// let any: Arc<dyn ErasedObject> = Arc::new(map);
 /// assert_eq!(any.key().name(), "web");
 /// assert!(any.typed::<ConfigMap>()?.is_some());
 /// assert!(any.typed::<Secret>()?.is_none());
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
-pub trait AnyObject: Any + Named + Send + Sync {
+pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
     /// The object's metadata. Costs nothing for an object that is decoded.
     fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
@@ -45,16 +45,16 @@ pub trait AnyObject: Any + Named + Send + Sync {
 
     /// What is held of it decoded, if it is kept in another form.
     #[doc(hidden)]
-    fn held(&self) -> Option<&dyn Hold>;
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot>;
 
     /// Drops what was remembered of it decoded because it was decoded not long ago.
     #[doc(hidden)]
-    fn forget(&self);
+    fn forget_decoded(&self);
 }
 
-// === impl AnyObject ===
+// === impl ErasedObject ===
 
-impl<K: Stored> AnyObject for K {
+impl<K: Stored> ErasedObject for K {
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
         Stored::metadata(self)
     }
@@ -67,16 +67,16 @@ impl<K: Stored> AnyObject for K {
         Stored::kept_json(self)
     }
 
-    fn held(&self) -> Option<&dyn Hold> {
-        Stored::held(self)
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
+        Stored::decoded_slot(self)
     }
 
-    fn forget(&self) {
-        Stored::forget(self);
+    fn forget_decoded(&self) {
+        Stored::forget_decoded(self);
     }
 }
 
-impl dyn AnyObject {
+impl dyn ErasedObject {
     /// The object as a `K`, if it is one: as it is, or decoded, where it is kept in another
     /// form.
     ///
@@ -104,7 +104,7 @@ impl dyn AnyObject {
     /// The uid, if the API server has given it one.
     #[must_use]
     pub fn uid(&self) -> Option<Uid> {
-        Named::uid(self).map(Uid::from)
+        ObjectIdentity::uid(self).map(Uid::from)
     }
 
     /// The generation, which changes with the spec, if the API server counts it.
@@ -115,23 +115,24 @@ impl dyn AnyObject {
 
     /// Says that no handler works on the object now: what was held of it decoded for that may go.
     /// The next read decodes it again.
-    pub fn rest(&self) {
-        if let Some(held) = self.held() {
-            held.rest();
-            self.forget();
+    pub fn release_decoded(&self) {
+        if let Some(slot) = self.decoded_slot() {
+            slot.unpin();
+            self.forget_decoded();
         }
     }
 
     /// Whether decoding of the object was tried and failed.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
-        self.held().is_some_and(Hold::has_failed)
+        self.decoded_slot()
+            .is_some_and(ErasedDecodedSlot::has_failed)
     }
 }
 
 /// Shows who it is, and never what is in it, which may be secret.
-impl fmt::Debug for dyn AnyObject {
+impl fmt::Debug for dyn ErasedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyObject({})", self.key())
+        write!(f, "ErasedObject({})", self.key())
     }
 }

@@ -5,8 +5,8 @@
 //! server, and an [`Api`](kube::Api) alone is a `ListWatch` with its defaults;
 //! [`Scripted`] is for tests.
 
-mod follow;
 mod list_watch;
+mod reflector;
 mod request;
 #[cfg(feature = "kube-runtime")]
 mod runtime;
@@ -25,7 +25,7 @@ pub use self::{
     scripted::{Script, Scripted},
 };
 use crate::{
-    DecodeError, Fresh, Identity, Kept, Named, Store, Stored, WatchError,
+    DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity, Store, Stored, WatchError,
     subscription::SubscriberCount,
 };
 
@@ -75,18 +75,18 @@ pub enum Change<K> {
     },
 
     /// An object is there, in this state.
-    Applied(Fresh<K>),
+    Applied(IncomingObject<K>),
 
     /// An object is there, in the state that the store has already: what it
     /// [knows](Changes::known).
-    Unchanged(Kept<K>),
+    Unchanged(LazyObject<K>),
 
     /// An object is gone.
     Deleted {
         /// Which.
         identity: Identity,
         /// Its last state, unless that does not decode.
-        last: Option<Fresh<K>>,
+        last: Option<IncomingObject<K>>,
     },
 
     /// An object is there, and does not decode. It is set aside; the source looks at it
@@ -157,7 +157,7 @@ impl<K: Stored> Changes<K> {
     }
 
     /// How many subscriptions the informer has.
-    pub(crate) const fn heard(&self) -> &SubscriberCount {
+    pub(crate) const fn subscribers(&self) -> &SubscriberCount {
         &self.subscribers
     }
 
@@ -177,12 +177,12 @@ impl<K: Stored> Changes<K> {
     /// The object as the store holds it, if it holds exactly this state of it, so that decoding
     /// it again would be for nothing.
     #[must_use]
-    pub fn known(&self, object: &impl Named) -> Option<Kept<K>> {
+    pub fn known(&self, object: &impl ObjectIdentity) -> Option<LazyObject<K>> {
         self.store.known(object)
     }
 
     /// Whether the store has an object of this name, in whatever state.
-    pub(crate) fn has(&self, object: &impl Named) -> bool {
+    pub(crate) fn has(&self, object: &impl ObjectIdentity) -> bool {
         self.store.has(object)
     }
 

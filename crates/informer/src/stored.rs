@@ -4,12 +4,12 @@ use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectKey, held::Hold};
+use crate::{DecodeError, ObjectKey, decoded_slot::ErasedDecodedSlot};
 
 /// An object that knows who it is, decoded or not.
 ///
 /// Every [`Resource`] is one.
-pub trait Named {
+pub trait ObjectIdentity {
     /// The namespace, unless the kind has none.
     fn namespace(&self) -> Option<&str>;
 
@@ -34,7 +34,7 @@ pub trait Named {
 
 /// An object as a store keeps it: decoded, or in a smaller form that knows who it is.
 ///
-/// Every [`Resource`] is one, as it is; [`Packed`](crate::Packed) is another.
+/// Every [`Resource`] is one, as it is; [`RawObject`](crate::RawObject) is another.
 ///
 /// # Example
 ///
@@ -42,7 +42,7 @@ pub trait Named {
 /// use std::sync::Arc;
 ///
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass_informer::{Named as _, Stored as _};
+/// use windlass_informer::{ObjectIdentity as _, Stored as _};
 ///
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("web".into());
@@ -52,7 +52,7 @@ pub trait Named {
 /// assert!(Arc::ptr_eq(&Arc::clone(&map).object()?, &map));
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
-pub trait Stored: Named + Send + Sync + 'static {
+pub trait Stored: ObjectIdentity + Send + Sync + 'static {
     /// What it is, decoded.
     type Object: Send + Sync + 'static;
 
@@ -75,18 +75,18 @@ pub trait Stored: Named + Send + Sync + 'static {
 
     /// What is held of it decoded, if it is kept in another form.
     #[doc(hidden)]
-    fn held(&self) -> Option<&dyn Hold> {
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
         None
     }
 
     /// Drops what was remembered of it decoded because it was decoded not long ago.
     #[doc(hidden)]
-    fn forget(&self) {}
+    fn forget_decoded(&self) {}
 }
 
-// === impl Named ===
+// === impl ObjectIdentity ===
 
-impl<K: Resource> Named for K {
+impl<K: Resource> ObjectIdentity for K {
     fn namespace(&self) -> Option<&str> {
         self.meta().namespace.as_deref()
     }

@@ -24,14 +24,14 @@ use std::{
 use futures::{Stream, future};
 use tokio::sync::mpsc;
 
-use self::{count::Counted, resync_handle::Wanted};
 pub(crate) use self::{
     count::SubscriberCount,
     new_subscribers::NewSubscribers,
     publisher::{Publisher, Subscriber},
 };
+use self::{count::SubscriberToken, resync_handle::RequestedKeys};
 pub use self::{
-    envelope::{AnyTold, Told},
+    envelope::{ErasedEventEnvelope, EventEnvelope},
     resync_handle::ResyncHandle,
 };
 use crate::Event;
@@ -52,10 +52,10 @@ use crate::Event;
 ///
 /// *Required.* Take its events, or drop it: while it is full, the watch waits.
 pub struct Subscription<K> {
-    _counted: Counted,
-    events: mpsc::Receiver<Told<K>>,
+    _counted: SubscriberToken,
+    events: mpsc::Receiver<EventEnvelope<K>>,
     synced: Arc<AtomicBool>,
-    wanted: Arc<Wanted>,
+    requested_keys: Arc<RequestedKeys>,
 }
 
 // === impl Subscription ===
@@ -67,7 +67,7 @@ impl<K> Subscription<K> {
     ///
     /// Dropping the future before it is ready takes nothing.
     pub async fn next(&mut self) -> Option<Event<K>> {
-        self.told().await.map(|told| told.event)
+        self.next_envelope().await.map(|envelope| envelope.event)
     }
 
     /// Returns the next event in its envelope, or none after the last event of an informer
@@ -76,8 +76,8 @@ impl<K> Subscription<K> {
     /// # Cancel safety
     ///
     /// Dropping the future before it is ready takes nothing.
-    pub async fn told(&mut self) -> Option<Told<K>> {
-        future::poll_fn(|context| self.poll_told(context)).await
+    pub async fn next_envelope(&mut self) -> Option<EventEnvelope<K>> {
+        future::poll_fn(|context| self.poll_envelope(context)).await
     }
 
     /// Takes the events that are there, up to `most`, and appends them to `into`; waits for the
@@ -89,10 +89,13 @@ impl<K> Subscription<K> {
     /// # Cancel safety
     ///
     /// Dropping the future before it is ready takes nothing.
-    pub async fn told_many(&mut self, into: &mut Vec<Told<K>>, most: usize) -> usize {
+    pub async fn next_envelopes(&mut self, into: &mut Vec<EventEnvelope<K>>, most: usize) -> usize {
         let taken = self.events.recv_many(into, most).await;
         let batch = &into[into.len() - taken..];
-        if batch.iter().any(|told| matches!(told.event, Event::Synced)) {
+        if batch
+            .iter()
+            .any(|envelope| matches!(envelope.event, Event::Synced))
+        {
             self.synced.store(true, Ordering::Release);
         }
         taken
@@ -107,16 +110,16 @@ impl<K> Subscription<K> {
 
     /// Returns a handle that asks for objects to be delivered again.
     #[must_use]
-    pub fn recall(&self) -> ResyncHandle {
-        ResyncHandle::new(Arc::clone(&self.wanted))
+    pub fn resync_handle(&self) -> ResyncHandle {
+        ResyncHandle::new(Arc::clone(&self.requested_keys))
     }
 
-    fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Told<K>>> {
-        let told = ready!(self.events.poll_recv(context));
-        if matches!(&told, Some(told) if matches!(told.event, Event::Synced)) {
+    fn poll_envelope(&mut self, context: &mut Context<'_>) -> Poll<Option<EventEnvelope<K>>> {
+        let envelope = ready!(self.events.poll_recv(context));
+        if matches!(&envelope, Some(envelope) if matches!(envelope.event, Event::Synced)) {
             self.synced.store(true, Ordering::Release);
         }
-        Poll::Ready(told)
+        Poll::Ready(envelope)
     }
 }
 
@@ -124,8 +127,8 @@ impl<K> Stream for Subscription<K> {
     type Item = Event<K>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let told = ready!(self.get_mut().poll_told(context));
-        Poll::Ready(told.map(|told| told.event))
+        let envelope = ready!(self.get_mut().poll_envelope(context));
+        Poll::Ready(envelope.map(|envelope| envelope.event))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
-use crate::{Event, ObjectKey, Stored, watch::Ask};
+use crate::{Event, ObjectKey, Stored, watch::NextRequest};
 
 /// The life of one informer.
 pub(crate) fn informer(resource: &str) -> Span {
@@ -15,12 +15,12 @@ pub(crate) fn informer(resource: &str) -> Span {
 
 /// One request, from when it is sent until its answer has been used up. The root of a trace:
 /// an informer lives for as long as its process, and no trace should.
-pub(crate) fn request(resource: &str, ask: &Ask) -> Span {
-    match ask {
-        Ask::List { token, .. } => list(resource, token.is_some()),
-        Ask::Version => list(resource, false),
-        Ask::StreamedList => watch(resource, true, None),
-        Ask::Watch { after } => watch(resource, false, Some(after)),
+pub(crate) fn request(resource: &str, request: &NextRequest) -> Span {
+    match request {
+        NextRequest::List { token, .. } => list(resource, token.is_some()),
+        NextRequest::Version => list(resource, false),
+        NextRequest::StreamedList => watch(resource, true, None),
+        NextRequest::Watch { after } => watch(resource, false, Some(after)),
     }
 }
 

@@ -15,9 +15,9 @@ pub use self::{
     error::{Verb, WatchError},
 };
 pub(crate) use self::{
-    error::Answer,
+    error::ServerStatus,
     message::{one_line, one_line_of},
     quarantine::DecodeQuarantine,
-    session::{Ask, History, Session},
+    session::{History, NextRequest, Session},
     version::{is_older, is_version},
 };

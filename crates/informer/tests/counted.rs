@@ -28,7 +28,7 @@ use kube::{Api, Client, client::Body};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use windlass_informer::{Form, HealthState, Informer, ListWatch, Subscription};
+use windlass_informer::{HealthState, Informer, ListWatch, StoredForm, Subscription};
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -60,7 +60,7 @@ fn a_watch_event_of_an_object_that_stays_decoded_costs_the_object_and_next_to_no
 /// The JSON and the `Arc`, and two of the chunk that it came in. Who it is stands in the JSON.
 #[test]
 fn a_watch_event_of_a_packed_object_decodes_nothing() {
-    let allocated = per_hundred_events(ListWatch::packed);
+    let allocated = per_hundred_events(ListWatch::raw);
     assert!(
         allocated <= 100 * 4 + 50,
         "{allocated} allocations of 100 events"
@@ -80,7 +80,7 @@ fn a_store_costs_the_json_of_its_objects_and_a_place_for_each() {
 
 #[test]
 fn a_store_of_packed_objects_costs_their_json_and_a_place_for_each() {
-    let kept = kept_per_object(ListWatch::packed);
+    let kept = kept_per_object(ListWatch::raw);
     let json = pruned().len();
     println!("{kept} bytes an object, of which {json} are JSON");
     assert!(kept <= json + 240, "{kept} bytes, of which {json} are JSON");
@@ -143,7 +143,7 @@ fn an_informer_to_which_nothing_happens_does_not_wake_up() {
 }
 
 /// Allocations of a hundred updates of one object, from the bytes to a subscriber.
-fn per_hundred_events<O: Form<ConfigMap>>(
+fn per_hundred_events<O: StoredForm<ConfigMap>>(
     form: impl Fn(ListWatch<ConfigMap>) -> ListWatch<ConfigMap, O>,
 ) -> usize {
     const EVENTS: usize = 1000;
@@ -171,7 +171,7 @@ fn per_hundred_events<O: Form<ConfigMap>>(
 }
 
 /// Live bytes of a store of many objects, for each.
-fn kept_per_object<O: Form<ConfigMap>>(
+fn kept_per_object<O: StoredForm<ConfigMap>>(
     form: impl Fn(ListWatch<ConfigMap>) -> ListWatch<ConfigMap, O>,
 ) -> usize {
     let _alone = alone();
@@ -324,14 +324,14 @@ impl Server {
     }
 }
 
-struct Running<O: Form<ConfigMap>> {
+struct Running<O: StoredForm<ConfigMap>> {
     informer: Informer<O>,
     events: Subscription<O>,
     polled: Arc<AtomicUsize>,
     _run: AbortOnDropHandle<()>,
 }
 
-impl<O: Form<ConfigMap>> Running<O> {
+impl<O: StoredForm<ConfigMap>> Running<O> {
     fn start(source: ListWatch<ConfigMap, O>) -> Self {
         let many = NonZeroUsize::new(4096).expect("not zero");
         let informer = Informer::builder(source)

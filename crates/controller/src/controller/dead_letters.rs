@@ -20,7 +20,7 @@ use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
 /// [`DeleteRetry::UntilSuccessor`]: crate::DeleteRetry::UntilSuccessor
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct GivenUp {
+pub struct DeadLetter {
     /// The name of the kind.
     pub kind: Arc<str>,
     /// The object's namespace and name.
@@ -40,8 +40,8 @@ pub struct GivenUp {
 }
 
 /// What is needed to make a call again.
-pub(crate) struct DeadLetter {
-    pub(crate) letter: GivenUp,
+pub(crate) struct DeadLetterEntry {
+    pub(crate) letter: DeadLetter,
     pub(crate) lane: LaneKey,
     pub(crate) call: PendingCall,
 }
@@ -50,7 +50,7 @@ pub(crate) struct DeadLetter {
 #[derive(Default)]
 pub(crate) struct DeadLetters {
     /// By number, oldest first.
-    calls: BTreeMap<u64, DeadLetter>,
+    calls: BTreeMap<u64, DeadLetterEntry>,
     lanes: HashMap<LaneKey, Vec<u64>>,
     numbers: u64,
 }
@@ -62,7 +62,7 @@ impl DeadLetters {
     pub(crate) const CAPACITY: usize = 1000;
 
     /// Keeps `call`; when there are too many, the oldest goes. Returns what went.
-    pub(crate) fn put(&mut self, mut call: DeadLetter) -> Option<DeadLetter> {
+    pub(crate) fn put(&mut self, mut call: DeadLetterEntry) -> Option<DeadLetterEntry> {
         let number = self.numbers;
         self.numbers += 1;
         call.letter.number = number;
@@ -79,7 +79,7 @@ impl DeadLetters {
     }
 
     /// Takes a call down, if it is still there.
-    pub(crate) fn take(&mut self, number: u64) -> Option<DeadLetter> {
+    pub(crate) fn take(&mut self, number: u64) -> Option<DeadLetterEntry> {
         let call = self.calls.remove(&number)?;
         if let Some(numbers) = self.lanes.get_mut(&call.lane) {
             numbers.retain(|it| *it != number);
@@ -94,8 +94,8 @@ impl DeadLetters {
     pub(crate) fn clear(
         &mut self,
         lane: &LaneKey,
-        obsolete: impl Fn(&DeadLetter) -> bool,
-    ) -> Vec<DeadLetter> {
+        obsolete: impl Fn(&DeadLetterEntry) -> bool,
+    ) -> Vec<DeadLetterEntry> {
         let numbers = self.lanes.get(lane).cloned().unwrap_or_default();
         let obsolete = |number: &u64| self.calls.get(number).is_some_and(&obsolete);
         let numbers: Vec<_> = numbers.into_iter().filter(obsolete).collect();
@@ -103,7 +103,7 @@ impl DeadLetters {
     }
 
     /// Takes down all calls of one handler.
-    pub(crate) fn cancel(&mut self, handler: HandlerId) -> Vec<DeadLetter> {
+    pub(crate) fn cancel(&mut self, handler: HandlerId) -> Vec<DeadLetterEntry> {
         let calls = self.calls.values();
         let theirs: Vec<_> = calls
             .filter(|call| call.letter.handler == handler)
@@ -113,7 +113,7 @@ impl DeadLetters {
     }
 
     /// All of them, oldest first.
-    pub(crate) fn all(&self) -> Vec<GivenUp> {
+    pub(crate) fn all(&self) -> Vec<DeadLetter> {
         self.calls
             .values()
             .map(|call| call.letter.clone())
@@ -212,14 +212,14 @@ mod tests {
         }
     }
 
-    fn call(text: &str) -> DeadLetter {
+    fn call(text: &str) -> DeadLetterEntry {
         let (name, handler) = text.split_at(1);
         let lane = lane(name);
         let error = Arc::new(HandlerError::TimedOut {
             limit: Duration::ZERO,
         });
-        DeadLetter {
-            letter: GivenUp {
+        DeadLetterEntry {
+            letter: DeadLetter {
                 kind: Arc::from("k"),
                 key: lane.object.clone(),
                 handler: HandlerId(handler.parse().expect("a number")),
@@ -235,7 +235,7 @@ mod tests {
                 attempt: 0,
                 state: None,
                 failed: None,
-                origin: crate::trace::Origin::default(),
+                origin: crate::trace::TraceParent::default(),
             },
         }
     }

@@ -16,7 +16,7 @@ use crate::{
     HandlerId,
     retry::DeleteRetry,
     route::KindId,
-    schedule::{About, Fold, LaneKey, Moment, Offer, Pending, Schedule, Turn, Work},
+    schedule::{Fold, LaneKey, Moment, Offer, Pending, Schedule, ScheduleItem, TakenLane, Work},
 };
 
 /// The schedule, shared by any number of workers.
@@ -42,18 +42,18 @@ pub(crate) struct Engine<E, P> {
 /// Dropping it gives the work back, as it is: what was not done is later again.
 #[derive(Debug)]
 #[must_use = "dropping this gives the work back at once"]
-pub(crate) struct LaneGuard<E: About, P: About> {
+pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
     engine: Arc<Engine<E, P>>,
     /// When it was taken.
     since: Moment,
     /// None once it was given back.
-    turn: Option<Turn<E, P>>,
+    turn: Option<TakenLane<E, P>>,
     later: Vec<Pending<P>>,
 }
 
 // === impl Engine ===
 
-impl<E: About, P: About> Engine<E, P> {
+impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
     /// Notes what happened to objects, one after the other, under one lock. Returns the places
     /// of those events which another one, not told yet, tells too.
     pub(crate) fn offer(
@@ -221,7 +221,7 @@ impl<E: About, P: About> Engine<E, P> {
     }
 }
 
-impl<E: About, P: About> Default for Engine<E, P> {
+impl<E: ScheduleItem, P: ScheduleItem> Default for Engine<E, P> {
     fn default() -> Self {
         Self {
             schedule: Mutex::default(),
@@ -235,7 +235,7 @@ impl<E: About, P: About> Default for Engine<E, P> {
 
 // === impl LaneGuard ===
 
-impl<E: About, P: About> LaneGuard<E, P> {
+impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
     /// Whose turn it is.
     pub(crate) fn key(&self) -> &LaneKey {
         &self.turn().key
@@ -266,7 +266,7 @@ impl<E: About, P: About> LaneGuard<E, P> {
 
     /// Takes the calls about the object of the event that became pending since the event was
     /// taken, to those that were pending before.
-    pub(crate) fn take_added(&mut self) {
+    pub(crate) fn take_new_pendings(&mut self) {
         let since = self.since;
         if let Some(turn) = &mut self.turn
             && let Work::Event { offer, pendings } = &mut turn.work
@@ -312,13 +312,13 @@ impl<E: About, P: About> LaneGuard<E, P> {
         turn.is_some()
     }
 
-    fn turn(&self) -> &Turn<E, P> {
+    fn turn(&self) -> &TakenLane<E, P> {
         let turn = self.turn.as_ref();
         turn.expect("a turn is there until it is given back")
     }
 }
 
-impl<E: About, P: About> Drop for LaneGuard<E, P> {
+impl<E: ScheduleItem, P: ScheduleItem> Drop for LaneGuard<E, P> {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.take() {
             let later = std::mem::take(&mut self.later);

@@ -5,10 +5,10 @@ use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duratio
 use futures::{FutureExt as _, future::BoxFuture};
 use windlass_informer::{ErrorChain, panic_message};
 
-use super::dead_letters::GivenUp;
+use super::dead_letters::DeadLetter;
 use crate::{
     event::AnyEvent,
-    work::{ask, typed},
+    work::{call_user_code, typed},
 };
 
 /// A call that is not repeated any more, with the object that it was made for.
@@ -17,7 +17,7 @@ use crate::{
 /// write the failure into the object's status.
 #[derive(Clone)]
 pub struct ExhaustedCall {
-    call: GivenUp,
+    call: DeadLetter,
     event: AnyEvent,
 }
 
@@ -27,7 +27,7 @@ pub(crate) type Hook = Box<dyn Fn(ExhaustedCall) -> BoxFuture<'static, ()> + Sen
 /// Calls the hook and waits for it, at most for `limit`. A panic is logged.
 pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Duration>) {
     let key = exhausted.call.key.clone();
-    let Some(called) = ask("on_exhausted", || hook(exhausted)) else {
+    let Some(called) = call_user_code("on_exhausted", || hook(exhausted)) else {
         return;
     };
     let mut called = AssertUnwindSafe(called).catch_unwind();
@@ -44,7 +44,7 @@ pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Du
         Err(_) => tracing::error!(object = %key, ?limit, "on_exhausted timed out"),
     }
     // A future that is dropped before its end runs the user's code once more.
-    ask("on_exhausted", || drop(called));
+    call_user_code("on_exhausted", || drop(called));
 }
 
 /// Boxes the future of a hook.
@@ -59,13 +59,13 @@ where
 // === impl ExhaustedCall ===
 
 impl ExhaustedCall {
-    pub(super) const fn new(call: GivenUp, event: AnyEvent) -> Self {
+    pub(super) const fn new(call: DeadLetter, event: AnyEvent) -> Self {
         Self { call, event }
     }
 
     /// The call: its kind, key, handler, action, attempts and last error.
     #[must_use]
-    pub const fn call(&self) -> &GivenUp {
+    pub const fn call(&self) -> &DeadLetter {
         &self.call
     }
 
@@ -88,7 +88,7 @@ impl fmt::Debug for ExhaustedCall {
 
 impl fmt::Display for ExhaustedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GivenUp {
+        let DeadLetter {
             kind,
             key,
             handler,

@@ -16,24 +16,24 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_informer::{
-    AnyTold, Event, Health, Informer, InformerError, InformerId, InformerMetrics, InformerUser,
-    Named, ObjectKey, SharedInformerError, Stored, Told,
+    ErasedEventEnvelope, Event, EventEnvelope, Health, Informer, InformerError, InformerId,
+    InformerMetrics, InformerUser, ObjectIdentity, ObjectKey, SharedInformerError, Stored,
 };
 
 use super::{
     Shared,
     mapping::{self, TriggeredKeys},
-    merge::{Merge, Merged, Sighting},
+    merge::{InformerEvent, Merge, MergedEvent},
     permit::{EventBudget, Permits},
     queued::{Coalescing, QueuedEvent},
 };
 use crate::{
-    Action, AnyObject,
+    Action, ErasedObject,
     event::AnyEvent,
     metrics::KindMetrics,
     route::{KindId, Mappers},
     schedule::{LaneKey, Moment, Offer, Priority},
-    trace::{self, Origin},
+    trace::{self, TraceParent},
 };
 
 /// An informer of a controller.
@@ -61,7 +61,7 @@ pub(crate) trait Feed: Send + Sync {
     fn epoch(&self) -> u32;
 
     /// The object of this key in its store, if it has this uid.
-    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn AnyObject>>;
+    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
 
     /// Requests a resync of those of `keys` that are in its store. Returns how many they are.
     fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
@@ -82,7 +82,7 @@ pub(crate) trait Feed: Send + Sync {
     ) -> BoxFuture<'static, Result<(), InformerError>>;
 
     /// Queues the events of the informer, until `stop` or the informer's end.
-    fn pump(
+    fn enqueue_events(
         self: Arc<Self>,
         into: Arc<Shared>,
         kind: KindId,
@@ -177,9 +177,9 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.informer.store().epoch()
     }
 
-    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn AnyObject>> {
-        let object = self.informer.store().kept(key)?.into_any();
-        (Named::uid(&*object) == Some(uid)).then_some(object)
+    fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>> {
+        let object = self.informer.store().get_lazy(key)?.into_erased();
+        (ObjectIdentity::uid(&*object) == Some(uid)).then_some(object)
     }
 
     fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize {
@@ -206,7 +206,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
         self.informer.run(stop).boxed()
     }
 
-    fn pump(
+    fn enqueue_events(
         self: Arc<Self>,
         into: Arc<Shared>,
         kind: KindId,
@@ -214,7 +214,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
     ) -> BoxFuture<'static, ()> {
         // Before the informer runs, so that its first list comes once.
         let mut events = self.informer.subscribe();
-        self.triggered.listen(events.recall());
+        self.triggered.listen(events.resync_handle());
         let queue = EventBudget::new(into.settings.queue);
         // The first list does not count towards the bound of the queue, and has the same bound for
         // itself.
@@ -230,8 +230,8 @@ impl<K: Stored> Feed for InformerFeed<K> {
                 known
             };
             let waits = into.settings.coalescing == Coalescing::Never;
-            let (mut told, mut enqueued) = (Vec::new(), Vec::new());
-            let pump = async {
+            let (mut envelope, mut enqueued) = (Vec::new(), Vec::new());
+            let enqueue_events = async {
                 loop {
                     let synced = self.synced.load(Ordering::Relaxed);
                     let mut permits = if waits && synced {
@@ -245,7 +245,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     } else {
                         AT_ONCE.get()
                     };
-                    let taken = events.told_many(&mut told, most).await;
+                    let taken = events.next_envelopes(&mut envelope, most).await;
                     if taken == 0 {
                         break;
                     }
@@ -266,10 +266,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
                         received: into.engine.now(),
                         soon: dispatches && budget.taken() <= DECODED,
                     };
-                    batch.enqueue(&mut told, &mut enqueued, &mut permits);
+                    batch.enqueue(&mut envelope, &mut enqueued, &mut permits);
                 }
             };
-            stop.run_until_cancelled(pump).await;
+            stop.run_until_cancelled(enqueue_events).await;
         }
         .boxed()
     }
@@ -278,10 +278,10 @@ impl<K: Stored> Feed for InformerFeed<K> {
 // === impl Enqueuer ===
 
 impl<K: Stored> Enqueuer<'_, K> {
-    /// Queues the events that were `told`.
+    /// Queues the events that were `envelope`.
     fn enqueue(
         &self,
-        told: &mut Vec<Told<K>>,
+        envelope: &mut Vec<EventEnvelope<K>>,
         enqueued: &mut Vec<Enqueued>,
         permits: &mut Permits,
     ) {
@@ -295,27 +295,28 @@ impl<K: Stored> Enqueuer<'_, K> {
             let mut put = |it: Enqueued| {
                 let queued = &it.offer.event;
                 let rests = !self.soon || queued.permit.is_none();
-                if has_mappers && !queued.woken {
+                if has_mappers && !queued.requested_by_mapper {
                     let event = queued.event.clone();
-                    to_map.push((event, it.offer.class, it.span.clone(), rests));
+                    to_map.push((event, it.offer.priority, it.span.clone(), rests));
                 } else if rests {
-                    rest(&queued.event);
+                    release_decoded(&queued.event);
                 }
                 enqueued.push(it);
             };
-            for told in told.drain(..) {
-                let mut told = told.into_any();
-                synced |= matches!(told.event, Event::Synced);
-                let action = Action::of(&told.event);
-                if merge.is_idle() || self.merge(&mut merge, &mut told) {
-                    self.prepare(told, action, synced, permits).map(&mut put);
+            for envelope in envelope.drain(..) {
+                let mut envelope = envelope.into_erased();
+                synced |= matches!(envelope.event, Event::Synced);
+                let action = Action::of(&envelope.event);
+                if merge.is_idle() || self.merge(&mut merge, &mut envelope) {
+                    self.prepare(envelope, action, synced, permits)
+                        .map(&mut put);
                 }
                 for released in merge.take_released() {
                     self.release(released, permits).map(&mut put);
                 }
             }
             self.offer(enqueued);
-            for informer in merge.take_laggards() {
+            for informer in merge.take_lagging() {
                 self.relist(informer);
             }
         }
@@ -328,7 +329,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         for (event, priority, span, rests) in to_map {
             mapping::map(into, &self.mappers, self.kind, &event, priority, &span);
             if rests {
-                rest(&event);
+                release_decoded(&event);
             }
         }
     }
@@ -337,25 +338,25 @@ impl<K: Stored> Enqueuer<'_, K> {
     /// informer's event, before it was merged with those of others.
     fn prepare(
         &self,
-        told: AnyTold,
+        envelope: ErasedEventEnvelope,
         action: Option<Action>,
         synced: bool,
         permits: &mut Permits,
     ) -> Option<Enqueued> {
         let feed = self.feed;
-        let AnyTold {
+        let ErasedEventEnvelope {
             key,
             event,
             span,
-            recalled,
+            requested,
             from_list,
             restored,
             ..
-        } = told;
+        } = envelope;
         // Without a key it is about no object.
         let key = key?;
         let priority = match action? {
-            Action::Resynced if recalled => feed.triggered.take(&key).unwrap_or(Priority::Live),
+            Action::Resynced if requested => feed.triggered.take(&key).unwrap_or(Priority::Live),
             Action::Resynced => Priority::Resync,
             Action::Created if !synced => Priority::FirstList,
             Action::Deleted => {
@@ -366,12 +367,12 @@ impl<K: Stored> Enqueuer<'_, K> {
         };
         let event = QueuedEvent {
             received: self.received,
-            told: None,
+            last_called: None,
             permit: permits.one(),
-            origin: Origin::of(&span),
+            origin: TraceParent::of(&span),
             resynced: false,
-            woken: recalled,
-            listed: from_list,
+            requested_by_mapper: requested,
+            from_list,
             restored,
             event,
         };
@@ -379,17 +380,17 @@ impl<K: Stored> Enqueuer<'_, K> {
     }
 
     /// An event about an object that was withheld: it comes from the store, as after a list.
-    fn release(&self, released: Merged, permits: &mut Permits) -> Option<Enqueued> {
-        let Merged { event, restored } = released;
+    fn release(&self, released: MergedEvent, permits: &mut Permits) -> Option<Enqueued> {
+        let MergedEvent { event, restored } = released;
         let key = event.object()?.key();
         let event = QueuedEvent {
             received: self.received,
-            told: None,
+            last_called: None,
             permit: permits.one(),
-            origin: Origin::default(),
+            origin: TraceParent::default(),
             resynced: false,
-            woken: false,
-            listed: true,
+            requested_by_mapper: false,
+            from_list: true,
             restored,
             event,
         };
@@ -399,7 +400,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     fn enqueued(
         &self,
         object: ObjectKey,
-        class: Priority,
+        priority: Priority,
         event: QueuedEvent,
         span: Span,
     ) -> Enqueued {
@@ -407,8 +408,8 @@ impl<K: Stored> Enqueuer<'_, K> {
         Enqueued {
             key: LaneKey { kind, object },
             offer: Offer {
-                class,
-                asked: false,
+                priority,
+                pendings_checked: false,
                 event,
             },
             span,
@@ -417,30 +418,30 @@ impl<K: Stored> Enqueuer<'_, K> {
 
     /// Merges the event with those of the other informers. Returns whether it means something for
     /// handlers.
-    fn merge(&self, merge: &mut Merge, told: &mut AnyTold) -> bool {
+    fn merge(&self, merge: &mut Merge, envelope: &mut ErasedEventEnvelope) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
             let feed = feeds.iter().find(|fed| fed.feed.informer() == informer);
             feed?.feed.holds(key, uid)
         };
         let informer = self.feed.informer.id();
-        if matches!(told.event, Event::Synced) {
+        if matches!(envelope.event, Event::Synced) {
             let version = self.feed.informer.list_version();
             let up_to = version.and_then(|version| version.parse().ok());
-            merge.synced(informer, told.epoch, up_to, &lookup);
+            merge.synced(informer, envelope.epoch, up_to, &lookup);
             return false;
         }
-        let sighting = Sighting {
+        let sighting = InformerEvent {
             informer,
-            event: told.event.clone(),
-            epoch: told.epoch,
-            live: !told.from_list,
-            restored: told.restored,
+            event: envelope.event.clone(),
+            epoch: envelope.epoch,
+            live: !envelope.from_list,
+            restored: envelope.restored,
         };
         let Some(merged) = merge.apply(sighting, &lookup) else {
             return false;
         };
-        (told.event, told.restored) = (merged.event, merged.restored);
+        (envelope.event, envelope.restored) = (merged.event, merged.restored);
         true
     }
 
@@ -488,8 +489,8 @@ impl<K: Stored> Enqueuer<'_, K> {
 
 /// Drops the decoded form of the object of an event that may wait for long: it is decoded again
 /// when it is dispatched.
-fn rest(event: &AnyEvent) {
+fn release_decoded(event: &AnyEvent) {
     if let Some(object) = event.object() {
-        object.rest();
+        object.release_decoded();
     }
 }

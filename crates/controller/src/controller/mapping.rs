@@ -17,7 +17,7 @@ use super::{Shared, report::ErrorReport};
 use crate::{
     Action, HandlerError,
     event::AnyEvent,
-    route::{KindId, Mapping, Role},
+    route::{KindId, RegisteredMapper, Role},
     schedule::Priority,
     trace, work,
 };
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct TriggeredKeys {
     /// None until the controller is subscribed, which shows it every object anyway.
-    recall: OnceLock<ResyncHandle>,
+    resync: OnceLock<ResyncHandle>,
     /// The priority of each resync, until it comes. Only of objects that are in the store.
     priorities: Mutex<HashMap<ObjectKey, Priority>>,
 }
@@ -35,19 +35,19 @@ pub(super) struct TriggeredKeys {
 /// the priority of the event.
 pub(super) fn map(
     shared: &Shared,
-    mappers: &[Arc<Mapping>],
+    mappers: &[Arc<RegisteredMapper>],
     kind: KindId,
     event: &AnyEvent,
     priority: Priority,
-    told: &Span,
+    parent: &Span,
 ) {
     if mappers.is_empty() {
         return;
     }
-    let _told = told.enter();
+    let _entered = parent.enter();
     let mut named: HashMap<KindId, HashSet<ObjectKey>> = HashMap::new();
     for mapper in mappers {
-        let keys = ask(shared, kind, mapper, event);
+        let keys = mapped_keys(shared, kind, mapper, event);
         named.entry(mapper.to).or_default().extend(keys);
     }
     // The object that has changed is dispatched for that already.
@@ -63,7 +63,12 @@ pub(super) fn map(
 }
 
 /// The keys that one mapper names. A mapper that fails is reported as a failed call.
-fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec<ObjectKey> {
+fn mapped_keys(
+    shared: &Shared,
+    kind: KindId,
+    mapper: &RegisteredMapper,
+    event: &AnyEvent,
+) -> Vec<ObjectKey> {
     let Some((action, object)) = Action::of(event).zip(event.object()) else {
         return Vec::new();
     };
@@ -89,7 +94,7 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
             error: &error,
             retry_in: None,
         };
-        work::ask("on_error", || (shared.settings.on_error)(&report));
+        work::call_user_code("on_error", || (shared.settings.on_error)(&report));
     }
     keys
 }
@@ -97,10 +102,10 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
 // === impl TriggeredKeys ===
 
 impl TriggeredKeys {
-    /// Requests resyncs from `recall` from now on.
-    pub(super) fn listen(&self, recall: ResyncHandle) {
+    /// Requests resyncs from `resync` from now on.
+    pub(super) fn listen(&self, resync: ResyncHandle) {
         // A feed is pumped once.
-        _ = self.recall.set(recall);
+        _ = self.resync.set(resync);
     }
 
     /// Requests a resync of those of `keys` that are in the store. Returns how many they are.
@@ -110,7 +115,7 @@ impl TriggeredKeys {
         priority: Priority,
         is_stored: impl Fn(&ObjectKey) -> bool,
     ) -> usize {
-        let Some(recall) = self.recall.get() else {
+        let Some(resync) = self.resync.get() else {
             return 0;
         };
         let stored: Vec<_> = {
@@ -125,7 +130,7 @@ impl TriggeredKeys {
         };
         let triggered = stored.len();
         if triggered > 0 {
-            recall.ask(stored);
+            resync.request(stored);
         }
         triggered
     }

@@ -30,32 +30,32 @@ use std::{
     sync::Arc,
 };
 
-use windlass_informer::{Event, InformerId, Kept, Named, ObjectKey, Uid};
+use windlass_informer::{Event, InformerId, LazyObject, ObjectIdentity, ObjectKey, Uid};
 
-use crate::{AnyObject, event::AnyEvent};
+use crate::{ErasedObject, event::AnyEvent};
 
-type Object = Arc<dyn AnyObject>;
+type Object = Arc<dyn ErasedObject>;
 
 /// What the informers of one kind show.
 #[derive(Default)]
 pub(crate) struct Merge {
-    members: Vec<Member>,
-    objects: HashMap<Uid, Seen>,
+    members: Vec<MemberInformer>,
+    objects: HashMap<Uid, TrackedObject>,
     tombstones: HashMap<Uid, Version>,
     /// The same uids, oldest first.
-    buried: VecDeque<Uid>,
+    tombstone_order: VecDeque<Uid>,
     /// The newest epoch of all informers.
     epoch: u32,
     /// Informers that cannot be compared were reported.
     reported: bool,
     /// Informers that are to list again.
-    laggards: Vec<InformerId>,
+    lagging: Vec<InformerId>,
     /// Objects that were withheld and exist.
-    released: Vec<Merged>,
+    released: Vec<MergedEvent>,
 }
 
 /// One informer of the kind.
-struct Member {
+struct MemberInformer {
     informer: InformerId,
 
     /// Its events were passed through before there was another informer.
@@ -72,21 +72,21 @@ struct Member {
 
     /// The version that it has to pass because a tombstone of that version was dropped; none if
     /// it has passed all that were.
-    behind: Option<Version>,
+    must_pass: Option<Version>,
 
     /// Whether it was requested to list again.
     relisting: bool,
 
     /// Whether it is to list once more after that: the list may have begun before the newest epoch.
-    again: bool,
+    relist_again: bool,
 
     /// Objects that it shows and that may be deleted. They are in its store, or were a moment
     /// ago.
-    withheld: HashMap<Uid, Withheld>,
+    withheld: HashMap<Uid, WithheldObject>,
 }
 
 /// An event of one informer.
-pub(super) struct Sighting {
+pub(super) struct InformerEvent {
     pub(super) informer: InformerId,
     pub(super) event: AnyEvent,
     /// The epoch as the informer counts.
@@ -98,7 +98,7 @@ pub(super) struct Sighting {
 }
 
 /// What a sighting means for handlers.
-pub(super) struct Merged {
+pub(super) struct MergedEvent {
     pub(super) event: AnyEvent,
     /// Whether it is the first state of its object since the history went back, as of all
     /// informers.
@@ -106,14 +106,14 @@ pub(super) struct Merged {
 }
 
 /// An object that may be deleted.
-struct Withheld {
+struct WithheldObject {
     key: ObjectKey,
     /// Whether it has shown the first state of the object since the history went back.
     restored: bool,
 }
 
 /// What is known of one uid.
-struct Seen {
+struct TrackedObject {
     /// Which informers hold it.
     holders: Vec<InformerId>,
 
@@ -156,15 +156,15 @@ impl Merge {
     /// Adds an informer, which has counted `epoch` epochs. Those that were `started` before the
     /// second one came go on with what they hold.
     pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
-        self.members.push(Member {
+        self.members.push(MemberInformer {
             informer,
             preceding: started,
             passed: Version::default(),
             counted: epoch,
             epoch: self.epoch,
-            behind: None,
+            must_pass: None,
             relisting: false,
-            again: false,
+            relist_again: false,
             withheld: HashMap::new(),
         });
     }
@@ -212,8 +212,12 @@ impl Merge {
     }
 
     /// What a sighting means for handlers, if it means something.
-    pub(super) fn apply(&mut self, shown: Sighting, lookup: Lookup<'_>) -> Option<Merged> {
-        let Sighting {
+    pub(super) fn apply(
+        &mut self,
+        shown: InformerEvent,
+        lookup: Lookup<'_>,
+    ) -> Option<MergedEvent> {
+        let InformerEvent {
             informer,
             event,
             epoch,
@@ -223,9 +227,9 @@ impl Merge {
         let object = Arc::clone(event.object()?);
         // A removed informer has no member, while its last events are on their way.
         self.member(informer)?;
-        let Some(uid) = Named::uid(&*object).map(Uid::from) else {
+        let Some(uid) = ObjectIdentity::uid(&*object).map(Uid::from) else {
             // Without a uid nothing can be compared.
-            return Some(Merged { event, restored });
+            return Some(MergedEvent { event, restored });
         };
         let epoch = self.epoch_of(informer, epoch);
         let version = Version::of(&object, epoch);
@@ -234,12 +238,12 @@ impl Merge {
         let live = live && !matches!(event, Event::Resynced(_));
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
-            passes = member.behind.is_some_and(|it| !version.is_before(it));
+            passes = member.must_pass.is_some_and(|it| !version.is_before(it));
         }
         let merged = if let Event::Deleted { missed, .. } = event {
             let deleted = self.delete(informer, uid, object, version, missed);
             let restored = false;
-            deleted.map(|event| Merged { event, restored })
+            deleted.map(|event| MergedEvent { event, restored })
         } else {
             self.show(informer, &uid, event, epoch, restored, lookup)
         };
@@ -263,15 +267,15 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        if std::mem::take(&mut member.again) {
-            self.laggards.push(informer);
+        if std::mem::take(&mut member.relist_again) {
+            self.lagging.push(informer);
             return;
         }
         let relisted = std::mem::take(&mut member.relisting);
         // A list whose version is not known was requested after the tombstones were dropped.
-        let number = up_to.or(member.behind.and_then(|it| it.number));
+        let number = up_to.or(member.must_pass.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
-        let is_past = |version: Version| member.behind.is_some_and(|it| version.is_before(it));
+        let is_past = |version: Version| member.must_pass.is_some_and(|it| version.is_before(it));
         // An informer that listed after the history went back never notices that.
         let joins = relisted && epoch < newest && !is_past(of_epoch(newest));
         if joins {
@@ -292,12 +296,12 @@ impl Merge {
     }
 
     /// The informers that are to list again, each once.
-    pub(super) fn take_laggards(&mut self) -> Vec<InformerId> {
-        std::mem::take(&mut self.laggards)
+    pub(super) fn take_lagging(&mut self) -> Vec<InformerId> {
+        std::mem::take(&mut self.lagging)
     }
 
     /// Events about objects that were withheld and exist, or were shown before their epoch.
-    pub(super) fn take_released(&mut self) -> Vec<Merged> {
+    pub(super) fn take_released(&mut self) -> Vec<MergedEvent> {
         std::mem::take(&mut self.released)
     }
 
@@ -306,9 +310,9 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        member.behind = None;
+        member.must_pass = None;
         let epoch = member.epoch;
-        for (uid, Withheld { key, restored }) in std::mem::take(&mut member.withheld) {
+        for (uid, WithheldObject { key, restored }) in std::mem::take(&mut member.withheld) {
             // One that is gone from the store is deleted by an event that is on its way.
             let Some(object) = lookup(informer, &key, uid.as_str()) else {
                 continue;
@@ -349,7 +353,7 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return false;
         };
-        let is_before = member.behind.is_some_and(|it| version.is_before(it));
+        let is_before = member.must_pass.is_some_and(|it| version.is_before(it));
         // What an informer that was there before has shown already is not new here.
         let is_new = !member.preceding
             || matches!(event, Event::Added(_))
@@ -364,7 +368,7 @@ impl Merge {
             member
                 .withheld
                 .entry(uid)
-                .or_insert(Withheld { key, restored });
+                .or_insert(WithheldObject { key, restored });
         }
     }
 
@@ -377,7 +381,7 @@ impl Merge {
         epoch: u32,
         mut restored: bool,
         lookup: Lookup<'_>,
-    ) -> Option<Merged> {
+    ) -> Option<MergedEvent> {
         let object = Arc::clone(event.object()?);
         let mut version = Version::of(&object, epoch);
         let doubtful = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, uid);
@@ -398,7 +402,7 @@ impl Merge {
             }
         };
         restored = before.map_or(restored, |before| before < version.epoch);
-        let shown = self.sight(informer, uid.clone(), event, object, version, lookup);
+        let shown = self.observe(informer, uid.clone(), event, object, version, lookup);
         if let Some(withheld) = self
             .member(informer)
             .and_then(|it| it.withheld.get_mut(uid))
@@ -409,7 +413,7 @@ impl Merge {
         if let Some(seen) = self.objects.get_mut(uid) {
             seen.doubtful = doubtful;
         }
-        Some(Merged { event, restored })
+        Some(MergedEvent { event, restored })
     }
 
     /// The epoch of the kind in which an informer is that counts `counted` epochs. An informer
@@ -433,9 +437,9 @@ impl Merge {
             if member.informer == informer {
                 member.epoch = self.epoch;
             } else if std::mem::replace(&mut member.relisting, true) {
-                member.again = true;
+                member.relist_again = true;
             } else {
-                self.laggards.push(member.informer);
+                self.lagging.push(member.informer);
             }
         }
         self.epoch
@@ -453,7 +457,7 @@ impl Merge {
         })
     }
 
-    fn sight(
+    fn observe(
         &mut self,
         informer: InformerId,
         uid: Uid,
@@ -464,13 +468,13 @@ impl Merge {
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if let Some(buried) = self.tombstones.get(&uid) {
-                if version.is_before(*buried) {
+            if let Some(tombstone_order) = self.tombstones.get(&uid) {
+                if version.is_before(*tombstone_order) {
                     self.withhold(informer, uid, &object);
                     return None;
                 }
                 self.tombstones.remove(&uid);
-                self.buried.retain(|it| *it != uid);
+                self.tombstone_order.retain(|it| *it != uid);
             } else if self.may_be_deleted(informer, &uid, &event, version) {
                 self.withhold(informer, uid, &object);
                 return None;
@@ -495,7 +499,7 @@ impl Merge {
             } else {
                 (None, Some(object.clone()))
             };
-            let seen = Seen {
+            let seen = TrackedObject {
                 holders,
                 emitted,
                 held_back,
@@ -552,7 +556,7 @@ impl Merge {
         seen.epoch = version.epoch;
         let old = std::mem::replace(emitted, Arc::clone(&object));
         Some(Event::Updated {
-            old: Kept::any(old),
+            old: LazyObject::from_erased(old),
             new: object,
         })
     }
@@ -571,7 +575,7 @@ impl Merge {
             if !preceding || withheld.is_some() || self.tombstones.contains_key(&uid) {
                 return None;
             }
-            self.bury(uid, version);
+            self.add_tombstone(uid, version);
             return Some(Event::Deleted { last, missed });
         };
         seen.holders.retain(|holder| *holder != informer);
@@ -586,7 +590,7 @@ impl Merge {
             let new = seen.held_back.take()?;
             seen.emitted = Some(Arc::clone(&new));
             return Some(Event::Updated {
-                old: Kept::any(last),
+                old: LazyObject::from_erased(last),
                 new,
             });
         }
@@ -601,7 +605,7 @@ impl Merge {
             }
         }
         let left = seen.left;
-        self.bury(
+        self.add_tombstone(
             uid,
             if version.is_before(left) {
                 left
@@ -613,40 +617,41 @@ impl Merge {
     }
 
     /// Remembers that `uid` was deleted, until all informers have passed that version.
-    fn bury(&mut self, uid: Uid, version: Version) {
+    fn add_tombstone(&mut self, uid: Uid, version: Version) {
         self.tombstones.insert(uid.clone(), version);
-        self.buried.push_back(uid);
-        while let Some(oldest) = self.buried.front() {
+        self.tombstone_order.push_back(uid);
+        while let Some(oldest) = self.tombstone_order.front() {
             let oldest = self.tombstones.get(oldest).copied();
-            let is_passed = |it: &Member| oldest.is_none_or(|version| version.is_before(it.passed));
-            let is_over = self.buried.len() > Self::TOMBSTONES;
+            let is_passed =
+                |it: &MemberInformer| oldest.is_none_or(|version| version.is_before(it.passed));
+            let is_over = self.tombstone_order.len() > Self::TOMBSTONES;
             if !is_over && !self.members.iter().all(is_passed) {
                 break;
             }
             let late = self.members.iter_mut().filter(|it| !is_passed(it));
             for (member, version) in late.zip(std::iter::repeat(oldest)) {
                 let further = |known: Version| version.is_none_or(|it| it.is_before(known));
-                if !member.behind.is_some_and(further) {
-                    member.behind = version;
+                if !member.must_pass.is_some_and(further) {
+                    member.must_pass = version;
                 }
                 if !std::mem::replace(&mut member.relisting, true) {
-                    self.laggards.push(member.informer);
+                    self.lagging.push(member.informer);
                 }
             }
-            if let Some(oldest) = self.buried.pop_front() {
+            if let Some(oldest) = self.tombstone_order.pop_front() {
                 self.tombstones.remove(&oldest);
             }
         }
     }
 
-    fn member(&mut self, informer: InformerId) -> Option<&mut Member> {
+    fn member(&mut self, informer: InformerId) -> Option<&mut MemberInformer> {
         let mut members = self.members.iter_mut();
         members.find(|member| member.informer == informer)
     }
 }
 
 /// Whether an informer holds the object that held it before there was another informer.
-fn is_preceded(members: &[Member], seen: &Seen) -> bool {
+fn is_preceded(members: &[MemberInformer], seen: &TrackedObject) -> bool {
     let mut members = members.iter();
     members.any(|it| it.preceding && seen.holders.contains(&it.informer))
 }
@@ -798,7 +803,7 @@ mod tests {
         let lookup =
             |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
         let apply = |merge: &mut Merge, shown| {
-            let merged: Option<Merged> = merge.apply(shown, &lookup);
+            let merged: Option<MergedEvent> = merge.apply(shown, &lookup);
             merged.map(|it| (show(&it.event), it.restored))
         };
         let added = sighting(0, event("+", "9"), 0);
@@ -808,14 +813,14 @@ mod tests {
         assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
         let gone = sighting(0, event("-", "9"), 1);
         assert_eq!(apply(&mut merge, gone), None, "the other one has it");
-        assert_eq!(merge.take_laggards(), [id(1)]);
+        assert_eq!(merge.take_lagging(), [id(1)]);
         merge.synced(id(1), 0, Some(5), &lookup);
         let released = merge.take_released();
         let released = released.iter().map(|it| (show(&it.event), it.restored));
         assert!(released.eq([("~9>3".to_owned(), true)]));
         // Another list of it is of the same epoch.
         merge.synced(id(1), 0, Some(6), &lookup);
-        assert!(merge.take_released().is_empty() && merge.take_laggards().is_empty());
+        assert!(merge.take_released().is_empty() && merge.take_lagging().is_empty());
     }
 
     #[test]
@@ -823,26 +828,26 @@ mod tests {
         let mut merge = merge(false);
         let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
         for uid in 0..=Merge::TOMBSTONES {
-            merge.bury(Uid::from(&*uid.to_string()), Version::default());
+            merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
         }
-        let late = merge.take_laggards();
+        let late = merge.take_lagging();
         assert!(late.contains(&id(1)), "it lists for the tombstones");
         merge.apply(sighting(0, event("+", "4"), 1), &nothing);
-        assert!(merge.take_laggards().is_empty());
+        assert!(merge.take_lagging().is_empty());
         merge.synced(id(1), 0, Some(50), &nothing);
-        assert_eq!(merge.take_laggards(), [id(1)]);
+        assert_eq!(merge.take_lagging(), [id(1)]);
         merge.synced(id(1), 0, Some(50), &nothing);
-        assert!(merge.take_laggards().is_empty());
+        assert!(merge.take_lagging().is_empty());
     }
 
     #[test]
     fn tombstones_have_a_bound() {
         let mut merge = merge(false);
         for uid in 0..Merge::TOMBSTONES + 10 {
-            merge.bury(Uid::from(&*uid.to_string()), Version::default());
+            merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
         }
         assert_eq!(merge.tombstones.len(), Merge::TOMBSTONES);
-        assert_eq!(merge.buried.len(), Merge::TOMBSTONES);
+        assert_eq!(merge.tombstone_order.len(), Merge::TOMBSTONES);
     }
 
     #[test]
@@ -863,13 +868,13 @@ mod tests {
                 number: Some(number),
             };
             for uid in 0..Merge::TOMBSTONES {
-                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+                merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
             }
-            assert!(merge.take_laggards().is_empty());
-            merge.bury(Uid::from("one-more"), version(11));
-            assert_eq!(merge.take_laggards(), [id(1)]);
-            merge.bury(Uid::from("yet-one"), version(12));
-            assert!(merge.take_laggards().is_empty(), "it lists already");
+            assert!(merge.take_lagging().is_empty());
+            merge.add_tombstone(Uid::from("one-more"), version(11));
+            assert_eq!(merge.take_lagging(), [id(1)]);
+            merge.add_tombstone(Uid::from("yet-one"), version(12));
+            assert!(merge.take_lagging().is_empty(), "it lists already");
 
             let mut listed = sighting(1, event("+", "5"), 0);
             listed.live = false;
@@ -894,9 +899,9 @@ mod tests {
                 number: Some(number),
             };
             for uid in 0..=Merge::TOMBSTONES {
-                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+                merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
             }
-            assert_eq!(merge.take_laggards(), [id(1)]);
+            assert_eq!(merge.take_lagging(), [id(1)]);
             // In the epoch of the dropped tombstones, whether the informer has noticed it or not.
             let mut listed = sighting(1, event("+", "5"), counted);
             (listed.live, listed.restored) = (false, true);
@@ -910,8 +915,8 @@ mod tests {
                 .map(|it| (show(&it.event), it.restored))
                 .collect();
             assert_eq!(released, [("+5".to_owned(), true)]);
-            merge.bury(Uid::from("one-more"), version(12));
-            assert!(merge.take_laggards().is_empty(), "it has passed that");
+            merge.add_tombstone(Uid::from("one-more"), version(12));
+            assert!(merge.take_lagging().is_empty(), "it has passed that");
         }
     }
 
@@ -965,8 +970,8 @@ mod tests {
         assert_eq!(all.join(" "), emitted, "{script}");
     }
 
-    fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> Sighting {
-        Sighting {
+    fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> InformerEvent {
+        InformerEvent {
             informer: id(informer),
             event,
             epoch,
@@ -999,7 +1004,7 @@ mod tests {
             "~" => {
                 let before = version.parse::<u64>().map(|it| it - 1);
                 let old = before.map_or_else(|_| "x".to_owned(), |it| it.to_string());
-                let old = Kept::any(object(&old));
+                let old = LazyObject::from_erased(object(&old));
                 Event::Updated { old, new }
             }
             "-" => Event::Deleted {
@@ -1019,7 +1024,8 @@ mod tests {
     }
 
     fn show(event: &AnyEvent) -> String {
-        let version = |object: &dyn Named| object.resource_version().unwrap_or("?").to_owned();
+        let version =
+            |object: &dyn ObjectIdentity| object.resource_version().unwrap_or("?").to_owned();
         match event {
             Event::Added(object) => format!("+{}", version(&**object)),
             Event::Updated { old, new } => format!("~{}>{}", version(old), version(&**new)),

@@ -21,7 +21,7 @@ use self::{clock::Clock, engine::Engine, permit::EventBudget};
 use crate::{
     Action, HandlerId,
     route::KindId,
-    schedule::{About, Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, Work},
+    schedule::{Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, ScheduleItem, Work},
 };
 
 /// The lock of `shuttle` with the face of `parking_lot`'s.
@@ -84,7 +84,7 @@ type Numbers = Engine<Number, Number>;
 #[derive(Clone, Copy, Debug)]
 struct Number(u32);
 
-impl About for Number {
+impl ScheduleItem for Number {
     fn uid(&self) -> Option<&str> {
         None
     }
@@ -299,8 +299,8 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
         object: ObjectKey::new(name),
     };
     let offer = Offer {
-        class: Priority::Live,
-        asked: false,
+        priority: Priority::Live,
+        pendings_checked: false,
         event: Number(number),
     };
     engine.offer([(key, offer)], |_, newer| Fold::Separate(newer));
@@ -313,7 +313,7 @@ fn check<F: Future<Output = ()> + 'static>(program: fn() -> F) {
     shuttle::check_pct(move || block_on(program()), SCHEDULES, 3);
 }
 
-impl<E: About, P: About> Engine<E, P> {
+impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
     fn clock(&self) -> &Clock {
         &self.clock
     }

@@ -2,15 +2,15 @@
 
 use std::{num::NonZeroU32, sync::Arc};
 
-use windlass_informer::{Event, Named};
+use windlass_informer::{Event, ObjectIdentity};
 
 use super::permit::Permit;
 use crate::{
-    Action, AnyObject, HandlerError, HandlerId, State,
+    Action, ErasedObject, HandlerError, HandlerId, State,
     event::AnyEvent,
     route::Role,
-    schedule::{About, Fold, Moment},
-    trace::Origin,
+    schedule::{Fold, Moment, ScheduleItem},
+    trace::TraceParent,
 };
 
 /// When the undispatched events of one object are folded into one.
@@ -65,23 +65,23 @@ pub(crate) struct QueuedEvent {
     pub(crate) resynced: bool,
 
     /// It is a resync that a mapper asked for.
-    pub(crate) woken: bool,
+    pub(crate) requested_by_mapper: bool,
 
     /// Its object comes from a list, so that an earlier process may have worked on it.
-    pub(crate) listed: bool,
+    pub(crate) from_list: bool,
 
     /// It, or one that was folded into it, shows the first state of its object since the history
     /// of the server went back.
     pub(crate) restored: bool,
 
     /// The trace that it is part of.
-    pub(crate) origin: Origin,
+    pub(crate) origin: TraceParent,
 
     /// When it was queued, or the oldest of those that were folded into it.
     pub(crate) received: Moment,
 
     /// The last handler that was called for it, if the dispatch broke off.
-    pub(crate) told: Option<Place>,
+    pub(crate) last_called: Option<HandlerPosition>,
 
     /// Its place within the bound of the queue, given back when all handlers were called. None
     /// for the first list, which does not count, and beyond the bound.
@@ -90,7 +90,7 @@ pub(crate) struct QueuedEvent {
 
 /// A handler's place in its chain, in four bytes: there is one for every queued event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(NonZeroU32);
+pub(crate) struct HandlerPosition(NonZeroU32);
 
 /// What a pending call needs.
 pub(crate) struct PendingCall {
@@ -107,7 +107,7 @@ pub(crate) struct PendingCall {
     pub(crate) failed: Option<Box<FailedCall>>,
 
     /// The trace of the call that it comes from.
-    pub(crate) origin: Origin,
+    pub(crate) origin: TraceParent,
 }
 
 /// A call that failed.
@@ -116,7 +116,7 @@ pub(crate) struct FailedCall {
 
     /// The object that the handler got, if the pending call has a newer one since: see
     /// [`PendingCall::refresh`].
-    pub(crate) object: Option<Arc<dyn AnyObject>>,
+    pub(crate) object: Option<Arc<dyn ErasedObject>>,
 }
 
 // === impl Coalescing ===
@@ -128,10 +128,10 @@ impl Coalescing {
         self,
         older: &mut QueuedEvent,
         mut newer: QueuedEvent,
-        rest: &mut Vec<QueuedEvent>,
+        dropped: &mut Vec<QueuedEvent>,
     ) -> Fold<QueuedEvent> {
         // A handler has been called for the older one already.
-        if older.told.is_some() {
+        if older.last_called.is_some() {
             return Fold::Separate(newer);
         }
         let all = match self {
@@ -147,8 +147,8 @@ impl Coalescing {
                 Event::Added(object) | Event::Updated { new: object, .. },
                 Event::Updated { new, .. },
             ) if all => std::mem::swap(object, new),
-            (Event::Added(_), Event::Deleted { .. }) if all && !older.listed => {
-                rest.push(newer);
+            (Event::Added(_), Event::Deleted { .. }) if all && !older.from_list => {
+                dropped.push(newer);
                 return Fold::Cancelled;
             }
             (
@@ -163,18 +163,18 @@ impl Coalescing {
             _ => return Fold::Separate(newer),
         }
         // There is no state to resync of an object that is gone.
-        older.woken |= newer.woken;
+        older.requested_by_mapper |= newer.requested_by_mapper;
         older.restored |= newer.restored;
         older.resynced =
             (older.resynced || resynced) && !matches!(older.event, Event::Deleted { .. });
-        rest.push(newer);
+        dropped.push(newer);
         Fold::Merged
     }
 }
 
 // === impl QueuedEvent ===
 
-impl About for QueuedEvent {
+impl ScheduleItem for QueuedEvent {
     fn uid(&self) -> Option<&str> {
         uid(&self.event)
     }
@@ -217,7 +217,7 @@ impl PendingCall {
     }
 }
 
-impl About for PendingCall {
+impl ScheduleItem for PendingCall {
     fn uid(&self) -> Option<&str> {
         uid(&self.event)
     }
@@ -228,16 +228,16 @@ impl About for PendingCall {
 }
 
 fn uid(event: &AnyEvent) -> Option<&str> {
-    Named::uid(&**event.object()?)
+    ObjectIdentity::uid(&**event.object()?)
 }
 
 fn address(event: &AnyEvent) -> Option<usize> {
     Some(Arc::as_ptr(event.object()?).addr())
 }
 
-// === impl Place ===
+// === impl HandlerPosition ===
 
-impl Place {
+impl HandlerPosition {
     pub(crate) fn of((role, id): (Role, HandlerId)) -> Self {
         /// The bits of the number; above them is the role.
         const NUMBERS: u32 = 30;
@@ -250,7 +250,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
-    use windlass_informer::Kept;
+    use windlass_informer::LazyObject;
 
     use super::*;
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn an_object_that_was_seen_live_and_deleted_before_its_added_was_dispatched_vanishes() {
         let live = |text| QueuedEvent {
-            listed: false,
+            from_list: false,
             ..notice(text)
         };
         for coalescing in [Coalescing::Always, Coalescing::WhenFull] {
@@ -300,7 +300,7 @@ mod tests {
                 attempt: 1,
                 state: None,
                 failed: None,
-                origin: Origin::default(),
+                origin: TraceParent::default(),
             };
             call.refresh(&notice(newer).event);
             let shown = QueuedEvent {
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn what_somebody_has_been_told_stays_as_it_is() {
         let mut older = notice("update a b");
-        older.told = Some(Place::of((Role::Watcher, HandlerId(0))));
+        older.last_called = Some(HandlerPosition::of((Role::Watcher, HandlerId(0))));
         assert!(
             Coalescing::Always
                 .fold(&mut older, notice("update b c"), &mut Vec::new())
@@ -372,21 +372,21 @@ mod tests {
 
     #[test]
     fn one_object_is_known_by_its_uid_and_a_state_of_it_by_its_place() {
-        let object = |uid: &str| -> Arc<dyn AnyObject> {
+        let object = |uid: &str| -> Arc<dyn ErasedObject> {
             let mut map = ConfigMap::default();
             map.metadata.uid = Some(uid.to_owned());
             Arc::new(map)
         };
-        let added = |object: &Arc<dyn AnyObject>| QueuedEvent {
+        let added = |object: &Arc<dyn ErasedObject>| QueuedEvent {
             event: Event::Added(Arc::clone(object)),
             ..notice("add a")
         };
         let (first, again, other) = (object("1"), object("1"), object("2"));
         assert_eq!(added(&first).address(), added(&first).address());
-        assert!(added(&first).is_about(&added(&first)));
+        assert!(added(&first).is_same_object(&added(&first)));
         assert_ne!(added(&first).address(), added(&again).address());
-        assert!(added(&first).is_about(&added(&again)));
-        assert!(!added(&first).is_about(&added(&other)));
+        assert!(added(&first).is_same_object(&added(&again)));
+        assert!(!added(&first).is_same_object(&added(&other)));
     }
 
     #[test]
@@ -398,11 +398,11 @@ mod tests {
             (Role::Reconciler, HandlerId(3)),
         ];
         assert!(chain.is_sorted());
-        assert!(chain.map(Place::of).is_sorted_by(|a, b| a < b));
+        assert!(chain.map(HandlerPosition::of).is_sorted_by(|a, b| a < b));
     }
 
     #[track_caller]
-    fn check(coalescing: Coalescing, older: &str, newer: &str, told: &str) {
+    fn check(coalescing: Coalescing, older: &str, newer: &str, last_called: &str) {
         let mut first = notice(older);
         let mut all = Vec::new();
         let second = coalescing.fold(&mut first, notice(newer), &mut Vec::new());
@@ -413,14 +413,14 @@ mod tests {
         }
         assert_eq!(
             all.join(", "),
-            told,
+            last_called,
             "{older} and then {newer}, {coalescing:?}"
         );
     }
 
     fn notice(text: &str) -> QueuedEvent {
         let words: Vec<_> = text.split(' ').collect();
-        let object = |name: &str| -> Arc<dyn AnyObject> {
+        let object = |name: &str| -> Arc<dyn ErasedObject> {
             let mut map = ConfigMap::default();
             map.metadata.name = Some(name.to_owned());
             Arc::new(map)
@@ -428,7 +428,7 @@ mod tests {
         let event = match *words {
             ["add", a] => Event::Added(object(a)),
             ["update", a, b] => Event::Updated {
-                old: Kept::any(object(a)),
+                old: LazyObject::from_erased(object(a)),
                 new: object(b),
             },
             ["delete", a] => Event::Deleted {
@@ -441,11 +441,11 @@ mod tests {
         QueuedEvent {
             event,
             resynced: false,
-            woken: false,
-            origin: Origin::default(),
+            requested_by_mapper: false,
+            origin: TraceParent::default(),
             received: Moment::default(),
-            told: None,
-            listed: true,
+            last_called: None,
+            from_list: true,
             restored: false,
             permit: None,
         }

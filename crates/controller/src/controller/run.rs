@@ -23,7 +23,7 @@ const TURNS_BEFORE_YIELD: u32 = 128;
 type Ended = Result<(), RunError>;
 
 /// Which kinds wait for their informers.
-struct Gates {
+struct SyncGates {
     /// The informers that the controller started with have not all synced.
     all: bool,
     /// Kinds to which an informer was added later that has not synced.
@@ -45,7 +45,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     let stop = stop.child_token();
     // Dropping this future stops the informers too; the tasks end with the set.
     let _stop = stop.clone().drop_guard();
-    let mut gates = Gates {
+    let mut gates = SyncGates {
         all: !shared.settings.start_before_sync,
         kinds: Vec::new(),
     };
@@ -65,10 +65,10 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = shared.fed.notified() => {}
+            () = shared.feeds_changed.notified() => {}
             () = shared.synced.notified() => {}
             Some(ended) = tasks.join_next() => outcome = flatten(ended),
-            () = until(shared, deadline) => outcome = Gates::check(shared),
+            () = until(shared, deadline) => outcome = SyncGates::check(shared),
         }
     }
 
@@ -85,7 +85,7 @@ fn start(
     shared: &Arc<Shared>,
     tasks: &mut JoinSet<Ended>,
     stop: &CancellationToken,
-    gates: &mut Gates,
+    gates: &mut SyncGates,
 ) {
     let mut feeds = shared.feeds.write();
     for fed in feeds.iter_mut().filter(|fed| !fed.started) {
@@ -107,9 +107,9 @@ fn start(
         });
         // It counts as a user of the informer from this call on: then subscribes to that run.
         let informer = Arc::clone(&fed.feed).run(whole.clone());
-        let pump = Arc::clone(&fed.feed).pump(Arc::clone(shared), kind, whole);
+        let enqueue_events = Arc::clone(&fed.feed).enqueue_events(Arc::clone(shared), kind, whole);
         tasks.spawn(async move {
-            pump.await;
+            enqueue_events.await;
             Ok(())
         });
         let shared = Arc::clone(shared);
@@ -122,9 +122,9 @@ fn start(
     }
 }
 
-// === impl Gates ===
+// === impl SyncGates ===
 
-impl Gates {
+impl SyncGates {
     /// Opens the gates whose informers have synced.
     fn open(&mut self, shared: &Shared) {
         let synced = |kind: Option<KindId>| {
@@ -228,7 +228,7 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
             }
             let more = held.next(now);
             if engine.has_evicted() {
-                shared.bury_evicted();
+                shared.add_evicted_dead_letters();
             }
             if !more {
                 break;

@@ -18,7 +18,7 @@ use windlass_informer::{
 
 use super::{
     builder::Settings,
-    dead_letters::{DeadLetter, DeadLetters, GivenUp},
+    dead_letters::{DeadLetter, DeadLetterEntry, DeadLetters},
     engine::Engine,
     feed::Feed,
     queued::{Coalescing, PendingCall, QueuedEvent},
@@ -26,9 +26,9 @@ use super::{
 use crate::{
     Action, AddError, BuildError, DeleteRetry, Fence, FencePermit, HandlerError, HandlerId,
     metrics::{KindMetrics, Metrics},
-    route::{By, KindId, ObjectType, Role, Route},
-    schedule::{About, LaneKey, Pending, Priority, Reason},
-    work::{Handle, Map, ask},
+    route::{FormUser, KindId, ObjectType, Role, Route},
+    schedule::{LaneKey, Pending, Priority, Reason, ScheduleItem},
+    work::{ErasedHandler, ErasedMapper, call_user_code},
 };
 
 /// What the tasks of a controller share.
@@ -43,9 +43,9 @@ pub(crate) struct Shared {
     /// Held while an informer, a handler or a mapper is added or removed: one after the other, so
     /// that what is refused leaves nothing, and that each sees what was added before.
     wiring: Mutex<()>,
-    pub(super) feeds: RwLock<Vec<Fed>>,
+    pub(super) feeds: RwLock<Vec<FeedEntry>>,
     /// Notified when an informer is added or removed.
-    pub(super) fed: Notify,
+    pub(super) feeds_changed: Notify,
     /// Notified when the first list of an informer is queued.
     pub(super) synced: Notify,
     pub(super) dead_letters: Mutex<DeadLetters>,
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
 }
 
 /// An informer, and the kind that it feeds.
-pub(super) struct Fed {
+pub(super) struct FeedEntry {
     pub(super) kind: KindId,
     pub(super) feed: Arc<dyn Feed>,
     pub(super) stop: CancellationToken,
@@ -85,7 +85,7 @@ impl Shared {
         let prefix = Some(namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let informer_metrics = InformerMetrics::new(prefix).map_err(refused)?;
         let random = StdRng::seed_from_u64(settings.seed.unwrap_or_else(random_seed));
-        let max_attempts = ask("retry_policy", || settings.retry.max_attempts());
+        let max_attempts = call_user_code("retry_policy", || settings.retry.max_attempts());
         let engine = Arc::<Engine<QueuedEvent, PendingCall>>::default();
         engine.set_delete_retry(settings.delete_retry);
         Ok(Self {
@@ -96,7 +96,7 @@ impl Shared {
             rerouted: Notify::new(),
             wiring: Mutex::default(),
             feeds: RwLock::default(),
-            fed: Notify::new(),
+            feeds_changed: Notify::new(),
             synced: Notify::new(),
             dead_letters: Mutex::default(),
             has_dead_letters: AtomicBool::new(false),
@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// The kind called `name`, made if it is new.
-    pub(super) fn kind<K: Stored>(&self, name: &str, by: By) -> Result<KindId, AddError> {
+    pub(super) fn kind<K: Stored>(&self, name: &str, by: FormUser) -> Result<KindId, AddError> {
         let mut route = self.route.write();
         let metrics = |name: &Arc<str>| KindMetrics::new(&self.metrics, name);
         let id = route.kind(name, ObjectType::of::<K::Object>(), metrics)?;
@@ -153,7 +153,7 @@ impl Shared {
         &self,
         kind: &str,
         role: Role,
-        code: Box<dyn Handle>,
+        code: Box<dyn ErasedHandler>,
     ) -> Result<HandlerId, AddError> {
         let _wiring = self.wiring.lock();
         self.check_informer(kind)?;
@@ -166,7 +166,7 @@ impl Shared {
                 finalizer: finalizer.to_string(),
             });
         }
-        let kind = self.kind::<K>(kind, By::Handler)?;
+        let kind = self.kind::<K>(kind, FormUser::Handler)?;
         let mut route = self.route.write();
         let id = route.add(kind, role, code);
         // Before the chain can be read: a handler that is called may have a pending call.
@@ -237,7 +237,7 @@ impl Shared {
             let kind = name.to_owned();
             AddError::SharedInformer { kind, source }
         })?;
-        let kind = self.kind::<K>(name, By::Informer)?;
+        let kind = self.kind::<K>(name, FormUser::Informer)?;
         let others: Vec<_> = (self.feeds.read().iter())
             .filter(|fed| fed.kind == kind)
             .map(|fed| (fed.feed.informer(), fed.started, fed.feed.epoch()))
@@ -256,14 +256,14 @@ impl Shared {
             merge.add(id, false, feed.epoch());
         }
         feed.instrument(&self.informer_metrics, name);
-        self.feeds.write().push(Fed {
+        self.feeds.write().push(FeedEntry {
             kind,
             feed,
             stop: CancellationToken::new(),
             started: false,
             user: Some(user),
         });
-        self.fed.notify_one();
+        self.feeds_changed.notify_one();
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Shared {
             self.show_again(show_again);
         }
         self.remove_unused(fed.kind);
-        self.fed.notify_one();
+        self.feeds_changed.notify_one();
         true
     }
 
@@ -324,7 +324,7 @@ impl Shared {
         &self,
         kind: &str,
         to: &str,
-        code: Box<dyn Map>,
+        code: Box<dyn ErasedMapper>,
     ) -> Result<HandlerId, AddError> {
         let _wiring = self.wiring.lock();
         self.check_informer(kind)?;
@@ -332,7 +332,7 @@ impl Shared {
             let kind = to.to_owned();
             AddError::UnknownKind { kind }
         })?;
-        let kind = self.kind::<K>(kind, By::Handler)?;
+        let kind = self.kind::<K>(kind, FormUser::Handler)?;
         Ok(self.route.write().add_mapper(kind, to, code))
     }
 
@@ -357,7 +357,7 @@ impl Shared {
     }
 
     /// Keeps a call that was given up as a dead letter, unless its handler is gone.
-    pub(super) fn add_dead_letter(&self, call: DeadLetter) {
+    pub(super) fn add_dead_letter(&self, call: DeadLetterEntry) {
         let handler = (self.route.read()).handler(call.lane.kind, call.letter.handler);
         if handler.is_some() {
             self.has_dead_letters.store(true, Ordering::Release);
@@ -367,7 +367,7 @@ impl Shared {
 
     /// Makes dead letters of the pending deletes that the engine dropped, because their kind
     /// had too many.
-    pub(super) fn bury_evicted(&self) {
+    pub(super) fn add_evicted_dead_letters(&self) {
         for (lane, pending) in self.engine.take_evicted() {
             let route = self.route.read();
             let handler = route.handler(lane.kind, pending.handler);
@@ -384,9 +384,9 @@ impl Shared {
                 object = %lane.object,
                 "too many deletes are pending, the oldest became a dead letter"
             );
-            metrics.given_up();
-            self.add_dead_letter(DeadLetter {
-                letter: GivenUp {
+            metrics.retries_exhausted();
+            self.add_dead_letter(DeadLetterEntry {
+                letter: DeadLetter {
                     kind: Arc::clone(&metrics.kind),
                     key: lane.object.clone(),
                     handler: pending.handler,
@@ -420,7 +420,7 @@ impl Shared {
             && action == Some(Action::Created);
         let _dropped = self.dead_letters.lock().clear(key, |it| {
             let is_delete = it.letter.action == Action::Deleted;
-            if !it.call.is_about(event) {
+            if !it.call.is_same_object(event) {
                 return is_delete && ends_deletes;
             }
             called(it.letter.handler) || (action == Some(Action::Deleted) && !is_delete)

@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use windlass_informer::{AnyObject, Event};
+use windlass_informer::{ErasedObject, Event};
 
 use super::{
     engine::LaneGuard,
@@ -28,34 +28,34 @@ use super::{
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
-    Action, Arrival, HandlerId, PendingRetry, RetryObject, State,
+    Action, HandlerId, NewEvent, PendingRetry, RetryObject, State,
     event::AnyEvent,
     schedule::{Moment, Pending, Reason, Work},
-    work::ask,
+    work::call_user_code,
 };
 
 /// What pending calls leave to the calls that an event makes.
 #[derive(Default)]
-pub(super) struct Carried {
+pub(super) struct CarryOver {
     /// Handlers with a pending call that has taken the event over.
     waiting: Vec<HandlerId>,
 
-    calls: Vec<(HandlerId, Previous)>,
+    calls: Vec<(HandlerId, PreviousCalls)>,
 }
 
 /// What the previous calls of a handler for this uid leave to the next one.
 #[derive(Default)]
-pub(super) struct Previous {
+pub(super) struct PreviousCalls {
     /// How many failed, one after the other.
     pub(super) attempt: u32,
     pub(super) state: Option<State>,
     /// The object of the last call, if the pending call has taken events over since.
-    pub(super) object: Option<Arc<dyn AnyObject>>,
+    pub(super) object: Option<Arc<dyn ErasedObject>>,
 }
 
 /// What becomes of one pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Decision {
     Cancel,
     Keep,
     /// It is kept, and stands for the event.
@@ -69,15 +69,15 @@ pub(super) fn supersede(
     turn: &Turn<'_>,
     held: &mut LaneGuard<QueuedEvent, PendingCall>,
     recipients: &Recipients<'_>,
-) -> Carried {
+) -> CarryOver {
     let now = held.since();
     let (lane, work, later) = held.parts();
     let Work::Event { offer, pendings } = work else {
-        return Carried::default();
+        return CarryOver::default();
     };
-    offer.asked = true;
+    offer.pendings_checked = true;
     if pendings.is_empty() {
-        return Carried::default();
+        return CarryOver::default();
     }
     let event = &offer.event.event;
     let latest = turn.shared.settings.retry_object == RetryObject::Latest;
@@ -87,7 +87,7 @@ pub(super) fn supersede(
         let Some(((action, object), retry)) = arrival.zip(retry) else {
             return true;
         };
-        let arrival = Arrival {
+        let arrival = NewEvent {
             kind: &turn.metrics.kind,
             key: &lane.object,
             action,
@@ -102,33 +102,33 @@ pub(super) fn supersede(
         };
         let policy = &turn.shared.settings.dequeue;
         // A policy that panics is taken to have said yes, as the default does.
-        ask("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
+        call_user_code("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
     };
 
-    let mut carried = Carried::default();
+    let mut carried = CarryOver::default();
     let verdicts: Vec<_> = (pendings.iter())
         .map(|pending| {
             if matches!(event, Event::Deleted { .. }) {
-                return Verdict::Cancel;
+                return Decision::Cancel;
             }
             let Some(event) = recipients.event_of(pending.handler, event) else {
-                return Verdict::Keep;
+                return Decision::Keep;
             };
             if pending.action == Action::Deleted {
                 // The handler is given that the object is back.
-                return Verdict::Cancel;
+                return Decision::Cancel;
             }
             let dequeued = is_dequeued(pending, event);
-            let waits = !offer.event.woken
+            let waits = !offer.event.requested_by_mapper
                 && is_in_backoff(pending, now, event)
                 && !turn.is_finalizer_removed(pending, event);
             let verdict = match (waits, dequeued) {
-                (true, _) if latest => Verdict::TakeOver,
-                (true, true) => Verdict::Replace,
-                (false, true) => Verdict::Cancel,
-                (_, false) => Verdict::Keep,
+                (true, _) if latest => Decision::TakeOver,
+                (true, true) => Decision::Replace,
+                (false, true) => Decision::Cancel,
+                (_, false) => Decision::Keep,
             };
-            if matches!(verdict, Verdict::TakeOver | Verdict::Replace) {
+            if matches!(verdict, Decision::TakeOver | Decision::Replace) {
                 carried.waiting.push(pending.handler);
             }
             verdict
@@ -136,19 +136,19 @@ pub(super) fn supersede(
         .collect();
     for (mut pending, verdict) in pendings.drain(..).zip(verdicts) {
         let waits = carried.waits(pending.handler);
-        if verdict == Verdict::Cancel && !waits {
+        if verdict == Decision::Cancel && !waits {
             let has_finalizer = turn.finalizer(pending.handler).is_some();
             carried.add(pending, event, has_finalizer);
             continue;
         }
-        if verdict == Verdict::Keep && !waits {
+        if verdict == Decision::Keep && !waits {
             carried.add_count(&pending, event);
             // The handler gets the event by itself.
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = event.object().cloned();
             }
         }
-        if verdict == Verdict::Replace {
+        if verdict == Decision::Replace {
             let object = pending.call.event.object().cloned();
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = failed.object.take().or(object);
@@ -182,39 +182,39 @@ fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) 
 }
 
 /// Whether `new` is marked for deletion and `old` is not.
-fn is_marked(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
-    let is_dying = |object: &dyn AnyObject| object.metadata().deletion_timestamp.is_some();
-    is_dying(new) && !is_dying(old)
+fn is_marked(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+    let is_terminating = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
+    is_terminating(new) && !is_terminating(old)
 }
 
 /// Whether `new` has another generation than `old`, or, for kinds without one, other content.
-fn has_changed(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
+fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     match (old.generation(), new.generation()) {
         (Some(old), Some(new)) => old != new,
         _ => crate::content::differs(old, new),
     }
 }
 
-// === impl Previous ===
+// === impl PreviousCalls ===
 
-impl Previous {
+impl PreviousCalls {
     const fn is_empty(&self) -> bool {
         self.attempt == 0 && self.state.is_none() && self.object.is_none()
     }
 }
 
-// === impl Carried ===
+// === impl CarryOver ===
 
-impl Carried {
+impl CarryOver {
     /// Whether the event waits in a pending call of `handler`.
     pub(super) fn waits(&self, handler: HandlerId) -> bool {
         self.waiting.contains(&handler)
     }
 
     /// What the previous calls of `handler` leave.
-    pub(super) fn take(&mut self, handler: HandlerId) -> Previous {
+    pub(super) fn take(&mut self, handler: HandlerId) -> PreviousCalls {
         let at = self.calls.iter().position(|(it, _)| *it == handler);
-        at.map_or_else(Previous::default, |at| self.calls.swap_remove(at).1)
+        at.map_or_else(PreviousCalls::default, |at| self.calls.swap_remove(at).1)
     }
 
     /// Notes what `pending`, which stays, has counted.
@@ -223,7 +223,7 @@ impl Carried {
         let failed = pending.call.failed.as_ref();
         self.note(
             pending.handler,
-            Previous {
+            PreviousCalls {
                 attempt,
                 state: None,
                 object: failed.and_then(|failed| failed.object.clone()),
@@ -240,7 +240,7 @@ impl Carried {
         let PendingCall { state, failed, .. } = pending.call;
         self.note(
             pending.handler,
-            Previous {
+            PreviousCalls {
                 attempt,
                 state: state.filter(|_| keeps_state).map(|state| *state),
                 object: failed.and_then(|failed| failed.object),
@@ -248,7 +248,7 @@ impl Carried {
         );
     }
 
-    fn note(&mut self, handler: HandlerId, previous: Previous) {
+    fn note(&mut self, handler: HandlerId, previous: PreviousCalls) {
         if previous.is_empty() {
             return;
         }

@@ -3,27 +3,27 @@
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Event, Kept, Named, ObjectKey};
+use windlass_informer::{Event, LazyObject, ObjectIdentity, ObjectKey};
 
 use super::{
     Shared,
-    dead_letters::{DeadLetter, GivenUp},
+    dead_letters::{DeadLetter, DeadLetterEntry},
     engine::LaneGuard,
     exhausted::{self, ExhaustedCall},
-    queued::{FailedCall, PendingCall, Place, QueuedEvent},
+    queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
     report::ErrorReport,
     snapshot::{KindSnapshot, RouteSnapshot},
-    superseded::{Carried, Previous, supersede},
+    superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
-    Action, AnyObject, ExponentialBackoff, HandlerError, HandlerId,
+    Action, ErasedObject, ExponentialBackoff, HandlerError, HandlerId,
     event::AnyEvent,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
     route::{Chain, Handler, KindId},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
-    trace::{self, Origin},
-    work::{self, Failed, ask},
+    trace::{self, TraceParent},
+    work::{self, CallFailure, call_user_code},
 };
 
 /// What a turn is about.
@@ -35,7 +35,7 @@ pub(super) struct Turn<'a> {
     chain: &'a Chain,
     pub(super) metrics: &'a KindMetrics,
     /// The trace of the event or call, for calls that follow from it.
-    origin: Origin,
+    origin: TraceParent,
 }
 
 /// The handlers that are called for an event, and the event for each.
@@ -82,7 +82,7 @@ pub(crate) async fn run(
         kind,
         chain,
         metrics,
-        origin: Origin::default(),
+        origin: TraceParent::default(),
     };
     let (ongoing, span) = match held.work() {
         Work::Event { offer, .. } => {
@@ -92,7 +92,7 @@ pub(crate) async fn run(
             let ongoing = metrics.event(action, began - offer.event.received);
             let (key, queued) = (&held.key().object, &offer.event);
             let span = trace::event(&metrics.kind, key, action, &queued.event, &queued.origin);
-            turn.origin = Origin::of(&span);
+            turn.origin = TraceParent::of(&span);
             (ongoing, span)
         }
         Work::Retry(pending) => {
@@ -101,7 +101,7 @@ pub(crate) async fn run(
             turn.origin = match pending.reason {
                 // All retries of a call stand beside each other.
                 Reason::Failed => pending.call.origin.clone(),
-                Reason::Requeued => Origin::of(&span),
+                Reason::Requeued => TraceParent::of(&span),
             };
             (ongoing, span)
         }
@@ -112,12 +112,12 @@ pub(crate) async fn run(
 }
 
 /// The update as one from `old`, the state that the handler got last.
-pub(super) fn updated_from(old: Arc<dyn AnyObject>, event: &AnyEvent) -> Option<AnyEvent> {
+pub(super) fn updated_from(old: Arc<dyn ErasedObject>, event: &AnyEvent) -> Option<AnyEvent> {
     let Event::Updated { new, .. } = event else {
         return None;
     };
     Some(Event::Updated {
-        old: Kept::any(old),
+        old: LazyObject::from_erased(old),
         new: Arc::clone(new),
     })
 }
@@ -162,7 +162,7 @@ impl Turn<'_> {
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
         let redriven = (self.shared).forget_dead_letters(held.key(), &offer.event, called);
         if redriven {
-            held.take_added();
+            held.take_new_pendings();
         }
         let carried = supersede(self, held, &recipients);
         self.dispatch(held, &recipients, carried, began).await
@@ -175,8 +175,8 @@ impl Turn<'_> {
         let uid = queued
             .event
             .object()
-            .and_then(|object| Named::uid(&**object));
-        let Some(uid) = uid.filter(|_| queued.restored && queued.told.is_none()) else {
+            .and_then(|object| ObjectIdentity::uid(&**object));
+        let Some(uid) = uid.filter(|_| queued.restored && queued.last_called.is_none()) else {
             return;
         };
         for handler in self.chain.iter() {
@@ -197,8 +197,8 @@ impl Turn<'_> {
         let some = self.chain.iter().enumerate().filter_map(|(at, handler)| {
             let event = match at.cmp(&filtered) {
                 Ordering::Less => Some(event.clone()),
-                Ordering::Equal => work::instead(handler, event, *resynced),
-                Ordering::Greater => work::share(handler, event, *resynced),
+                Ordering::Equal => work::resync_instead(handler, event, *resynced),
+                Ordering::Greater => work::event_for(handler, event, *resynced),
             };
             Some((&**handler, event?))
         });
@@ -213,7 +213,7 @@ impl Turn<'_> {
         event: &AnyEvent,
     ) -> bool {
         let finalizer = self.finalizer(pending.handler);
-        let has = |object: &Arc<dyn AnyObject>| {
+        let has = |object: &Arc<dyn ErasedObject>| {
             let metadata = object.metadata();
             let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
             finalizers.iter().any(|it| Some(&**it) == finalizer)
@@ -234,26 +234,28 @@ impl Turn<'_> {
         &self,
         held: &mut LaneGuard<QueuedEvent, PendingCall>,
         recipients: &Recipients<'_>,
-        mut carried: Carried,
+        mut carried: CarryOver,
         mut now: Moment,
     ) -> Result<Moment, Stopped> {
         let (lane, work, later) = held.parts();
         let Work::Event { offer, .. } = work else {
             return Ok(now);
         };
-        let QueuedEvent { event, told, .. } = &mut offer.event;
+        let QueuedEvent {
+            event, last_called, ..
+        } = &mut offer.event;
         for (handler, event) in recipients.iter(event) {
             let Some(action) = Action::of(event) else {
                 return Ok(now);
             };
-            let place = Place::of(handler.place());
-            if told.is_some_and(|told| place <= told)
+            let place = HandlerPosition::of(handler.place());
+            if last_called.is_some_and(|last_called| place <= last_called)
                 || handler.is_removed()
                 || carried.waits(handler.id)
             {
                 continue;
             }
-            let Previous {
+            let PreviousCalls {
                 attempt,
                 state,
                 object,
@@ -278,10 +280,10 @@ impl Turn<'_> {
             let pending = self.call(&invocation, call, &mut now).await?;
             // No `await` from here to the end: the call and what follows from it go together.
             later.extend(pending);
-            *told = Some(place);
+            *last_called = Some(place);
         }
         if let Some(object) = event.object() {
-            object.rest();
+            object.release_decoded();
         }
         Ok(now)
     }
@@ -318,7 +320,7 @@ impl Turn<'_> {
         };
         let called = self.call(&invocation, call, &mut now).await?;
         if let Some(object) = invocation.event.object() {
-            object.rest();
+            object.release_decoded();
         }
         if let Some(pending) = called {
             held.add_pending(pending);
@@ -385,7 +387,7 @@ impl Turn<'_> {
                     origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
-                    self.give_up(invocation, call).await;
+                    self.add_exhausted(invocation, call).await;
                     *now = self.shared.engine.now();
                     return Ok(None);
                 };
@@ -408,7 +410,7 @@ impl Turn<'_> {
         &self,
         invocation: &Invocation<'_>,
         attempt: u32,
-        failed: &Failed,
+        failed: &CallFailure,
     ) -> Option<Duration> {
         let settings = &self.shared.settings;
         let retry_in = match failed.retry {
@@ -417,7 +419,7 @@ impl Turn<'_> {
             Retry::After(delay) => self.policy(invocation, attempt, failed).map(|_| delay),
         };
         let report = self.report(invocation, attempt, &failed.error, retry_in);
-        ask("on_error", || (settings.on_error)(&report));
+        call_user_code("on_error", || (settings.on_error)(&report));
         retry_in
     }
 
@@ -442,11 +444,11 @@ impl Turn<'_> {
     }
 
     /// Keeps a call that is not repeated any more as a dead letter, and calls the hook.
-    async fn give_up(&self, invocation: &Invocation<'_>, call: PendingCall) {
+    async fn add_exhausted(&self, invocation: &Invocation<'_>, call: PendingCall) {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
-        let letter = GivenUp {
+        let letter = DeadLetter {
             kind: Arc::clone(&self.metrics.kind),
             key: invocation.key.clone(),
             handler: invocation.handler.id,
@@ -456,9 +458,9 @@ impl Turn<'_> {
             error,
             number: 0,
         };
-        self.metrics.given_up();
+        self.metrics.retries_exhausted();
         let exhausted = ExhaustedCall::new(letter.clone(), invocation.event.clone());
-        self.shared.add_dead_letter(DeadLetter {
+        self.shared.add_dead_letter(DeadLetterEntry {
             letter,
             lane: LaneKey {
                 kind: self.kind,
@@ -480,12 +482,12 @@ impl Turn<'_> {
         &self,
         invocation: &Invocation<'_>,
         attempt: u32,
-        failed: &Failed,
+        failed: &CallFailure,
     ) -> Option<Duration> {
         let random = self.shared.random();
         let policy = &self.shared.settings.retry;
         let report = self.report(invocation, attempt, &failed.error, None);
-        ask("retry_policy", || policy.delay(&report, random))
+        call_user_code("retry_policy", || policy.delay(&report, random))
             .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay_after(attempt, random))
     }
 

@@ -9,23 +9,25 @@ use tokio::time::Instant;
 
 /// Time since a fixed point of its own.
 #[derive(Clone)]
-pub(super) struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
+pub(super) struct FenceClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
 /// What the system clock reads. Decided at the first reading, which is in the runtime that the
 /// clock is for.
-enum Source {
+enum ClockSource {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Boot,
     /// Since this instant.
     Tokio(Instant),
 }
 
-// === impl Clock ===
+// === impl FenceClock ===
 
-impl Clock {
+impl FenceClock {
     pub(super) fn system() -> Self {
         let source = OnceLock::new();
-        Self(Arc::new(move || source.get_or_init(Source::choose).now()))
+        Self(Arc::new(move || {
+            source.get_or_init(ClockSource::choose).now()
+        }))
     }
 
     pub(super) fn custom(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
@@ -37,9 +39,9 @@ impl Clock {
     }
 }
 
-// === impl Source ===
+// === impl ClockSource ===
 
-impl Source {
+impl ClockSource {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn choose() -> Self {
         if is_time_simulated() {
@@ -111,7 +113,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn on_paused_time_the_system_clock_is_tokios() {
-        let clock = Clock::system();
+        let clock = FenceClock::system();
         let began = clock.now();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(clock.now().saturating_sub(began), Duration::from_secs(3600));

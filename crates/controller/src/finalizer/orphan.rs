@@ -9,7 +9,7 @@ use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 use windlass_informer::{ObjectKey, Uid};
 
-use super::{Finalizers, Goal, Settled};
+use super::{FinalizerGoal, Finalizers, SettleOutcome};
 use crate::FinalizerError;
 
 /// An object with a finalizer of ours that no informer shows.
@@ -21,7 +21,7 @@ pub struct Orphan {
     /// Its uid.
     pub uid: Option<Uid>,
     /// Whether it is marked for deletion, and waits for the finalizer to go.
-    pub dying: bool,
+    pub terminating: bool,
 }
 
 // === impl Finalizers ===
@@ -86,7 +86,7 @@ where
                     orphans.push(Orphan {
                         key,
                         uid: metadata.uid.as_deref().map(Uid::from),
-                        dying: metadata.deletion_timestamp.is_some(),
+                        terminating: metadata.deletion_timestamp.is_some(),
                     });
                 }
             }
@@ -117,7 +117,7 @@ where
         if Uid::of(&live) != orphan.uid {
             return Ok(false);
         }
-        let settled = self.settle(Goal::Release, &Arc::new(live)).await?;
-        Ok(!matches!(settled, Settled::Gone))
+        let settled = self.settle(FinalizerGoal::Release, &Arc::new(live)).await?;
+        Ok(!matches!(settled, SettleOutcome::Gone))
     }
 }

@@ -1,7 +1,7 @@
 //! From an object to those that own it.
 
 use kube::{Resource, api::ObjectMeta};
-use windlass_informer::{DecodeError, Kept, ObjectKey};
+use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
 use super::Mapper;
 
@@ -96,7 +96,7 @@ impl<K: Resource> Mapper<K> for Owners {
         self.named_in(object.meta())
     }
 
-    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
     where
         K: Send + Sync + 'static,
     {

@@ -1,7 +1,7 @@
 //! From an object to the one that is called the same.
 
 use kube::Resource;
-use windlass_informer::{DecodeError, Kept, Named as _, ObjectKey};
+use windlass_informer::{DecodeError, LazyObject, ObjectIdentity as _, ObjectKey};
 
 use super::Mapper;
 
@@ -28,7 +28,7 @@ impl<K: Resource> Mapper<K> for SameName {
         [ObjectKey::of(object)]
     }
 
-    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
     where
         K: Send + Sync + 'static,
     {

@@ -38,7 +38,7 @@ struct Counts {
     success: LocalIntCounter,
     requeue_after: LocalIntCounter,
     error: LocalIntCounter,
-    active_workers: Level,
+    active_workers: GaugeDelta,
 }
 
 /// What is counted about one action on one kind.
@@ -47,21 +47,21 @@ struct ActionCounts {
     reconcile_duration: LocalHistogram,
     reconciler_duration: LocalHistogram,
     watcher_duration: LocalHistogram,
-    ongoing_processes: Level,
-    ongoing_events: Level,
+    ongoing_processes: GaugeDelta,
+    ongoing_events: GaugeDelta,
     reconciler_errors: LocalIntCounter,
     watcher_errors: LocalIntCounter,
 }
 
 /// How far a gauge is from what it shows.
-struct Level {
+struct GaugeDelta {
     gauge: IntGauge,
     by: i64,
 }
 
 /// What is going on, and counted for as long as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum ActivityType {
     /// A worker has something in hand.
     Turn,
     /// A handler is called.
@@ -70,10 +70,10 @@ enum What {
 
 /// Counts as one for as long as it lives, however that ends.
 #[must_use = "dropping this ends it"]
-pub(crate) struct Ongoing<'m> {
+pub(crate) struct OngoingActivity<'m> {
     /// None once it has ended.
     of: Option<&'m KindMetrics>,
-    what: What,
+    what: ActivityType,
     action: Action,
 }
 
@@ -86,8 +86,8 @@ impl KindMetrics {
         Self {
             kind: name,
             counts: Mutex::new(Counts::new(metrics, kind)),
-            exhausted: metrics.told.exhausted.with_label_values(&[kind]),
-            mapped: metrics.told.mapped.with_label_values(&[kind]),
+            exhausted: metrics.event.exhausted.with_label_values(&[kind]),
+            mapped: metrics.event.mapped.with_label_values(&[kind]),
             panics: metrics.results.panics.with_label_values(&[kind]),
         }
     }
@@ -119,8 +119,8 @@ impl KindMetrics {
     }
 
     /// A worker has an event in hand, which waited for so long.
-    pub(crate) fn event(&self, action: Action, waited: Duration) -> Ongoing<'_> {
-        self.begin(What::Turn, action, |counts| {
+    pub(crate) fn event(&self, action: Action, waited: Duration) -> OngoingActivity<'_> {
+        self.begin(ActivityType::Turn, action, |counts| {
             let waited = waited.as_secs_f64();
             counts.latency.observe(waited);
             counts.wait.observe(waited);
@@ -128,15 +128,15 @@ impl KindMetrics {
     }
 
     /// A worker has a retry in hand, which waited for so long.
-    pub(crate) fn retry(&self, action: Action, waited: Duration) -> Ongoing<'_> {
-        self.begin(What::Turn, action, |counts| {
+    pub(crate) fn retry(&self, action: Action, waited: Duration) -> OngoingActivity<'_> {
+        self.begin(ActivityType::Turn, action, |counts| {
             counts.wait.observe(waited.as_secs_f64());
         })
     }
 
     /// A handler is called.
-    pub(crate) fn call(&self, action: Action) -> Ongoing<'_> {
-        self.begin(What::Call, action, |_| {})
+    pub(crate) fn call(&self, action: Action) -> OngoingActivity<'_> {
+        self.begin(ActivityType::Call, action, |_| {})
     }
 
     /// A call that failed is to be made again.
@@ -145,15 +145,20 @@ impl KindMetrics {
     }
 
     /// A call was given up.
-    pub(crate) fn given_up(&self) {
+    pub(crate) fn retries_exhausted(&self) {
         self.exhausted.inc();
     }
 
-    fn begin(&self, what: What, action: Action, note: impl FnOnce(&Counts)) -> Ongoing<'_> {
+    fn begin(
+        &self,
+        what: ActivityType,
+        action: Action,
+        note: impl FnOnce(&Counts),
+    ) -> OngoingActivity<'_> {
         let mut counts = self.counts.lock();
         counts.ongoing(what, action, 1);
         note(&counts);
-        Ongoing {
+        OngoingActivity {
             of: Some(self),
             what,
             action,
@@ -167,9 +172,9 @@ impl fmt::Debug for KindMetrics {
     }
 }
 
-// === impl Ongoing ===
+// === impl OngoingActivity ===
 
-impl Ongoing<'_> {
+impl OngoingActivity<'_> {
     /// A worker is done with what it had in hand.
     pub(crate) fn done(self, took: Duration) {
         let took = took.as_secs_f64();
@@ -222,7 +227,7 @@ impl Ongoing<'_> {
     }
 }
 
-impl Drop for Ongoing<'_> {
+impl Drop for OngoingActivity<'_> {
     fn drop(&mut self) {
         if let Some(of) = self.of.take() {
             of.counts.lock().ongoing(self.what, self.action, -1);
@@ -235,7 +240,7 @@ impl Drop for Ongoing<'_> {
 impl Counts {
     fn new(metrics: &Metrics, kind: &str) -> Self {
         let Metrics {
-            told,
+            event,
             results,
             queue,
         } = metrics;
@@ -246,24 +251,24 @@ impl Counts {
             wait: queue.wait.local(),
             work: queue.work.local(),
             retries: queue.retries.local(),
-            latency: told.latency.with_label_values(&[kind]).local(),
+            latency: event.latency.with_label_values(&[kind]).local(),
             result_time: results.time.with_label_values(&[kind]).local(),
             result_errors: results.errors.with_label_values(&[kind]).local(),
             success: result("success"),
             requeue_after: result("requeue_after"),
             error: result("error"),
-            active_workers: Level::of(results.active_workers.clone()),
+            active_workers: GaugeDelta::of(results.active_workers.clone()),
         }
     }
 
-    fn ongoing(&mut self, what: What, action: Action, by: i64) {
+    fn ongoing(&mut self, what: ActivityType, action: Action, by: i64) {
         let by_action = &mut self.actions[action as usize];
         match what {
-            What::Turn => {
+            ActivityType::Turn => {
                 by_action.ongoing_events.by += by;
                 self.active_workers.by += by;
             }
-            What::Call => by_action.ongoing_processes.by += by,
+            ActivityType::Call => by_action.ongoing_processes.by += by,
         }
     }
 
@@ -305,16 +310,16 @@ impl Drop for Counts {
 impl ActionCounts {
     fn new(metrics: &Metrics, kind: &str, action: Action) -> Self {
         let labels = [action.as_str(), kind];
-        let told = &metrics.told;
+        let event = &metrics.event;
         Self {
-            events: told.events.with_label_values(&labels).local(),
-            reconcile_duration: told.reconcile_duration.with_label_values(&labels).local(),
-            reconciler_duration: told.reconciler_duration.with_label_values(&labels).local(),
-            watcher_duration: told.watcher_duration.with_label_values(&labels).local(),
-            ongoing_processes: Level::of(told.ongoing_processes.with_label_values(&labels)),
-            ongoing_events: Level::of(told.ongoing_events.with_label_values(&labels)),
-            reconciler_errors: told.reconciler_errors.with_label_values(&labels).local(),
-            watcher_errors: told.watcher_errors.with_label_values(&labels).local(),
+            events: event.events.with_label_values(&labels).local(),
+            reconcile_duration: event.reconcile_duration.with_label_values(&labels).local(),
+            reconciler_duration: event.reconciler_duration.with_label_values(&labels).local(),
+            watcher_duration: event.watcher_duration.with_label_values(&labels).local(),
+            ongoing_processes: GaugeDelta::of(event.ongoing_processes.with_label_values(&labels)),
+            ongoing_events: GaugeDelta::of(event.ongoing_events.with_label_values(&labels)),
+            reconciler_errors: event.reconciler_errors.with_label_values(&labels).local(),
+            watcher_errors: event.watcher_errors.with_label_values(&labels).local(),
         }
     }
 
@@ -340,9 +345,9 @@ impl ActionCounts {
     }
 }
 
-// === impl Level ===
+// === impl GaugeDelta ===
 
-impl Level {
+impl GaugeDelta {
     const fn of(gauge: IntGauge) -> Self {
         Self { gauge, by: 0 }
     }

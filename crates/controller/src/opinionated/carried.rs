@@ -5,7 +5,7 @@ use crate::{Action, Failure, Outcome, State};
 /// What a call leaves for the next call of the same request: of the wrapper, and of the inner
 /// handler.
 #[derive(Clone, Debug)]
-pub(super) struct Carried {
+pub(super) struct WrappedState {
     /// The action with which the inner handler was called.
     pub(super) passed_as: Action,
 
@@ -28,7 +28,7 @@ pub(super) fn carry_failure(
     state: Option<State>,
 ) -> Failure {
     failure.state_as(|left| {
-        State::new(Carried {
+        State::new(WrappedState {
             passed_as,
             added,
             state: left.or(state),
@@ -41,7 +41,7 @@ pub(super) fn carry_failure(
 pub(super) fn carry_outcome(outcome: Outcome, passed_as: Action) -> Outcome {
     match outcome.delay() {
         None => outcome,
-        Some(delay) => Outcome::requeue_after(delay).state(State::new(Carried {
+        Some(delay) => Outcome::requeue_after(delay).state(State::new(WrappedState {
             passed_as,
             added: true,
             state: outcome.into_state(),

@@ -4,7 +4,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Finalizers, content::NOISE, finalizer::Standing};
+use crate::{Finalizers, content::NOISE, finalizer::FinalizerPresence};
 
 /// Whether the spec has changed, or the finalizers of others have.
 ///
@@ -31,7 +31,7 @@ pub(super) fn is_echo<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
 {
-    finalizers.standing(new) != Standing::Free
+    finalizers.presence(new) != FinalizerPresence::Absent
         && old.meta().finalizers != new.meta().finalizers
         && !finalizers.foreign_changed(old, new)
         && !differ(old, new, |_| {})
@@ -111,14 +111,14 @@ mod tests {
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        struct Nobody;
-        impl<K: Send + 'static> PatchClient<K> for Nobody {
+        struct NoClient;
+        impl<K: Send + 'static> PatchClient<K> for NoClient {
             async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<K, kube::Error> {
                 Err(kube::Error::LinesCodecMaxLineLengthExceeded)
             }
         }
         let name = FinalizerName::new("a.io/own").expect("a name");
-        let finalizers = Finalizers::<K>::new(Nobody, name).expect("a finalizer");
+        let finalizers = Finalizers::<K>::new(NoClient, name).expect("a finalizer");
         let parse = |value: &Value| serde_json::from_value::<K>(value.clone()).expect("an object");
         let (old, new) = (parse(old), parse(new));
         let said_matters = matters(&finalizers, &old, &new);

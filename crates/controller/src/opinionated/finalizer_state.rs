@@ -9,13 +9,13 @@ use windlass_informer::{Event, ObjectKey, Uid};
 
 use super::{
     change,
-    memory::{Memories, Memory, Progress, Unfinished},
+    memory::{Memories, Memory, Progress, UnfinishedCall},
     next_step::Observed,
     selector_exit::OnSelectorExit,
 };
 use crate::{
     FinalizerError, Finalizers,
-    finalizer::{Goal, Settled, Standing},
+    finalizer::{FinalizerGoal, FinalizerPresence, SettleOutcome},
 };
 
 /// What both wrappers share.
@@ -33,7 +33,7 @@ pub(super) enum Disposition<K> {
     /// It exists without a finalizer of ours.
     Free(Arc<K>),
     /// It exists, is marked for deletion, and has our finalizer.
-    Dying(Arc<K>),
+    Terminating(Arc<K>),
     /// It exists, and has our finalizer.
     Held(Arc<K>),
 }
@@ -51,11 +51,11 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// What `object` shows, whose state before was `old`.
     pub(super) fn observe(&self, object: &K, old: Option<&K>) -> Observed {
-        let before = old.map(|old| self.finalizers.standing(old));
+        let before = old.map(|old| self.finalizers.presence(old));
         Observed {
-            standing: self.finalizers.standing(object),
-            dying: is_dying(object),
-            was_held: before.is_some_and(|before| before != Standing::Free),
+            presence: self.finalizers.presence(object),
+            terminating: is_terminating(object),
+            was_held: before.is_some_and(|before| before != FinalizerPresence::Absent),
             stale: self.is_stale(object),
         }
     }
@@ -83,13 +83,13 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         self.memories.lock().retire(Uid::of(object));
     }
 
-    pub(super) fn unfinished(&self, object: &K) -> Option<Unfinished<K>> {
+    pub(super) fn unfinished(&self, object: &K) -> Option<UnfinishedCall<K>> {
         self.with(object, |memory| memory.unfinished.clone())
             .flatten()
     }
 
     /// A call begins that has to succeed, whatever event comes next.
-    pub(super) fn begin(&self, object: &K, call: Unfinished<K>) {
+    pub(super) fn begin(&self, object: &K, call: UnfinishedCall<K>) {
         self.change(object, |memory| memory.unfinished = Some(call));
     }
 
@@ -139,10 +139,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             | Progress::CleanedUp
             | Progress::Released
             | Progress::Gone
-            | Progress::Undone,
+            | Progress::CleanUpReverted,
         ) = forgotten.as_ref().and_then(|memory| memory.progress)
         {
-            memories.change(Some(uid), |memory| memory.progress = Some(Progress::Undone));
+            memories.change(Some(uid), |memory| {
+                memory.progress = Some(Progress::CleanUpReverted)
+            });
         }
         // Dropped where no lock is held.
         drop(memories);
@@ -170,7 +172,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Guards `object` with the in-progress finalizer at least. None if it is marked for deletion
     /// or gone, and not to be added.
     pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
-        self.settle(Goal::Guard, object).await
+        self.settle(FinalizerGoal::Guard, object).await
     }
 
     /// Writes the finalizer to `object`, in place of all others of ours. None if it is marked for
@@ -180,7 +182,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             // If the patch fails, the next event does not show that the object was added.
             self.set_progress(object, Progress::Held);
         }
-        let held = self.settle(Goal::Hold, object).await?;
+        let held = self.settle(FinalizerGoal::Hold, object).await?;
         // What matters for a dying object is that it is not added again for an older event.
         self.set_progress(object, Progress::Held);
         Ok(held)
@@ -188,7 +190,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 
     /// Removes the finalizer from `object`, whose clean-up has succeeded.
     pub(super) async fn release(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
-        self.settle(Goal::Release, object).await?;
+        self.settle(FinalizerGoal::Release, object).await?;
         self.set_progress(object, Progress::Released);
         Ok(())
     }
@@ -196,7 +198,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// Removes the finalizer from `object`, which has left the selector, and goes on to remember
     /// that: another informer may still show it as it was.
     pub(super) async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
-        self.settle(Goal::Release, object).await?;
+        self.settle(FinalizerGoal::Release, object).await?;
         self.set_progress(object, Progress::Released);
         self.memories.lock().retire(Uid::of(&**object));
         tracing::warn!(
@@ -227,10 +229,10 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         let Some(live) = self.finalizers.find(last).await? else {
             return Ok(Disposition::Gone);
         };
-        let dying = is_dying(&*live);
-        Ok(match (self.finalizers.standing(&live), dying) {
-            (Standing::Free, _) => Disposition::Free(live),
-            (_, true) => Disposition::Dying(live),
+        let terminating = is_terminating(&*live);
+        Ok(match (self.finalizers.presence(&live), terminating) {
+            (FinalizerPresence::Absent, _) => Disposition::Free(live),
+            (_, true) => Disposition::Terminating(live),
             (_, false) => Disposition::Held(live),
         })
     }
@@ -239,27 +241,34 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     /// object from before our last patch is read again first: what it shows is not so any more.
     /// So is one whose clean-up was begun before the server was restored: no version says which
     /// came first, that patch or what it shows.
-    async fn settle(&self, goal: Goal, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
+    async fn settle(
+        &self,
+        goal: FinalizerGoal,
+        object: &Arc<K>,
+    ) -> Result<Option<Arc<K>>, FinalizerError> {
         let mut object = Arc::clone(object);
-        if self.is_stale(&object) || self.progress(&object) == Some(Progress::Undone) {
+        if self.is_stale(&object) || self.progress(&object) == Some(Progress::CleanUpReverted) {
             let Some(fresh) = self.finalizers.find(&object).await? else {
                 return Ok(None);
             };
-            if goal == Goal::Release && is_dying(&*object) && !is_dying(&*fresh) {
+            if goal == FinalizerGoal::Release
+                && is_terminating(&*object)
+                && !is_terminating(&*fresh)
+            {
                 return Ok(None);
             }
             object = fresh;
         }
-        let Settled::Reached(settled) = self.finalizers.settle(goal, &object).await? else {
+        let SettleOutcome::Reached(settled) = self.finalizers.settle(goal, &object).await? else {
             return Ok(None);
         };
         let version = &settled.meta().resource_version;
         if *version != object.meta().resource_version {
             self.change(&object, |memory| memory.patched.clone_from(version));
         }
-        if goal != Goal::Release && is_dying(&*settled) {
-            if goal == Goal::Guard {
-                self.set_progress(&object, Progress::Doomed);
+        if goal != FinalizerGoal::Release && is_terminating(&*settled) {
+            if goal == FinalizerGoal::Guard {
+                self.set_progress(&object, Progress::Terminating);
             }
             return Ok(None);
         }
@@ -311,7 +320,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
                 Some(given) => change::is_echo(&self.finalizers, &given, new),
                 None => {
                     // To decode the old state costs; our patches change the finalizers.
-                    let own = self.finalizers.standing(new) != Standing::Free;
+                    let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
                     let changed = own && old.metadata().finalizers != new.meta().finalizers;
                     let old = if changed { old.get().ok() } else { None };
                     old.is_some_and(|old| change::is_echo(&self.finalizers, &old, new))
@@ -331,16 +340,17 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
         let Some(object) = event.object() else {
             return false;
         };
-        let standing = self.finalizers.standing(object);
-        let is_ours = || standing != Standing::Free || self.with(object, |_| ()).is_some();
+        let presence = self.finalizers.presence(object);
+        let is_ours =
+            || presence != FinalizerPresence::Absent || self.with(object, |_| ()).is_some();
         match event {
             Event::Deleted { .. } => is_ours(),
             Event::Updated { old, .. }
-                if self.finalizers.standing_in(&old.metadata()) != standing =>
+                if self.finalizers.presence_in(&old.metadata()) != presence =>
             {
                 true
             }
-            _ => is_dying(&**object) && is_ours(),
+            _ => is_terminating(&**object) && is_ours(),
         }
     }
 }
@@ -351,7 +361,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         if self.with(object, |_| ()).is_none() {
             return;
         }
-        let held = self.finalizers.standing(object) == (Standing::Held { tidy: true });
+        let held = self.finalizers.presence(object) == (FinalizerPresence::Held { tidy: true });
         let version = object.meta().resource_version.as_deref();
         self.change(object, |memory| {
             if is_older(version, memory.patched.as_deref()) {
@@ -372,7 +382,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 }
 
 /// Whether `object` is marked for deletion.
-fn is_dying<K: Resource>(object: &K) -> bool {
+fn is_terminating<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Memory<K> {
     pub(super) given: Option<Arc<K>>,
 
     /// A call of the inner handler that has not succeeded.
-    pub(super) unfinished: Option<Unfinished<K>>,
+    pub(super) unfinished: Option<UnfinishedCall<K>>,
 }
 
 /// How far the work for one object is.
@@ -57,15 +57,15 @@ pub(super) enum Progress {
     /// The server has it no more, and its clean-up succeeded: what an informer shows is older.
     Gone,
     /// It is marked for deletion on the server, and what the informer shows is older.
-    Doomed,
+    Terminating,
     /// Its clean-up was begun, and then the server was restored from a backup.
-    Undone,
+    CleanUpReverted,
 }
 
 /// A call of the inner handler that was begun and has not succeeded: a newer event may have
 /// replaced it, and that event alone may not look like one to make a call for.
 #[derive(Debug)]
-pub(super) enum Unfinished<K> {
+pub(super) enum UnfinishedCall<K> {
     /// An update from this state on.
     Update(Arc<K>),
     /// A resume.
@@ -75,7 +75,10 @@ pub(super) enum Unfinished<K> {
 /// Whether the inner handler has cleaned up after the object, or has begun to: if the object lives,
 /// it is added again, whatever finalizer it has.
 pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
-    matches!(progress, Some(Progress::CleanedUp | Progress::Undone))
+    matches!(
+        progress,
+        Some(Progress::CleanedUp | Progress::CleanUpReverted)
+    )
 }
 
 // === impl Memories ===
@@ -159,7 +162,7 @@ impl<K> Default for Memory<K> {
     }
 }
 
-impl<K> Clone for Unfinished<K> {
+impl<K> Clone for UnfinishedCall<K> {
     fn clone(&self) -> Self {
         match self {
             Self::Update(old) => Self::Update(Arc::clone(old)),

@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc};
 
 use kube::Resource;
 use serde::Serialize;
-use windlass_informer::{Event, Kept};
+use windlass_informer::{Event, LazyObject};
 
 use super::{
-    carried::{Carried, carry_failure, carry_outcome},
+    carried::{WrappedState, carry_failure, carry_outcome},
     finalizer_state::{Disposition, FinalizerState},
     memory::{Progress, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Action, Failure, Filtered, Finalizers, Outcome, Predicate, Reconciler, Request, State,
-    finalizer::Standing,
+    finalizer::FinalizerPresence,
 };
 
 /// Wraps a reconciler, and holds each object with a finalizer until the reconciler has cleaned
@@ -135,7 +135,11 @@ where
     }
 
     /// Reconciles an object that exists.
-    async fn see(&self, request: Request<K>, carried: Option<Carried>) -> Result<Outcome, Failure> {
+    async fn see(
+        &self,
+        request: Request<K>,
+        carried: Option<WrappedState>,
+    ) -> Result<Outcome, Failure> {
         let state = &self.state;
         let shown = Arc::clone(request.object());
         let mut object = state.newest(&shown);
@@ -147,7 +151,7 @@ where
             None => request,
         };
         state.show(&shown);
-        if !observed.dying
+        if !observed.terminating
             && let Some(carried) = &carried
         {
             if carried.unwritten.is_some() {
@@ -156,7 +160,7 @@ where
             if carried.passed_as == Action::Created && !carried.added {
                 let progress = state.progress(&object);
                 // What was cleaned up and is back has its finalizer from before that.
-                let is_held = matches!(observed.standing, Standing::Held { .. });
+                let is_held = matches!(observed.presence, FinalizerPresence::Held { .. });
                 let is_added = (is_held && !is_cleaned_up(progress))
                     || matches!(progress, Some(Progress::Added | Progress::Held));
                 if !is_added {
@@ -191,7 +195,7 @@ where
                         return Ok(Outcome::done());
                     };
                     object = held;
-                    observed.standing = Standing::Held { tidy: true };
+                    observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
                         // A repeated add, of which the finalizer alone was not written.
                         return Ok(Outcome::done());
@@ -208,7 +212,7 @@ where
                     state.set_progress(&object, Progress::Ignored);
                     return Ok(Outcome::done());
                 }
-                NextStep::Nothing if observed.dying || repeats.is_none() => {
+                NextStep::Nothing if observed.terminating || repeats.is_none() => {
                     return Ok(Outcome::done());
                 }
                 NextStep::Nothing | NextStep::Resume => Action::Resynced,
@@ -225,7 +229,7 @@ where
         &self,
         request: Request<K>,
         object: Arc<K>,
-        carried: Option<&Carried>,
+        carried: Option<&WrappedState>,
     ) -> Result<Outcome, Failure> {
         let inner = carried.and_then(|carried| carried.state.clone());
         let progress = self.state.progress(&object);
@@ -236,7 +240,7 @@ where
         let Some(object) = guarded else {
             return Ok(Outcome::done());
         };
-        if let Standing::Held { .. } = self.state.finalizers.standing(&object)
+        if let FinalizerPresence::Held { .. } = self.state.finalizers.presence(&object)
             && !is_cleaned_up(progress)
         {
             // The event was old: the object has been added.
@@ -264,7 +268,7 @@ where
         &self,
         request: Request<K>,
         object: Arc<K>,
-        carried: &Carried,
+        carried: &WrappedState,
         given: Option<Arc<K>>,
     ) -> Result<Outcome, Failure> {
         let outcome = carried.unwritten.clone().unwrap_or_default();
@@ -327,7 +331,7 @@ where
         let new = Arc::clone(object);
         let event = match (action, old) {
             (Action::Updated, Some(old)) => Event::Updated {
-                old: Kept::from(Arc::clone(old)),
+                old: LazyObject::from(Arc::clone(old)),
                 new,
             },
             (Action::Deleted, _) => Event::Deleted {
@@ -345,7 +349,7 @@ where
         &self,
         request: Request<K>,
         object: Arc<K>,
-        carried: Option<Carried>,
+        carried: Option<WrappedState>,
     ) -> Result<Outcome, Failure> {
         if self.order == DeleteOrder::AfterRemoval {
             self.state.release(&object).await?;
@@ -365,7 +369,7 @@ where
         &self,
         request: Request<K>,
         object: Arc<K>,
-        carried: Option<Carried>,
+        carried: Option<WrappedState>,
     ) -> Result<Outcome, Failure> {
         // The state of another action says nothing about this one.
         let carried = carried.filter(|carried| carried.passed_as == Action::Deleted);
@@ -377,7 +381,7 @@ where
     async fn finish(
         &self,
         request: Request<K>,
-        carried: Option<Carried>,
+        carried: Option<WrappedState>,
     ) -> Result<Outcome, Failure> {
         let state = &self.state;
         let last = state.newest(request.object());
@@ -395,7 +399,7 @@ where
         };
         if progress == Some(Progress::CleanedUp) {
             match disposition {
-                Disposition::Dying(live) | Disposition::Held(live) => {
+                Disposition::Terminating(live) | Disposition::Held(live) => {
                     state.release_outside(&live).await?;
                 }
                 Disposition::Gone | Disposition::Free(_) => state.forget(&last),
@@ -413,13 +417,14 @@ where
                 Ok(outcome)
             }
             (Disposition::Free(live), exit) => {
-                let dying = live.meta().deletion_timestamp.is_some();
-                if dying || exit == OnSelectorExit::CleanUp {
+                let terminating = live.meta().deletion_timestamp.is_some();
+                if terminating || exit == OnSelectorExit::CleanUp {
                     return self.clean_up(request, live, carried).await;
                 }
                 Ok(Outcome::done())
             }
-            (Disposition::Dying(live), _) | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
+            (Disposition::Terminating(live), _)
+            | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
                 self.leave(request, live, carried).await
             }
             (Disposition::Held(live), OnSelectorExit::Release) => {
@@ -438,7 +443,7 @@ where
         &self,
         request: Request<K>,
         live: Arc<K>,
-        carried: Option<Carried>,
+        carried: Option<WrappedState>,
     ) -> Result<Outcome, Failure> {
         let outcome = self.clean_up(request, Arc::clone(&live), carried).await?;
         if outcome.delay().is_none() {
@@ -452,7 +457,7 @@ where
 
 /// The failure to write the finalizer after a call that succeeded with `outcome`.
 fn unwritten(failure: Failure, outcome: Outcome) -> Failure {
-    failure.state(State::new(Carried {
+    failure.state(State::new(WrappedState {
         passed_as: Action::Created,
         added: true,
         state: outcome.clone().into_state(),
@@ -478,7 +483,10 @@ where
     type Error = Failure;
 
     async fn reconcile(&self, request: Request<K>) -> Result<Outcome, Failure> {
-        let carried = request.state().and_then(State::get::<Carried>).cloned();
+        let carried = request
+            .state()
+            .and_then(State::get::<WrappedState>)
+            .cloned();
         if request.action() == Action::Deleted {
             self.finish(request, carried).await
         } else {

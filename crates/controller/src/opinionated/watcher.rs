@@ -5,16 +5,16 @@ use std::{fmt, future::Future, sync::Arc};
 use futures::{FutureExt, future::BoxFuture};
 use kube::Resource;
 use serde::Serialize;
-use windlass_informer::{Event, Kept};
+use windlass_informer::{Event, LazyObject};
 
 use super::{
     change,
     finalizer_state::{Disposition, FinalizerState},
-    memory::{Progress, Unfinished, is_cleaned_up},
+    memory::{Progress, UnfinishedCall, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
 };
-use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, finalizer::Standing};
+use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, finalizer::FinalizerPresence};
 
 /// Wraps a watcher, and holds each object with a finalizer until the watcher has cleaned up
 /// after it.
@@ -56,7 +56,7 @@ use crate::{Failure, Filtered, Finalizers, Predicate, Watcher, finalizer::Standi
 /// let finalizers = Finalizers::new(client, FinalizerName::new("example.io/publisher")?)?;
 /// let watcher = SimpleWatcher::new()
 ///     .on_add(|new: Arc<ConfigMap>| async move { publish(&new).await })
-///     .on_delete(|dying: Arc<ConfigMap>| async move { withdraw(&dying).await });
+///     .on_delete(|terminating: Arc<ConfigMap>| async move { withdraw(&terminating).await });
 /// let watcher = OpinionatedWatcher::new(finalizers, watcher).sync_to_add();
 /// # let _ = watcher;
 /// # Ok(())
@@ -152,11 +152,11 @@ where
         state.show(shown);
         match (state.unfinished(&object), cause) {
             // Also if the object is as it was before: half of the call may have been done.
-            (Some(Unfinished::Update(since)), _) => {
+            (Some(UnfinishedCall::Update(since)), _) => {
                 cause = Cause::Updated { matters: true };
                 old = Some(since);
             }
-            (Some(Unfinished::Resume), Cause::Updated { matters: false }) => {
+            (Some(UnfinishedCall::Resume), Cause::Updated { matters: false }) => {
                 cause = Cause::Resynced;
             }
             _ => {}
@@ -174,7 +174,7 @@ where
                         return Ok(());
                     };
                     object = held;
-                    observed.standing = Standing::Held { tidy: true };
+                    observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
                         // A repeated add, of which the finalizer alone was not written. What has
                         // changed since is passed on.
@@ -188,8 +188,8 @@ where
                         return Ok(());
                     };
                     object = guarded;
-                    observed.standing = state.finalizers.standing(&object);
-                    if let Standing::Held { .. } = observed.standing
+                    observed.presence = state.finalizers.presence(&object);
+                    if let FinalizerPresence::Held { .. } = observed.presence
                         && !is_cleaned_up(progress)
                     {
                         // The event was old: the object has been added.
@@ -201,9 +201,9 @@ where
                 NextStep::Resume => return self.resume(cause, object).await,
                 NextStep::Update => {
                     let old = old.unwrap_or_else(|| Arc::clone(&object));
-                    state.begin(&object, Unfinished::Update(Arc::clone(&old)));
+                    state.begin(&object, UnfinishedCall::Update(Arc::clone(&old)));
                     if self.is_wanted(|| Event::Updated {
-                        old: Kept::from(Arc::clone(&old)),
+                        old: LazyObject::from(Arc::clone(&old)),
                         new: Arc::clone(&object),
                     }) {
                         state.give(&object);
@@ -233,7 +233,7 @@ where
 
     /// Resumes an object that was added before.
     async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
-        self.state.begin(&object, Unfinished::Resume);
+        self.state.begin(&object, UnfinishedCall::Resume);
         if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
             self.state.give(&object);
             let again = Arc::clone(&object);
@@ -289,7 +289,7 @@ where
         let disposition = state.disposition(&last).await?;
         if progress == Some(Progress::CleanedUp) {
             match disposition {
-                Disposition::Dying(live) | Disposition::Held(live) => {
+                Disposition::Terminating(live) | Disposition::Held(live) => {
                     state.release_outside(&live).await?;
                 }
                 Disposition::Gone | Disposition::Free(_) => state.forget(&last),
@@ -305,15 +305,14 @@ where
                 Ok(())
             }
             (Disposition::Free(live), exit) => {
-                let dying = live.meta().deletion_timestamp.is_some();
-                if dying || exit == OnSelectorExit::CleanUp {
+                let terminating = live.meta().deletion_timestamp.is_some();
+                if terminating || exit == OnSelectorExit::CleanUp {
                     return self.clean_up(&live).await;
                 }
                 Ok(())
             }
-            (Disposition::Dying(live), _) | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
-                self.leave(live).await
-            }
+            (Disposition::Terminating(live), _)
+            | (Disposition::Held(live), OnSelectorExit::CleanUp) => self.leave(live).await,
             (Disposition::Held(live), OnSelectorExit::Release) => {
                 Ok(state.release_outside(&live).await?)
             }

@@ -1,7 +1,7 @@
 //! Predicates about what of an object has changed.
 
 use kube::Resource;
-use windlass_informer::{Event, Named as _};
+use windlass_informer::{Event, ObjectIdentity as _};
 
 use super::Predicate;
 

@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
-use windlass_informer::{DecodeError, Event, Kept, ObjectKey};
+use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
 
 use super::Predicate;
 use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
@@ -142,7 +142,7 @@ impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
         self.code.keys(object)
     }
 
-    fn keys_before(&self, old: &Kept<K>) -> Result<Vec<ObjectKey>, DecodeError>
+    fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
     where
         K: Send + Sync + 'static,
     {

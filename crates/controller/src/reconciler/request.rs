@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use windlass_informer::{DecodeError, Event, Kept, ObjectKey};
+use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
 
 use super::{Failure, State};
 use crate::{
@@ -22,7 +22,7 @@ pub struct Request<K> {
     key: ObjectKey,
     action: Action,
     object: Arc<K>,
-    old: Option<Before<K>>,
+    old: Option<OldObject<K>>,
     state: Option<State>,
     attempt: u32,
     last_attempt: bool,
@@ -30,8 +30,8 @@ pub struct Request<K> {
 }
 
 /// An earlier state of an object, which is decoded once, at the first read.
-struct Before<K> {
-    kept: Kept<K>,
+struct OldObject<K> {
+    kept: LazyObject<K>,
     object: OnceLock<Option<Arc<K>>>,
 }
 
@@ -54,7 +54,7 @@ impl<K> Request<K> {
     /// controller makes its own.
     pub fn new(action: Action, object: Arc<K>) -> Self
     where
-        K: windlass_informer::Named,
+        K: windlass_informer::ObjectIdentity,
     {
         Self {
             key: ObjectKey::of(&*object),
@@ -90,7 +90,7 @@ impl<K> Request<K> {
         };
         Request {
             object,
-            old: old.map(|old| Before::new(Kept::from(old))),
+            old: old.map(|old| OldObject::new(LazyObject::from(old))),
             key: self.key,
             action,
             state: self.state,
@@ -115,7 +115,7 @@ impl<K> Request<K> {
         Self {
             action,
             object,
-            old: old.map(|old| Before::new(Kept::from(old))),
+            old: old.map(|old| OldObject::new(LazyObject::from(old))),
             state,
             ..self
         }
@@ -127,7 +127,7 @@ impl<K> Request<K> {
         K: windlass_informer::Stored,
     {
         Self {
-            old: Some(Before::new(Kept::from(old))),
+            old: Some(OldObject::new(LazyObject::from(old))),
             ..self
         }
     }
@@ -214,10 +214,10 @@ impl<K> fmt::Debug for Request<K> {
     }
 }
 
-// === impl Before ===
+// === impl OldObject ===
 
-impl<K> Before<K> {
-    const fn new(kept: Kept<K>) -> Self {
+impl<K> OldObject<K> {
+    const fn new(kept: LazyObject<K>) -> Self {
         Self {
             kept,
             object: OnceLock::new(),
@@ -232,7 +232,7 @@ impl<K> Before<K> {
     }
 }
 
-impl<K> Clone for Before<K> {
+impl<K> Clone for OldObject<K> {
     fn clone(&self) -> Self {
         Self {
             kept: self.kept.clone(),
@@ -247,7 +247,7 @@ impl Call {
     /// The call as a request about a `K`.
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
         let (action, object, old) = match cast(self.event, &self.key)? {
-            Event::Updated { old, new } => (self.action, new, Some(Before::new(old))),
+            Event::Updated { old, new } => (self.action, new, Some(OldObject::new(old))),
             // Its state before does not decode: the handler that is asked has not received it.
             Event::Added(object) if self.action == Action::Updated => {
                 (Action::Created, object, None)
@@ -296,11 +296,11 @@ pub(crate) fn of_kind<K: Any + Send + Sync>(
     Ok(match event {
         Event::Added(object) => object.into_typed()?.map(Event::Added),
         Event::Updated { old, new } => new.into_typed()?.map(|new| {
-            let old = old.into_any();
+            let old = old.into_erased();
             if old.is_undecodable() {
                 return Event::Added(new);
             }
-            let old = Kept::any(old);
+            let old = LazyObject::from_erased(old);
             Event::Updated { old, new }
         }),
         Event::Deleted { last, missed } => {

@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use kube::{Resource, api::DynamicObject};
 use serde::de::DeserializeOwned;
 
-use windlass_informer::{Event, Kept};
+use windlass_informer::{Event, LazyObject};
 
 use super::{Failure, Outcome, Reconciler, Request};
 use crate::Predicate;
@@ -136,7 +136,7 @@ where
             let new = read(new)?;
             match old.get().ok().and_then(|old| read(&old)) {
                 Some(old) => {
-                    let old = Kept::from(old);
+                    let old = LazyObject::from(old);
                     Event::Updated { old, new }
                 }
                 // The typed reconciler has not received it.

@@ -4,11 +4,11 @@ use std::{fmt, sync::Arc};
 
 use windlass_informer::ObjectKey;
 
-use crate::{Action, AnyObject, HandlerError, HandlerId};
+use crate::{Action, ErasedObject, HandlerError, HandlerId};
 
 /// Says of each pending call whether a new event makes it needless.
 ///
-/// Every `Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool` is one.
+/// Every `Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool` is one.
 ///
 /// # Contract
 ///
@@ -26,13 +26,13 @@ use crate::{Action, AnyObject, HandlerError, HandlerId};
 /// *Required.* It answers at once.
 pub trait RetryDequeuePolicy: Send + Sync + 'static {
     /// Whether `pending` is to be dropped, now that `arrival` is there.
-    fn dequeue(&self, arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool;
+    fn dequeue(&self, arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool;
 }
 
 /// What happened, and to which object.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
-pub struct Arrival<'a> {
+pub struct NewEvent<'a> {
     /// The name of the kind.
     pub kind: &'a str,
     /// The object's namespace and name.
@@ -40,7 +40,7 @@ pub struct Arrival<'a> {
     /// What happened.
     pub action: Action,
     /// The object, in its newest state.
-    pub object: &'a Arc<dyn AnyObject>,
+    pub object: &'a Arc<dyn ErasedObject>,
 }
 
 /// A call that is to be made again.
@@ -52,7 +52,7 @@ pub struct PendingRetry<'a> {
     /// What the call is for.
     pub action: Action,
     /// The object with which it was called.
-    pub object: &'a Arc<dyn AnyObject>,
+    pub object: &'a Arc<dyn ErasedObject>,
     /// Why it failed; none if it went well and asked to be made again.
     pub error: Option<&'a HandlerError>,
     /// How many calls of this request have failed so far.
@@ -82,27 +82,27 @@ pub struct OpinionatedRetryDequeuePolicy;
 
 impl<F> RetryDequeuePolicy for F
 where
-    F: Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool + Send + Sync + 'static,
+    F: Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool + Send + Sync + 'static,
 {
-    fn dequeue(&self, arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
         self(arrival, pending)
     }
 }
 
 impl RetryDequeuePolicy for AlwaysDequeue {
-    fn dequeue(&self, _: &Arrival<'_>, _: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, _: &NewEvent<'_>, _: &PendingRetry<'_>) -> bool {
         true
     }
 }
 
 impl RetryDequeuePolicy for NeverDequeue {
-    fn dequeue(&self, _: &Arrival<'_>, _: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, _: &NewEvent<'_>, _: &PendingRetry<'_>) -> bool {
         false
     }
 }
 
 impl RetryDequeuePolicy for OpinionatedRetryDequeuePolicy {
-    fn dequeue(&self, arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool {
+    fn dequeue(&self, arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
         if arrival.action == Action::Deleted {
             return true;
         }
@@ -111,9 +111,9 @@ impl RetryDequeuePolicy for OpinionatedRetryDequeuePolicy {
     }
 }
 
-// === impl Arrival ===
+// === impl NewEvent ===
 
-impl fmt::Debug for Arrival<'_> {
+impl fmt::Debug for NewEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.action.as_str(), self.kind, self.key)
     }
@@ -172,7 +172,7 @@ mod tests {
         let (action, object) = parse(new);
         let (pending_action, pending_object) = parse(pending);
         policy.dequeue(
-            &Arrival {
+            &NewEvent {
                 kind: "deployments",
                 key: &ObjectKey::new("web"),
                 action,
@@ -188,7 +188,7 @@ mod tests {
         )
     }
 
-    fn parse(text: &str) -> (Action, Arc<dyn AnyObject>) {
+    fn parse(text: &str) -> (Action, Arc<dyn ErasedObject>) {
         let (action, generation) = text.split_once(' ').expect("an action and a generation");
         let action = match action {
             "create" => Action::Created,

@@ -5,15 +5,15 @@ use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{
-    pool::{Number, Pool},
     ready::GroupId,
+    slab::{Slab, SlabKey},
 };
 use crate::route::KindId;
 
 /// The groups that have a lane, and some that had one lately.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    known: Pool<Group>,
+    known: Slab<Group>,
     index: HashTable<GroupId>,
     hasher: DefaultHashBuilder,
 
@@ -103,7 +103,7 @@ impl Groups {
     }
 }
 
-impl std::ops::Index<Number> for Groups {
+impl std::ops::Index<SlabKey> for Groups {
     type Output = Group;
 
     fn index(&self, group: GroupId) -> &Group {

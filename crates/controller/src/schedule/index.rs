@@ -5,23 +5,23 @@
 
 use hashbrown::HashTable;
 
-use super::pool::Number;
+use super::slab::SlabKey;
 
 /// The numbers of lanes, by the hashes of their names.
 #[derive(Debug)]
-pub(super) struct Index {
-    shards: [HashTable<Known>; Self::SHARDS],
+pub(super) struct LaneIndex {
+    shards: [HashTable<IndexEntry>; Self::SHARDS],
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct IndexEntry {
     hash: u32,
-    lane: Number,
+    lane: SlabKey,
 }
 
-// === impl Index ===
+// === impl LaneIndex ===
 
-impl Index {
+impl LaneIndex {
     /// Enough that a shard is copied in a fraction of a millisecond where there are a million
     /// lanes, and few enough that an idle engine costs little.
     const SHARDS: usize = 64;
@@ -30,7 +30,7 @@ impl Index {
     const SMALL: usize = 64;
 
     /// The lane of this hash that is `wanted`.
-    pub(super) fn find(&self, hash: u32, wanted: impl Fn(Number) -> bool) -> Option<Number> {
+    pub(super) fn find(&self, hash: u32, wanted: impl Fn(SlabKey) -> bool) -> Option<SlabKey> {
         let known = self.shards[Self::shard(hash)].find(spread(hash), |known| {
             known.hash == hash && wanted(known.lane)
         });
@@ -38,13 +38,15 @@ impl Index {
     }
 
     /// Puts in a lane that is not here yet.
-    pub(super) fn insert(&mut self, hash: u32, lane: Number) {
+    pub(super) fn insert(&mut self, hash: u32, lane: SlabKey) {
         let shard = &mut self.shards[Self::shard(hash)];
-        shard.insert_unique(spread(hash), Known { hash, lane }, |it| spread(it.hash));
+        shard.insert_unique(spread(hash), IndexEntry { hash, lane }, |it| {
+            spread(it.hash)
+        });
     }
 
     /// Takes out a lane.
-    pub(super) fn remove(&mut self, hash: u32, lane: Number) {
+    pub(super) fn remove(&mut self, hash: u32, lane: SlabKey) {
         let shard = &mut self.shards[Self::shard(hash)];
         if let Ok(known) = shard.find_entry(spread(hash), |known| known.lane == lane) {
             known.remove();
@@ -66,7 +68,7 @@ impl Index {
     }
 }
 
-impl Default for Index {
+impl Default for LaneIndex {
     fn default() -> Self {
         Self {
             shards: std::array::from_fn(|_| HashTable::new()),
@@ -85,16 +87,16 @@ mod tests {
 
     #[test]
     fn a_lane_is_found_by_its_hash_until_it_is_taken_out() {
-        let mut index = Index::default();
+        let mut index = LaneIndex::default();
         for at in 0..10_000 {
-            index.insert(hash(at), Number::at(at));
+            index.insert(hash(at), SlabKey::at(at));
         }
         for at in 0..10_000 {
-            let lane = Number::at(at);
+            let lane = SlabKey::at(at);
             assert_eq!(index.find(hash(at), |it| it == lane), Some(lane));
         }
         for at in 0..9_999 {
-            index.remove(hash(at), Number::at(at));
+            index.remove(hash(at), SlabKey::at(at));
         }
         assert_eq!(index.len(), 1);
         assert_eq!(index.find(hash(0), |_| true), None);
@@ -103,24 +105,24 @@ mod tests {
 
     #[test]
     fn lanes_of_one_hash_are_told_apart() {
-        let mut index = Index::default();
-        index.insert(7, Number::at(1));
-        index.insert(7, Number::at(2));
-        index.remove(7, Number::at(1));
-        assert_eq!(index.find(7, |_| true), Some(Number::at(2)));
+        let mut index = LaneIndex::default();
+        index.insert(7, SlabKey::at(1));
+        index.insert(7, SlabKey::at(2));
+        index.remove(7, SlabKey::at(1));
+        assert_eq!(index.find(7, |_| true), Some(SlabKey::at(2)));
     }
 
     #[test]
     fn the_room_of_many_is_given_back_when_they_are_gone() {
-        let mut index = Index::default();
+        let mut index = LaneIndex::default();
         for at in 0..100_000 {
-            index.insert(hash(at), Number::at(at));
+            index.insert(hash(at), SlabKey::at(at));
         }
         for at in 0..100_000 {
-            index.remove(hash(at), Number::at(at));
+            index.remove(hash(at), SlabKey::at(at));
         }
         let room: usize = index.shards.iter().map(HashTable::capacity).sum();
-        assert!(room <= Index::SHARDS * Index::SMALL * 2, "{room}");
+        assert!(room <= LaneIndex::SHARDS * LaneIndex::SMALL * 2, "{room}");
     }
 
     fn hash(at: usize) -> u32 {

@@ -4,20 +4,20 @@ use tracing::Span;
 
 /// Where a trace would go on from.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin(());
+pub(crate) struct TraceParent(());
 
-// === impl Origin ===
+// === impl TraceParent ===
 
-impl Origin {
+impl TraceParent {
     pub(crate) const fn of(_span: &Span) -> Self {
         Self(())
     }
 
-    pub(crate) const fn lead_to(&self, _span: &Span) {
+    pub(crate) const fn set_as_parent_of(&self, _span: &Span) {
         let Self(()) = self;
     }
 
-    pub(crate) const fn link_to(&self, _span: &Span) {
+    pub(crate) const fn link_from(&self, _span: &Span) {
         let Self(()) = self;
     }
 }

@@ -30,14 +30,14 @@ use crate::Failure;
 /// ```
 #[must_use = "a watcher does nothing until it is added to a controller"]
 pub struct SimpleWatcher<K> {
-    add: Option<One<K>>,
-    update: Option<Two<K>>,
-    delete: Option<One<K>>,
+    add: Option<ObjectFn<K>>,
+    update: Option<UpdateFn<K>>,
+    delete: Option<ObjectFn<K>>,
 }
 
-type Told = BoxFuture<'static, Result<(), Failure>>;
-type One<K> = Box<dyn Fn(Arc<K>) -> Told + Send + Sync>;
-type Two<K> = Box<dyn Fn(Arc<K>, Arc<K>) -> Told + Send + Sync>;
+type CallFuture = BoxFuture<'static, Result<(), Failure>>;
+type ObjectFn<K> = Box<dyn Fn(Arc<K>) -> CallFuture + Send + Sync>;
+type UpdateFn<K> = Box<dyn Fn(Arc<K>, Arc<K>) -> CallFuture + Send + Sync>;
 
 // === impl SimpleWatcher ===
 
@@ -58,7 +58,7 @@ impl<K> SimpleWatcher<K> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.add = Some(Box::new(move |object| told(f(object))));
+        self.add = Some(Box::new(move |object| boxed(f(object))));
         self
     }
 
@@ -69,7 +69,7 @@ impl<K> SimpleWatcher<K> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.update = Some(Box::new(move |old, new| told(f(old, new))));
+        self.update = Some(Box::new(move |old, new| boxed(f(old, new))));
         self
     }
 
@@ -80,13 +80,15 @@ impl<K> SimpleWatcher<K> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.delete = Some(Box::new(move |last| told(f(last))));
+        self.delete = Some(Box::new(move |last| boxed(f(last))));
         self
     }
 }
 
-fn told<E: Into<Failure>>(future: impl Future<Output = Result<(), E>> + Send + 'static) -> Told {
-    future.map(|told| told.map_err(Into::into)).boxed()
+fn boxed<E: Into<Failure>>(
+    future: impl Future<Output = Result<(), E>> + Send + 'static,
+) -> CallFuture {
+    future.map(|result| result.map_err(Into::into)).boxed()
 }
 
 impl<K> Default for SimpleWatcher<K> {

@@ -1,7 +1,7 @@
 //! Which pending calls a new event makes needless.
 
 use windlass_controller::{
-    Action, Arrival, InformerController, InformerControllerBuilder, NeverDequeue,
+    Action, InformerController, InformerControllerBuilder, NeverDequeue, NewEvent,
     OpinionatedRetryDequeuePolicy, PendingRetry,
 };
 
@@ -35,7 +35,7 @@ async fn a_policy_is_asked_about_each_pending_call() {
     let asked = Log::default();
     let log = asked.clone();
     let rig = Rig::new(quiet().retry_dequeue_policy(
-        move |arrival: &Arrival<'_>, pending: &PendingRetry<'_>| {
+        move |arrival: &NewEvent<'_>, pending: &PendingRetry<'_>| {
             let error = pending.error.expect("it failed");
             log.say(format_args!(
                 "{} {} rv{} while handler {} has {} rv{} pending ({}: {})",
@@ -131,7 +131,7 @@ async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_panics_has_said_yes() {
     let rig = Rig::new(quiet().retry_dequeue_policy(
-        |_: &Arrival<'_>, _: &PendingRetry<'_>| -> bool { panic!("no opinion") },
+        |_: &NewEvent<'_>, _: &PendingRetry<'_>| -> bool { panic!("no opinion") },
     ));
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;

@@ -571,11 +571,12 @@ async fn an_event_of_the_same_generation_leaves_the_backoff_as_it_is() {
         "updated web=10 0",
         "a new generation counts anew"
     );
-    let mut dying = generation(config("web", 11), 2);
-    dying.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-        k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
-    ));
-    running.apply(dying).await;
+    let mut terminating = generation(config("web", 11), 2);
+    terminating.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+        ));
+    running.apply(terminating).await;
     assert_eq!(
         running.said().await,
         "updated web=11 1",

@@ -9,7 +9,7 @@ mod dequeue;
 mod disorder;
 mod failures;
 mod lagging;
-mod life;
+mod lifecycle;
 mod mapping;
 mod metrics;
 mod order;

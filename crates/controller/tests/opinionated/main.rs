@@ -9,7 +9,7 @@ mod crash;
 mod disorder;
 mod filtered;
 mod finalizers;
-mod leaving;
 mod reconciler;
+mod selector_exit;
 mod watcher;
 mod wrapped;

@@ -81,8 +81,8 @@ impl Log {
                 let line = format!("update {} {}", show(&old), show(&new));
                 ready(update.call("update", line))
             })
-            .on_delete(move |dying: Arc<Lease>| {
-                ready(delete.call("delete", format_args!("delete {}", show(&dying))))
+            .on_delete(move |terminating: Arc<Lease>| {
+                ready(delete.call("delete", format_args!("delete {}", show(&terminating))))
             })
     }
 

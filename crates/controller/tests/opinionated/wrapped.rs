@@ -15,7 +15,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{AnyObject, InformerController, SimpleWatcher};
+use windlass_controller::{ErasedObject, InformerController, SimpleWatcher};
 use windlass_informer::{Informer, Scripted};
 
 use crate::support::{settle, show};
@@ -99,7 +99,7 @@ async fn a_wrapper_is_the_type_of_a_kind_and_what_it_wraps_is_at_hand() {
     running.await.expect("no panic").expect("it stops");
 
     // Out of an object of whatever type, too.
-    let any: Arc<dyn AnyObject> = Arc::new(known());
+    let any: Arc<dyn ErasedObject> = Arc::new(known());
     let known = any.typed::<Known>().expect("it is decoded");
     let lease = known.map(|known| show(&known.lease));
     assert_eq!(lease.as_deref(), Some("web=7"));

@@ -6,7 +6,7 @@ use super::{
     DecodeError,
     fields::{Fields, shape, text},
 };
-use crate::{Named, ObjectKey, Uid, watch::one_line};
+use crate::{ObjectIdentity, ObjectKey, Uid, watch::one_line};
 
 /// Who an object is, and how new this state of it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Identity {
 
 /// Who an object is, as far as its JSON says it without an allocation.
 #[derive(Clone, Debug)]
-pub(crate) struct Who<'a> {
+pub(crate) struct BorrowedIdentity<'a> {
     name: Cow<'a, str>,
     namespace: Option<Cow<'a, str>>,
     uid: Option<Cow<'a, str>>,
@@ -32,14 +32,14 @@ pub(crate) struct Who<'a> {
 
 /// What an object says of who it is, as it stands.
 #[derive(Debug, Default)]
-pub(super) struct Head<'a> {
+pub(super) struct IdentityFields<'a> {
     kind: Option<&'a [u8]>,
-    metadata: Option<Meta<'a>>,
+    metadata: Option<IdentityMeta<'a>>,
 }
 
 /// What metadata say of who an object is, as it stands.
 #[derive(Debug, Default)]
-pub(super) struct Meta<'a> {
+pub(super) struct IdentityMeta<'a> {
     pub(super) name: Option<&'a [u8]>,
     pub(super) namespace: Option<&'a [u8]>,
     pub(super) uid: Option<&'a [u8]>,
@@ -48,8 +48,8 @@ pub(super) struct Meta<'a> {
 
 // === impl Identity ===
 
-impl From<&Who<'_>> for Identity {
-    fn from(who: &Who<'_>) -> Self {
+impl From<&BorrowedIdentity<'_>> for Identity {
+    fn from(who: &BorrowedIdentity<'_>) -> Self {
         let key = ObjectKey::new(who.name());
         Self {
             key: match who.namespace() {
@@ -62,7 +62,7 @@ impl From<&Who<'_>> for Identity {
     }
 }
 
-impl Named for Identity {
+impl ObjectIdentity for Identity {
     fn namespace(&self) -> Option<&str> {
         self.key.namespace()
     }
@@ -84,13 +84,13 @@ impl Named for Identity {
     }
 }
 
-// === impl Who ===
+// === impl BorrowedIdentity ===
 
-impl<'a> Who<'a> {
+impl<'a> BorrowedIdentity<'a> {
     /// Who the object in `json` is, which must be of kind `kind` if it says of which it is;
     /// objects in lists of built-in kinds don't.
     pub(super) fn read(json: &'a [u8], kind: &str) -> Result<Self, DecodeError> {
-        let head = Head::read(json)?;
+        let head = IdentityFields::read(json)?;
         let meta = head.meta(kind)?;
         let text = |value: Option<&'a [u8]>, path| match value {
             Some(value) => text(value, path),
@@ -106,7 +106,7 @@ impl<'a> Who<'a> {
     }
 }
 
-impl Named for Who<'_> {
+impl ObjectIdentity for BorrowedIdentity<'_> {
     fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -124,9 +124,9 @@ impl Named for Who<'_> {
     }
 }
 
-// === impl Head ===
+// === impl IdentityFields ===
 
-impl<'a> Head<'a> {
+impl<'a> IdentityFields<'a> {
     /// Reads as far as the metadata, and in it no further than what is asked for; in what the
     /// API server writes that is before the managed fields, and nothing of it comes after the
     /// metadata.
@@ -177,7 +177,7 @@ impl<'a> Head<'a> {
 
     /// What the metadata say of the object, which must be of kind `kind` if it says of which it
     /// is, and must have a name.
-    pub(super) fn meta(self, kind: &str) -> Result<Meta<'a>, DecodeError> {
+    pub(super) fn meta(self, kind: &str) -> Result<IdentityMeta<'a>, DecodeError> {
         if let Some(found) = self.kind
             && let Some(found) = text(found, "kind")?
             && found != kind
@@ -197,7 +197,7 @@ impl<'a> Head<'a> {
     }
 
     fn is_whole(&self) -> bool {
-        let is_whole = |meta: &Meta<'_>| {
+        let is_whole = |meta: &IdentityMeta<'_>| {
             meta.name.is_some()
                 && meta.namespace.is_some()
                 && meta.uid.is_some()
@@ -209,7 +209,7 @@ impl<'a> Head<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Identity, Who};
+    use super::{BorrowedIdentity, Identity};
 
     #[test]
     fn an_identity_is_read_whatever_the_order_of_the_fields() {
@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn an_object_without_metadata_is_none() {
-        let error = Who::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
+        let error = BorrowedIdentity::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
         assert!(error.to_string().contains("metadata"), "{error}");
     }
 
     #[track_caller]
     fn check(json: &str) {
-        let who = Who::read(json.as_bytes(), "Pod").expect(json);
+        let who = BorrowedIdentity::read(json.as_bytes(), "Pod").expect(json);
         let identity = Identity::from(&who);
         assert_eq!(identity.key.to_string(), "shop/web", "{json}");
         assert_eq!(

@@ -15,10 +15,10 @@ mod number;
 mod text;
 
 // What holds other values.
+mod ignored;
 mod lengths;
 mod list;
 mod map;
-mod passed;
 
 // What serde asks for.
 mod key;
@@ -26,7 +26,7 @@ mod value;
 mod variant;
 
 // What can be wrong.
-mod problem;
+mod error;
 
 #[cfg(test)]
 mod agreement;
@@ -35,8 +35,8 @@ use std::collections::BTreeMap;
 
 use serde::de::{Deserialize, Expected, IgnoredAny};
 
-use self::lengths::Lengths;
-pub(super) use self::{key::Key, map::Map, problem::Problem, text::Text};
+use self::lengths::ListLengths;
+pub(super) use self::{error::JsonError, key::Key, map::Map, text::Text};
 use super::{nesting::Nesting, trim::Node};
 
 /// How deep values may stand in each other, as with `serde_json`. A stack has an end.
@@ -60,7 +60,7 @@ pub(super) struct Reader<'de> {
     /// What is dropped of the object that comes next. None within most.
     trim: Option<&'de BTreeMap<String, Node>>,
 
-    lengths: Lengths,
+    lengths: ListLengths,
 
     /// The last string that is no piece of the text.
     unescaped: String,
@@ -76,13 +76,13 @@ impl<'de> Reader<'de> {
             at: 0,
             depth: DEPTH,
             trim: trim.and_then(Node::fields),
-            lengths: Lengths::default(),
+            lengths: ListLengths::default(),
             unescaped: String::new(),
         }
     }
 
     /// Reads `text` as a `T`, and nothing behind it.
-    pub(super) fn read<T: Deserialize<'de>>(text: &'de str) -> Result<T, Problem> {
+    pub(super) fn read<T: Deserialize<'de>>(text: &'de str) -> Result<T, JsonError> {
         let mut reader = Self::new(text, None);
         let value = T::deserialize(&mut reader)?;
         reader.end()?;
@@ -90,7 +90,7 @@ impl<'de> Reader<'de> {
     }
 
     /// There must be nothing more.
-    pub(super) fn end(&mut self) -> Result<(), Problem> {
+    pub(super) fn end(&mut self) -> Result<(), JsonError> {
         match self.peek() {
             END if self.at == self.text.len() => Ok(()),
             _ => Err(self.misplaced()),
@@ -105,8 +105,8 @@ impl<'de> Reader<'de> {
     /// Reads the object that comes next.
     pub(super) fn object<T>(
         &mut self,
-        read: impl FnOnce(Map<'_, 'de>) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
+        read: impl FnOnce(Map<'_, 'de>) -> Result<T, JsonError>,
+    ) -> Result<T, JsonError> {
         self.nested(b'}', |reader| read(Map::new(reader)))
     }
 
@@ -133,8 +133,8 @@ impl<'de> Reader<'de> {
     fn nested<T>(
         &mut self,
         closing: u8,
-        read: impl FnOnce(&mut Self) -> Result<T, Problem>,
-    ) -> Result<T, Problem> {
+        read: impl FnOnce(&mut Self) -> Result<T, JsonError>,
+    ) -> Result<T, JsonError> {
         if self.depth == 0 {
             return Err(self.misplaced());
         }
@@ -151,7 +151,7 @@ impl<'de> Reader<'de> {
 
     /// Reads `word`, the first byte of which is known to be there.
     #[inline]
-    fn word(&mut self, word: &str) -> Result<(), Problem> {
+    fn word(&mut self, word: &str) -> Result<(), JsonError> {
         if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
             return Err(self.misplaced());
         }
@@ -160,20 +160,20 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over the next value, which is not wanted.
-    fn drop_value(&mut self) -> Result<(), Problem> {
+    fn drop_value(&mut self) -> Result<(), JsonError> {
         if !matches!(self.peek(), b'{' | b'[') {
-            return self.pass();
+            return self.ignore();
         }
         let rest = &self.text.as_bytes()[self.at..];
         self.at += Nesting::default()
             .end(rest)
-            .ok_or_else(|| Problem::syntax(self.text.len()))?;
+            .ok_or_else(|| JsonError::syntax(self.text.len()))?;
         Ok(())
     }
 
     /// Steps over the value that comes next, which must be valid. Returns where it begins.
     #[cold]
-    fn raw(&mut self) -> Result<usize, Problem> {
+    fn raw(&mut self) -> Result<usize, JsonError> {
         self.peek();
         let start = self.at;
         let rest = serde_json::Deserializer::from_str(&self.text[start..]);
@@ -183,7 +183,7 @@ impl<'de> Reader<'de> {
                 self.at += values.byte_offset();
                 Ok(start)
             }
-            Some(Err(error)) => Err(Problem::of(&error, self.text, start)),
+            Some(Err(error)) => Err(JsonError::of(&error, self.text, start)),
             None => Err(self.misplaced()),
         }
     }
@@ -194,19 +194,19 @@ impl<'de> Reader<'de> {
         &self,
         start: usize,
         read: impl FnOnce(&mut Foreign<'de>) -> serde_json::Result<T>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, JsonError> {
         let mut from = serde_json::Deserializer::from_str(&self.text[start..self.at]);
         read(&mut from)
             .and_then(|value| from.end().map(|()| value))
-            .map_err(|error| Problem::of(&error, self.text, start))
+            .map_err(|error| JsonError::of(&error, self.text, start))
     }
 
     /// The error that what comes next is not what was `expected`.
     #[cold]
-    fn unexpected(&mut self, expected: &dyn Expected) -> Problem {
+    fn unexpected(&mut self, expected: &dyn Expected) -> JsonError {
         match self.peek() {
             b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
-                Problem::type_of(expected)
+                JsonError::type_of(expected)
             }
             _ => self.misplaced(),
         }
@@ -214,8 +214,8 @@ impl<'de> Reader<'de> {
 
     /// The error that the next byte should not be there.
     #[cold]
-    fn misplaced(&self) -> Problem {
-        Problem::syntax(self.at)
+    fn misplaced(&self) -> JsonError {
+        JsonError::syntax(self.at)
     }
 }
 

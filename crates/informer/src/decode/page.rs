@@ -10,8 +10,8 @@ use super::{
     fields::{Fields, shape},
     json::Reader,
     nesting::Nesting,
-    skim::Skim,
     utf8,
+    value_scanner::ValueScanner,
 };
 
 /// Cuts a page that arrives in chunks into its items, none of them decoded.
@@ -24,7 +24,7 @@ use super::{
 /// that are not used are not kept.
 #[derive(Debug)]
 pub(crate) struct Page {
-    place: Place,
+    place: PagePosition,
 
     /// What is not read yet of the last chunk.
     chunk: Bytes,
@@ -45,7 +45,7 @@ pub(crate) struct Page {
 
 /// Where in the page we are.
 #[derive(Debug)]
-enum Place {
+enum PagePosition {
     /// Before its first byte.
     Start,
     /// Before the name of a field, or within it, or before the page's end.
@@ -53,7 +53,7 @@ enum Place {
     /// Before the value of a field.
     Before(Field),
     /// Within the value of a field.
-    Within(Field, Skim),
+    Within(Field, ValueScanner),
     /// Between two items.
     Items,
     /// Within an item.
@@ -88,7 +88,7 @@ pub(crate) struct PageMeta {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
     #[error(transparent)]
-    Garbled(#[from] DecodeError),
+    Malformed(#[from] DecodeError),
 
     #[error("an object of more than {limit} bytes")]
     TooLong { limit: usize },
@@ -113,7 +113,7 @@ impl Page {
     /// Begins a page none of whose items may be of more than `longest` bytes.
     pub(crate) fn new(longest: usize) -> Self {
         Self {
-            place: Place::Start,
+            place: PagePosition::Start,
             chunk: Bytes::new(),
             rest: BytesMut::new(),
             metadata: None,
@@ -142,40 +142,40 @@ impl Page {
                 return Ok(Some(item));
             }
             let item = match &mut self.place {
-                Place::Start | Place::Fields => {
+                PagePosition::Start | PagePosition::Fields => {
                     if !self.name()? {
                         return Ok(None);
                     }
                     continue;
                 }
-                Place::Before(_) | Place::Within(..) => {
+                PagePosition::Before(_) | PagePosition::Within(..) => {
                     if !self.value()? {
                         return Ok(None);
                     }
                     continue;
                 }
-                Place::Items => {
+                PagePosition::Items => {
                     let between = |byte: &u8| !matches!(byte, b',' | b' ' | b'\t' | b'\n' | b'\r');
                     let next = self.chunk.iter().position(between);
                     self.chunk.advance(next.unwrap_or(self.chunk.len()));
                     match self.chunk.first() {
                         None => return Ok(None),
-                        Some(b'{') => self.place = Place::Item(Nesting::default()),
+                        Some(b'{') => self.place = PagePosition::Item(Nesting::default()),
                         Some(b']') => {
                             self.chunk.advance(1);
-                            self.place = Place::Fields;
+                            self.place = PagePosition::Fields;
                         }
                         Some(_) => return Err(shape("items", "expected an object").into()),
                     }
                     continue;
                 }
-                Place::Item(nesting) => match nesting.end(&self.chunk) {
+                PagePosition::Item(nesting) => match nesting.end(&self.chunk) {
                     None => {
                         self.keep(self.chunk.len(), self.longest)?;
                         return Ok(None);
                     }
                     Some(end) => {
-                        self.place = Place::Items;
+                        self.place = PagePosition::Items;
                         let last = self.chunk.split_to(end);
                         if self.rest.is_empty() {
                             last
@@ -185,7 +185,7 @@ impl Page {
                         }
                     }
                 },
-                Place::End => {
+                PagePosition::End => {
                     self.chunk.clear();
                     return Ok(None);
                 }
@@ -219,7 +219,7 @@ impl Page {
     ///
     /// [`DecodeError`] if that cannot be.
     pub(crate) fn end(self) -> Result<PageMeta, DecodeError> {
-        if !matches!(self.place, Place::End) {
+        if !matches!(self.place, PagePosition::End) {
             return Err(Fields::of(&self.rest).malformed());
         }
         let metadata = self.metadata;
@@ -233,21 +233,21 @@ impl Page {
             self.chunk = self.rest.split().freeze();
         }
         let mut fields = Fields::of(&self.chunk);
-        let is_in = !matches!(self.place, Place::Start) || fields.enter();
+        let is_in = !matches!(self.place, PagePosition::Start) || fields.enter();
         // What looks wrong may be what has not come yet; at the end we know.
         let name = if is_in { fields.next().ok() } else { None };
         let Some(name) = name else {
-            let garbled = fields.malformed();
+            let malformed = fields.malformed();
             return match self.keep(self.chunk.len(), Self::LONGEST_NAME) {
                 Ok(()) => Ok(false),
-                Err(_) => Err(garbled.into()),
+                Err(_) => Err(malformed.into()),
             };
         };
         self.place = match name.as_deref() {
-            None => Place::End,
-            Some(b"items") => Place::Before(Field::Items),
-            Some(b"metadata") => Place::Before(Field::Metadata),
-            Some(_) => Place::Before(Field::Other),
+            None => PagePosition::End,
+            Some(b"items") => PagePosition::Before(Field::Items),
+            Some(b"metadata") => PagePosition::Before(Field::Metadata),
+            Some(_) => PagePosition::Before(Field::Other),
         };
         let read = fields.at();
         self.chunk.advance(read);
@@ -256,7 +256,7 @@ impl Page {
 
     /// Reads the value of a field, or what has come of it. False if that is not all.
     fn value(&mut self) -> Result<bool, PageError> {
-        if let Place::Before(field) = self.place {
+        if let PagePosition::Before(field) = self.place {
             let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
             let first = self.chunk.iter().position(|byte| !space(byte));
             self.chunk.advance(first.unwrap_or(self.chunk.len()));
@@ -265,12 +265,12 @@ impl Page {
             };
             if field == Field::Items && first == b'[' {
                 self.chunk.advance(1);
-                self.place = Place::Items;
+                self.place = PagePosition::Items;
                 return Ok(true);
             }
-            self.place = Place::Within(field, Skim::of(first));
+            self.place = PagePosition::Within(field, ValueScanner::of(first));
         }
-        let Place::Within(field, skim) = &mut self.place else {
+        let PagePosition::Within(field, skim) = &mut self.place else {
             return Ok(true);
         };
         let (field, end) = (*field, skim.end(&self.chunk));
@@ -283,7 +283,7 @@ impl Page {
         if end.is_none() {
             return Ok(false);
         }
-        self.place = Place::Fields;
+        self.place = PagePosition::Fields;
         let value = mem::take(&mut self.rest);
         match field {
             Field::Items if &*value != b"null" => {

@@ -9,13 +9,13 @@
 //! them out of its items, so that a `DynamicObject` always knows what it is.
 
 mod prune;
-mod whole;
+mod type_meta;
 
 use std::collections::BTreeMap;
 
 pub(crate) use self::prune::Pruned;
-use self::whole::Whole;
-use super::{DecodeError, Raw, json::Reader};
+use self::type_meta::WithTypeMeta;
+use super::{DecodeError, RawJson, json::Reader};
 
 /// Which fields of an object are dropped before it is kept.
 ///
@@ -41,12 +41,12 @@ pub struct Trim {
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Dropped,
-    Kept(BTreeMap<String, Node>),
+    LazyObject(BTreeMap<String, Node>),
 }
 
 /// What an object says that it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Types {
+pub(crate) struct TypeMeta {
     pub(crate) api_version: String,
     pub(crate) kind: String,
 }
@@ -58,7 +58,7 @@ impl Trim {
     #[must_use]
     pub fn nothing() -> Self {
         Self {
-            root: Node::Kept(BTreeMap::new()),
+            root: Node::LazyObject(BTreeMap::new()),
         }
     }
 
@@ -69,13 +69,13 @@ impl Trim {
         let mut node = &mut self.root;
         let mut path = path.into_iter().map(Into::into).peekable();
         while let Some(name) = path.next() {
-            let Node::Kept(fields) = node else {
+            let Node::LazyObject(fields) = node else {
                 return self;
             };
             let last = path.peek().is_none();
             let below = fields
                 .entry(name)
-                .or_insert_with(|| Node::Kept(BTreeMap::new()));
+                .or_insert_with(|| Node::LazyObject(BTreeMap::new()));
             if last {
                 *below = Node::Dropped;
             }
@@ -91,7 +91,7 @@ impl Trim {
         for name in path {
             match node {
                 Node::Dropped => return true,
-                Node::Kept(fields) => match fields.get(*name) {
+                Node::LazyObject(fields) => match fields.get(*name) {
                     Some(below) => node = below,
                     None => return false,
                 },
@@ -107,7 +107,7 @@ impl Trim {
 
     /// Cuts the fields that are dropped out of an object, which must be of kind `kind` if it
     /// says of which it is.
-    pub(super) fn prune(&self, raw: Raw<'_>, kind: &str) -> Result<Pruned, DecodeError> {
+    pub(super) fn prune(&self, raw: RawJson<'_>, kind: &str) -> Result<Pruned, DecodeError> {
         let (head, cuts) = prune::prune(raw, &self.root)?;
         Pruned::new(raw.json, &cuts, &head.meta(kind)?)
     }
@@ -125,15 +125,15 @@ impl Node {
     /// What is dropped of the fields below, if anything is.
     pub(super) fn fields(&self) -> Option<&BTreeMap<String, Self>> {
         match self {
-            Self::Kept(fields) if !fields.is_empty() => Some(fields),
+            Self::LazyObject(fields) if !fields.is_empty() => Some(fields),
             _ => None,
         }
     }
 }
 
-// === impl Types ===
+// === impl TypeMeta ===
 
-impl Types {
+impl TypeMeta {
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -142,8 +142,11 @@ impl Types {
     }
 
     /// The object that `reader` reads, which is one of these.
-    pub(super) fn whole<'r, 'de>(&'de self, reader: &'r mut Reader<'de>) -> Whole<'r, 'de> {
-        Whole::new(reader, self)
+    pub(super) fn with_type_meta<'r, 'de>(
+        &'de self,
+        reader: &'r mut Reader<'de>,
+    ) -> WithTypeMeta<'r, 'de> {
+        WithTypeMeta::new(reader, self)
     }
 }
 
@@ -153,8 +156,8 @@ mod tests {
     use kube::api::DynamicObject;
     use serde::Deserialize as _;
 
-    use super::{Trim, Types};
-    use crate::decode::Raw;
+    use super::{Trim, TypeMeta};
+    use crate::decode::RawJson;
 
     const POD: &str = r#"{
         "metadata": {
@@ -205,7 +208,7 @@ mod tests {
         let trim = Trim::default()
             .field(["status"])
             .field(["spec", "nodeName"]);
-        let raw = Raw::of(POD.as_bytes());
+        let raw = RawJson::of(POD.as_bytes());
         let pruned = trim.prune(raw, "Pod").expect("an object");
         let pruned = pruned.json();
         let pod: Pod = serde_json::from_str(pruned).expect("a pod");
@@ -224,8 +227,8 @@ mod tests {
             "spec": {"containers": [], "tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}
         }"#;
         let trim = Trim::default();
-        let types = Types::new("v1", "Pod");
-        let pod = Pod::deserialize(types.whole(&mut trim.reader(JSON))).expect("a pod");
+        let types = TypeMeta::new("v1", "Pod");
+        let pod = Pod::deserialize(types.with_type_meta(&mut trim.reader(JSON))).expect("a pod");
         let finalizers = pod.metadata.finalizers.expect("five");
         assert_eq!(finalizers.capacity(), 5);
         let tolerations = pod.spec.and_then(|spec| spec.tolerations).expect("three");
@@ -233,7 +236,7 @@ mod tests {
     }
 
     fn decode<T: serde::de::DeserializeOwned>(trim: &Trim) -> T {
-        let types = Types::new("v1", "Pod");
-        T::deserialize(types.whole(&mut trim.reader(POD))).expect("a pod")
+        let types = TypeMeta::new("v1", "Pod");
+        T::deserialize(types.with_type_meta(&mut trim.reader(POD))).expect("a pod")
     }
 }

@@ -8,14 +8,14 @@ use super::{
     Informer, InformerId, Shared,
     progress::ListProgress,
     run::{ErasedSource, Ingest},
-    seat::Seat,
+    shared_run::SharedRun,
 };
 use crate::{
     Index, Problem, Source, Store, Stored,
     health::InformerStatus,
     metrics::Instruments,
     problem::{ErrorHandler, log},
-    store::{Indexed, Table, Writer},
+    store::{ErasedIndexTable, IndexTable, Writer},
     subscription::NewSubscribers,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub struct InformerBuilder<K: Stored> {
     resource: Arc<str>,
     source: Box<dyn ErasedSource<K>>,
-    indexes: Vec<Box<dyn Indexed<K>>>,
+    indexes: Vec<Box<dyn ErasedIndexTable<K>>>,
     settings: Settings,
 }
 
@@ -59,7 +59,7 @@ impl<K: Stored> InformerBuilder<K> {
     where
         V: Clone + Eq + Hash + Send + Sync + 'static,
     {
-        self.indexes.push(Box::new(Table::new(index.clone())));
+        self.indexes.push(Box::new(IndexTable::new(index.clone())));
         self
     }
 
@@ -103,7 +103,7 @@ impl<K: Stored> InformerBuilder<K> {
                 instruments: Instruments::default(),
                 progress: ListProgress::new(),
                 settings: self.settings,
-                seat: Seat::new(),
+                shared_run: SharedRun::new(),
                 users: Arc::default(),
                 relist: Notify::new(),
                 ingest: Mutex::new(Ingest {

@@ -12,12 +12,12 @@ use tracing::Instrument as _;
 
 use super::{InformerError, Shared, resync::ResyncSchedule};
 use crate::{
-    Event, Named as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
+    Event, ObjectIdentity as _, ObjectKey, Problem, Source, Store, Stored, WatchError,
     health::{HealthState, InformerStatus},
     panics, problem,
     source::{Change, Changes},
-    store::{Changed, Writer},
-    subscription::{Publisher, Told},
+    store::{Deltas, Writer},
+    subscription::{EventEnvelope, Publisher},
     trace,
 };
 
@@ -234,7 +234,7 @@ impl<K: Stored> Run<'_, K> {
             Change::Applied(fresh) => {
                 let object = &fresh.kept;
                 let was_undecodable = status.send_if_modified(|status| {
-                    status.moved(object.resource_version());
+                    status.advance_version(object.resource_version());
                     // A key costs allocations, and hardly ever is one undecodable.
                     !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
                 });
@@ -249,7 +249,7 @@ impl<K: Stored> Run<'_, K> {
             }
             Change::Deleted { identity, last } => {
                 status.send_if_modified(|status| {
-                    status.moved(identity.resource_version.as_deref());
+                    status.advance_version(identity.resource_version.as_deref());
                     status.undecodable.remove(&identity.key)
                 });
                 let changed = self.writer.delete(&identity, last);
@@ -269,7 +269,7 @@ impl<K: Stored> Run<'_, K> {
             Change::Progress { resource_version } => {
                 self.sweep();
                 status.send_if_modified(|status| {
-                    status.moved(Some(&resource_version));
+                    status.advance_version(Some(&resource_version));
                     false
                 });
             }
@@ -335,7 +335,7 @@ impl<K: Stored> Run<'_, K> {
 
     /// Delivers that a list was delivered.
     async fn publish_synced(&mut self) {
-        let synced = Told::synced().in_epoch(self.shared.store.epoch());
+        let synced = EventEnvelope::synced().in_epoch(self.shared.store.epoch());
         self.publisher.publish(synced).await;
     }
 
@@ -356,10 +356,10 @@ impl<K: Stored> Run<'_, K> {
                 let (object, kept) = kept.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
-                let told = Told::about(key, event, kept, span).listed(true);
-                Some(told.in_epoch(store.epoch()))
+                let envelope = EventEnvelope::about(key, event, kept, span).listed(true);
+                Some(envelope.in_epoch(store.epoch()))
             });
-            let last = || Told::synced().in_epoch(store.epoch());
+            let last = || EventEnvelope::synced().in_epoch(store.epoch());
             let mut all = there.chain(synced.then(last));
             let mut batch = Vec::new();
             loop {
@@ -373,28 +373,28 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    async fn publish_all(&mut self, changed: Changed<K>, from_list: bool) {
+    async fn publish_all(&mut self, changed: Deltas<K>, from_list: bool) {
         let shared = self.shared;
-        for news in changed {
-            shared.instruments.changed(&news.what);
+        for delta in changed {
+            shared.instruments.changed(&delta.delta_type);
             // A later subscriber receives a replay of the store.
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
-            self.delivered_bytes += news.object.bytes;
-            let restored = news.restored;
-            if let Some((key, event, kept)) = news.told() {
+            self.delivered_bytes += delta.object.bytes;
+            let restored = delta.restored;
+            if let Some((key, event, kept)) = delta.into_event() {
                 let span = trace::event(&shared.resource, &event);
-                let told = Told::about(key, event, kept, span);
-                let told = told.listed(from_list).restored(restored);
-                self.publish(told.in_epoch(shared.store.epoch())).await;
+                let envelope = EventEnvelope::about(key, event, kept, span);
+                let envelope = envelope.listed(from_list).restored(restored);
+                self.publish(envelope.in_epoch(shared.store.epoch())).await;
             }
         }
     }
 
-    async fn publish(&mut self, told: Told<K>) {
-        let span = told.span.clone();
-        self.publisher.publish(told).instrument(span).await;
+    async fn publish(&mut self, envelope: EventEnvelope<K>) {
+        let span = envelope.span.clone();
+        self.publisher.publish(envelope).instrument(span).await;
     }
 
     /// Delivers one object to each subscriber that asked for objects. Here, between two changes,
@@ -403,7 +403,7 @@ impl<K: Stored> Run<'_, K> {
         let Shared {
             store, resource, ..
         } = self.shared;
-        let current = |key: &ObjectKey| Some(current(resource, store, key)?.recalled());
+        let current = |key: &ObjectKey| Some(current(resource, store, key)?.requested());
         self.publisher.deliver_requested(current).await;
     }
 
@@ -423,9 +423,9 @@ impl<K: Stored> Run<'_, K> {
             schedule.begin(began.elapsed(), |wanted| shared.store.keys_where(wanted));
             return;
         };
-        if let Some(told) = current(&shared.resource, &shared.store, &key) {
+        if let Some(envelope) = current(&shared.resource, &shared.store, &key) {
             shared.instruments.resynced();
-            self.publish(told).await;
+            self.publish(envelope).await;
         }
     }
 
@@ -434,7 +434,7 @@ impl<K: Stored> Run<'_, K> {
     fn sweep(&mut self) {
         if self.swept.elapsed() >= DECODED_TTL {
             self.swept = Instant::now();
-            self.shared.store.sweep();
+            self.shared.store.evict_unread();
         }
     }
 
@@ -455,11 +455,15 @@ impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
 }
 
 /// The object of `key` as the store has it, as a resync.
-fn current<K: Stored>(resource: &str, store: &Store<K>, key: &ObjectKey) -> Option<Told<K>> {
-    let (object, kept) = store.kept(key)?.open()?;
+fn current<K: Stored>(
+    resource: &str,
+    store: &Store<K>,
+    key: &ObjectKey,
+) -> Option<EventEnvelope<K>> {
+    let (object, kept) = store.get_lazy(key)?.open()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
-    Some(Told::about(key.clone(), event, kept, span).in_epoch(store.epoch()))
+    Some(EventEnvelope::about(key.clone(), event, kept, span).in_epoch(store.epoch()))
 }
 
 /// Waits until `due`, or for ever.

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 
 /// The users that are registered.
 #[derive(Debug, Default)]
-pub(super) struct Users(Mutex<State>);
+pub(super) struct Users(Mutex<UserCounts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct UserCounts {
     users: usize,
     exclusive: bool,
 }

@@ -23,7 +23,7 @@ struct Names {
 
 impl Namespaces {
     /// Below this it is not worth looking.
-    const FEW: usize = 64;
+    const MIN_LIMIT: usize = 64;
 
     /// The one `name` that all share.
     pub(super) fn share(&self, name: &str) -> Arc<str> {
@@ -31,7 +31,7 @@ impl Namespaces {
         if let Some(known) = names.known.get(name) {
             return Arc::clone(known);
         }
-        if names.known.len() >= names.limit.max(Self::FEW) {
+        if names.known.len() >= names.limit.max(Self::MIN_LIMIT) {
             names.known.retain(|known| Arc::strong_count(known) > 1);
             names.limit = names.known.len() * 2;
         }
@@ -58,10 +58,10 @@ mod tests {
         let namespaces = Namespaces::default();
         let shop = namespaces.share("shop");
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
-        for other in 0..Namespaces::FEW * 3 {
+        for other in 0..Namespaces::MIN_LIMIT * 3 {
             namespaces.share(&other.to_string());
         }
-        assert!(namespaces.names.lock().known.len() <= Namespaces::FEW);
+        assert!(namespaces.names.lock().known.len() <= Namespaces::MIN_LIMIT);
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
     }
 }

@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Changes, Source,
-    follow::Follow,
+    reflector::Reflector,
     request::{Requests, resource_name},
 };
-use crate::{Backoff, Form, Packed, Trim, WatchError, random_seed};
+use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 
 /// Lists and watches the objects of a kind through an API server.
 ///
@@ -79,7 +79,7 @@ use crate::{Backoff, Form, Packed, Trim, WatchError, random_seed};
 /// `k8s-openapi` takes five times its JSON. So each object is decoded when it comes, for
 /// subscribers, and kept as JSON; what the store is asked for is decoded again, and
 /// stays decoded for as long as it is asked for again and again ([`Store`](crate::Store)).
-/// [`decoded`](Self::decoded) keeps everything decoded, [`packed`](Self::packed) decodes
+/// [`decoded`](Self::decoded) keeps everything decoded, [`packed`](Self::raw) decodes
 /// nothing before it is read, and [`metadata`](Self::metadata) asks for no more than names
 /// and labels. A type of yours that declares what is read is a kind like any other; what
 /// it does not declare is not decoded, nor kept where it is kept decoded:
@@ -176,15 +176,15 @@ impl<K: Resource> ListWatch<K> {
     ///
     /// # fn secrets(client: Client) {
     /// let secrets = ListWatch::new(Api::<Secret>::all(client)).metadata();
-    /// let secrets = Informer::new(secrets.packed());
+    /// let secrets = Informer::new(secrets.raw());
     /// for secret in secrets.store().list() {
     ///     println!("{}: {} bytes are kept", secret.key(), secret.json().len());
     /// }
     /// # }
-    /// # use windlass_informer::Named as _;
+    /// # use windlass_informer::ObjectIdentity as _;
     /// ```
     pub fn metadata(self) -> ListWatch<PartialObjectMeta<K>> {
-        self.keeping()
+        self.into_form()
     }
 
     /// Keeps each object decoded, for as long as it is there: for a store that is read all the
@@ -200,13 +200,13 @@ impl<K: Resource> ListWatch<K> {
     }
 
     /// Keeps the JSON of each object, which is decoded when it is read, and not before:
-    /// see [`Packed`].
-    pub fn packed(self) -> ListWatch<K, Packed<K>> {
-        self.keeping()
+    /// see [`RawObject`].
+    pub fn raw(self) -> ListWatch<K, RawObject<K>> {
+        self.into_form()
     }
 
     /// The same list and watch, of the same resource, in another form.
-    fn keeping<T, O>(self) -> ListWatch<T, O>
+    fn into_form<T, O>(self) -> ListWatch<T, O>
     where
         T: Resource<DynamicType = K::DynamicType>,
     {
@@ -382,14 +382,14 @@ impl<K: Resource, O> fmt::Debug for ListWatch<K, O> {
 impl<K, O> Source<O> for ListWatch<K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
-    O: Form<K>,
+    O: StoredForm<K>,
 {
     fn resource(&self) -> String {
         self.requests.resource.to_string()
     }
 
     async fn run(&mut self, changes: Changes<O>) -> Result<(), WatchError> {
-        Follow::new(self, changes).run().await;
+        Reflector::new(self, changes).run().await;
         Ok(())
     }
 }

@@ -13,11 +13,11 @@ use http_body_util::{BodyExt as _, Empty};
 use kube::{Api, Client, Resource, client::Body};
 use tokio::time::{Instant, timeout};
 
-use super::timeouts::{Patience, Timeouts};
+use super::timeouts::{TimeBudget, Timeouts};
 use crate::{
     ObjectKey, WatchError,
     decode::{DecodeError, PageError},
-    watch::{Answer, Ask, Verb},
+    watch::{NextRequest, ServerStatus, Verb},
 };
 
 /// Sends the requests of one kind, in one place of it.
@@ -100,19 +100,19 @@ impl<K: Resource> Requests<K> {
     }
 
     /// Sends what the session asks for. `lasts` is how long a watch should last.
-    pub(super) async fn ask(
+    pub(super) async fn send(
         &self,
-        ask: &Ask,
+        request: &NextRequest,
         lasts: Duration,
     ) -> Result<Response<Body>, WatchError> {
-        let verb = match ask {
-            Ask::List { .. } | Ask::Version => Verb::List,
-            Ask::StreamedList | Ask::Watch { .. } => Verb::Watch,
+        let verb = match request {
+            NextRequest::List { .. } | NextRequest::Version => Verb::List,
+            NextRequest::StreamedList | NextRequest::Watch { .. } => Verb::Watch,
         };
-        self.get(self.url(ask, lasts), verb).await
+        self.get(self.url(request, lasts), verb).await
     }
 
-    fn url(&self, ask: &Ask, lasts: Duration) -> String {
+    fn url(&self, request: &NextRequest, lasts: Duration) -> String {
         let path = format!("{}?", self.url);
         let begins = path.len();
         let mut query = form_urlencoded::Serializer::for_suffix(path, begins);
@@ -122,8 +122,8 @@ impl<K: Resource> Requests<K> {
         if let Some(fields) = &self.fields {
             query.append_pair("fieldSelector", fields);
         }
-        match ask {
-            Ask::List { token, paged } => {
+        match request {
+            NextRequest::List { token, paged } => {
                 if *paged {
                     query.append_pair("limit", &self.page_size.to_string());
                 }
@@ -131,12 +131,12 @@ impl<K: Resource> Requests<K> {
                     query.append_pair("continue", token);
                 }
             }
-            Ask::Version => _ = query.append_pair("limit", "1"),
-            Ask::StreamedList | Ask::Watch { .. } => {
+            NextRequest::Version => _ = query.append_pair("limit", "1"),
+            NextRequest::StreamedList | NextRequest::Watch { .. } => {
                 query.append_pair("watch", "true");
                 query.append_pair("allowWatchBookmarks", "true");
                 query.append_pair("timeoutSeconds", &lasts.as_secs().to_string());
-                if let Ask::Watch { after } = ask {
+                if let NextRequest::Watch { after } = request {
                     query.append_pair("resourceVersion", after);
                 } else {
                     // No version: as new as any write that was answered before this request.
@@ -165,9 +165,9 @@ impl<K: Resource> Requests<K> {
     /// The whole body of `answer`.
     async fn whole(&self, answer: Response<Body>, verb: Verb) -> Result<Bytes, WatchError> {
         let mut body = answer.into_body();
-        let mut patience = self.patience();
+        let mut time_budget = self.time_budget();
         let mut whole = Vec::new();
-        while let Some(chunk) = self.chunk(&mut body, verb, &mut patience).await? {
+        while let Some(chunk) = self.chunk(&mut body, verb, &mut time_budget).await? {
             if whole.len().saturating_add(chunk.len()) > self.max_bytes {
                 return Err(self.too_long(verb, self.max_bytes));
             }
@@ -177,24 +177,24 @@ impl<K: Resource> Requests<K> {
     }
 
     /// How long an answer may take that has an end.
-    pub(super) fn patience(&self) -> Patience {
-        Patience::new(self.timeouts)
+    pub(super) fn time_budget(&self) -> TimeBudget {
+        TimeBudget::new(self.timeouts)
     }
 
     /// The next piece of `body`, which has an end; none there.
     ///
     /// # Errors
     ///
-    /// [`WatchError`] if the connection breaks, or `patience` ends.
+    /// [`WatchError`] if the connection breaks, or `time_budget` ends.
     pub(super) async fn chunk(
         &self,
         body: &mut Body,
         verb: Verb,
-        patience: &mut Patience,
+        time_budget: &mut TimeBudget,
     ) -> Result<Option<Bytes>, WatchError> {
         let began = Instant::now();
-        let chunk = timeout(patience.next(), self.frame(body, verb)).await;
-        let is_left = patience.waited(began.elapsed());
+        let chunk = timeout(time_budget.next(), self.frame(body, verb)).await;
+        let is_left = time_budget.waited(began.elapsed());
         match chunk {
             Ok(chunk) if is_left => chunk,
             _ if is_left => Err(self.silent(verb, self.timeouts.answer)),
@@ -245,7 +245,7 @@ impl<K: Resource> Requests<K> {
     /// What is wrong with a page.
     pub(super) fn unreadable(&self, error: PageError) -> WatchError {
         match error {
-            PageError::Garbled(error) => self.garbled(Verb::List, error),
+            PageError::Malformed(error) => self.malformed(Verb::List, error),
             PageError::TooLong { limit } => self.too_long(Verb::List, limit),
             error @ PageError::Late { .. } => WatchError::Inconsistent {
                 resource: Arc::clone(&self.resource),
@@ -256,10 +256,10 @@ impl<K: Resource> Requests<K> {
     }
 
     /// Makes an error of what the API server said, with no longer a wait than is allowed.
-    pub(super) fn answered(&self, verb: Verb, mut answer: Answer) -> WatchError {
+    pub(super) fn from_status(&self, verb: Verb, mut answer: ServerStatus) -> WatchError {
         let longest = self.timeouts.max_retry_after;
         answer.retry_after = answer.retry_after.map(|wait| wait.min(longest));
-        WatchError::answered(&self.resource, verb, answer)
+        WatchError::from_status(&self.resource, verb, answer)
     }
 
     pub(super) fn too_long(&self, verb: Verb, limit: usize) -> WatchError {
@@ -270,8 +270,8 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    pub(super) fn garbled(&self, verb: Verb, source: DecodeError) -> WatchError {
-        WatchError::Garbled {
+    pub(super) fn malformed(&self, verb: Verb, source: DecodeError) -> WatchError {
+        WatchError::Malformed {
             resource: Arc::clone(&self.resource),
             verb,
             source,
@@ -340,10 +340,10 @@ impl<K: Resource> Requests<K> {
         };
         // What has come by then must do.
         _ = timeout(self.timeouts.answer, read).await;
-        let mut answer = Answer::read(status.as_u16(), &text, retry_after);
+        let mut answer = ServerStatus::read(status.as_u16(), &text, retry_after);
         // A body is free to contradict the status line; the status line decides.
         answer.code = status.as_u16();
-        self.answered(verb, answer)
+        self.from_status(verb, answer)
     }
 
     fn accept(verb: Verb) -> &'static str {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Change, Changes, Source};
 use crate::{
     ErrorChain, Identity, ObjectKey, Uid, WatchError,
-    watch::{Answer, Verb},
+    watch::{ServerStatus, Verb},
 };
 
 /// Streams of `kube::runtime::watcher` events as a source.
@@ -131,7 +131,7 @@ where
                 Err(error) => {
                     down = Some(Instant::now() + Self::QUIET);
                     Change::Interrupted {
-                        error: WatchError::answered(&resource, Verb::Watch, answer(&error)),
+                        error: WatchError::from_status(&resource, Verb::Watch, answer(&error)),
                         // The stream itself knows, and does not say.
                         retry_in: Duration::ZERO,
                     }
@@ -145,7 +145,7 @@ where
     }
 }
 
-fn answer(error: &watcher::Error) -> Answer {
+fn answer(error: &watcher::Error) -> ServerStatus {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
     | watcher::Error::WatchStartFailed(kube::Error::Api(status))
     | watcher::Error::WatchFailed(kube::Error::Api(status))
@@ -158,12 +158,12 @@ fn answer(error: &watcher::Error) -> Answer {
             | watcher::Error::WatchFailed(cause) => ErrorChain::new(cause).to_string(),
             other => other.to_string(),
         };
-        return Answer {
+        return ServerStatus {
             message,
-            ..Answer::default()
+            ..ServerStatus::default()
         };
     };
-    Answer {
+    ServerStatus {
         code: status.code,
         reason: status.reason.clone(),
         message: status.message.clone(),

@@ -23,14 +23,14 @@ pub(super) struct Timeouts {
 
 /// What is left of the time that one answer may take.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct TimeBudget {
     answer: Duration,
     left: Duration,
 }
 
-// === impl Patience ===
+// === impl TimeBudget ===
 
-impl Patience {
+impl TimeBudget {
     pub(super) const fn new(timeouts: Timeouts) -> Self {
         Self {
             answer: timeouts.answer,

@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::follow::read;
-use crate::{Decoder, Form, Fresh, decode::Raw, subscription::SubscriberCount};
+use super::reflector::read;
+use crate::{Decoder, IncomingObject, StoredForm, decode::RawJson, subscription::SubscriberCount};
 
 /// Decodes objects on other threads of the runtime, and gives them back in the order in which
 /// they came.
@@ -27,14 +27,14 @@ pub(super) struct Workers<K, O> {
     are_whole: bool,
 
     batch: Vec<Bytes>,
-    under_way: VecDeque<AbortOnDropHandle<Vec<Read<O>>>>,
+    under_way: VecDeque<AbortOnDropHandle<Vec<DecodedItem<O>>>>,
     decoder: PhantomData<fn() -> K>,
 }
 
 /// An object as it came, and what it is; none if it is wrong in any way.
-pub(super) struct Read<O> {
+pub(super) struct DecodedItem<O> {
     pub(super) json: Bytes,
-    pub(super) object: Option<Fresh<O>>,
+    pub(super) object: Option<IncomingObject<O>>,
 }
 
 // === impl Workers ===
@@ -42,10 +42,10 @@ pub(super) struct Read<O> {
 impl<K, O> Workers<K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
-    O: Form<K>,
+    O: StoredForm<K>,
 {
     /// A page of a list, by default.
-    const FEW: usize = 500;
+    const PARALLEL_THRESHOLD: usize = 500;
 
     /// Half a millisecond's work, for objects as large as Pods.
     const BATCH: usize = 16;
@@ -89,9 +89,9 @@ where
     }
 
     /// Whether the next object of the list is to be handed over.
-    pub(super) fn are_wanted(&mut self) -> bool {
+    pub(super) fn should_offload(&mut self) -> bool {
         self.seen += 1;
-        self.limit > 1 && self.seen > Self::FEW
+        self.limit > 1 && self.seen > Self::PARALLEL_THRESHOLD
     }
 
     /// Hands an object over. Returns what has been decoded meanwhile, if there is too much
@@ -103,14 +103,14 @@ where
     pub(super) async fn put(
         &mut self,
         decoder: &Arc<Decoder<K>>,
-        heard: &SubscriberCount,
+        subscribers: &SubscriberCount,
         json: Bytes,
-    ) -> Vec<Read<O>> {
+    ) -> Vec<DecodedItem<O>> {
         self.batch.push(json);
         if self.batch.len() < Self::BATCH {
             return Vec::new();
         }
-        self.send(decoder, heard);
+        self.send(decoder, subscribers);
         if self.under_way.len() <= self.limit {
             return Vec::new();
         }
@@ -125,26 +125,26 @@ where
     pub(super) async fn next(
         &mut self,
         decoder: &Arc<Decoder<K>>,
-        heard: &SubscriberCount,
-    ) -> Vec<Read<O>> {
+        subscribers: &SubscriberCount,
+    ) -> Vec<DecodedItem<O>> {
         if !self.batch.is_empty() {
-            self.send(decoder, heard);
+            self.send(decoder, subscribers);
         }
         self.oldest().await
     }
 
-    fn send(&mut self, decoder: &Arc<Decoder<K>>, heard: &SubscriberCount) {
-        let (decoder, heard) = (Arc::clone(decoder), heard.clone());
+    fn send(&mut self, decoder: &Arc<Decoder<K>>, subscribers: &SubscriberCount) {
+        let (decoder, subscribers) = (Arc::clone(decoder), subscribers.clone());
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(Self::BATCH));
         let is_whole = self.are_whole;
         let decode = async move {
             let read = |json: Bytes| {
-                let raw = Raw {
+                let raw = RawJson {
                     json: &json,
                     is_whole,
                 };
-                let object = read(&decoder, raw, &heard).ok();
-                Read { json, object }
+                let object = read(&decoder, raw, &subscribers).ok();
+                DecodedItem { json, object }
             };
             batch.into_iter().map(read).collect()
         };
@@ -152,7 +152,7 @@ where
             .push_back(AbortOnDropHandle::new(tokio::spawn(decode)));
     }
 
-    async fn oldest(&mut self) -> Vec<Read<O>> {
+    async fn oldest(&mut self) -> Vec<DecodedItem<O>> {
         match self.under_way.pop_front() {
             None => Vec::new(),
             // A type whose decoding panics is the user's, and so is its panic.

@@ -37,18 +37,18 @@ type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 pub struct UndeclaredIndex;
 
 /// What stands in the store for one index.
-pub(crate) struct Table<K, V> {
+pub(crate) struct IndexTable<K, V> {
     index: Index<K, V>,
-    filed: DashMap<V, HashSet<ObjectKey>>,
+    keys_by_value: DashMap<V, HashSet<ObjectKey>>,
 
     /// Under which values each object is filed: what it was is not there to be asked.
     values: Mutex<HashMap<ObjectKey, Box<[V]>>>,
 }
 
 /// A table of whatever values.
-pub(crate) trait Indexed<K>: Any + Send + Sync {
+pub(crate) trait ErasedIndexTable<K>: Any + Send + Sync {
     /// Files `key` under the values of `new`, and no others.
-    fn refile(&self, key: &ObjectKey, new: Option<&K>);
+    fn update(&self, key: &ObjectKey, new: Option<&K>);
 
     fn as_any(&self) -> &dyn Any;
 }
@@ -68,12 +68,15 @@ impl<K, V> Index<K, V> {
         }
     }
 
-    pub(super) fn table<'t>(&self, declared: &'t dyn Indexed<K>) -> Option<&'t Table<K, V>>
+    pub(super) fn table<'t>(
+        &self,
+        declared: &'t dyn ErasedIndexTable<K>,
+    ) -> Option<&'t IndexTable<K, V>>
     where
         K: 'static,
         V: 'static,
     {
-        let table = declared.as_any().downcast_ref::<Table<K, V>>()?;
+        let table = declared.as_any().downcast_ref::<IndexTable<K, V>>()?;
         Arc::ptr_eq(&table.index.values, &self.values).then_some(table)
     }
 
@@ -99,13 +102,13 @@ impl<K, V> fmt::Debug for Index<K, V> {
     }
 }
 
-// === impl Table ===
+// === impl IndexTable ===
 
-impl<K, V: Eq + Hash> Table<K, V> {
+impl<K, V: Eq + Hash> IndexTable<K, V> {
     pub(crate) fn new(index: Index<K, V>) -> Self {
         Self {
             index,
-            filed: DashMap::new(),
+            keys_by_value: DashMap::new(),
             values: Mutex::default(),
         }
     }
@@ -115,19 +118,19 @@ impl<K, V: Eq + Hash> Table<K, V> {
         V: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.filed
+        self.keys_by_value
             .get(value)
             .map(|keys| keys.clone())
             .unwrap_or_default()
     }
 }
 
-impl<K, V> Indexed<K> for Table<K, V>
+impl<K, V> ErasedIndexTable<K> for IndexTable<K, V>
 where
     K: Send + Sync + 'static,
     V: Clone + Eq + Hash + Send + Sync + 'static,
 {
-    fn refile(&self, key: &ObjectKey, new: Option<&K>) {
+    fn update(&self, key: &ObjectKey, new: Option<&K>) {
         let new: HashSet<V> = new
             .map(|object| self.index.values(key, object))
             .into_iter()
@@ -146,17 +149,18 @@ where
             if new.contains(value) {
                 continue;
             }
-            if let Some(mut keys) = self.filed.get_mut(value) {
+            if let Some(mut keys) = self.keys_by_value.get_mut(value) {
                 keys.remove(key);
                 drop(keys);
-                self.filed.remove_if(value, |_, keys| keys.is_empty());
+                self.keys_by_value
+                    .remove_if(value, |_, keys| keys.is_empty());
             }
         }
         for value in new {
             if old.contains(&value) {
                 continue;
             }
-            match self.filed.entry(value) {
+            match self.keys_by_value.entry(value) {
                 Entry::Occupied(mut keys) => _ = keys.get_mut().insert(key.clone()),
                 Entry::Vacant(vacant) => _ = vacant.insert(HashSet::from([key.clone()])),
             }
@@ -172,7 +176,7 @@ where
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::{Index, Indexed as _, Table};
+    use super::{ErasedIndexTable as _, Index, IndexTable};
     use crate::ObjectKey;
 
     /// A value that no object has any more takes no memory, nor does an object that is gone.
@@ -180,7 +184,7 @@ mod tests {
     fn an_index_holds_nothing_of_what_is_gone() {
         let labels = |config: &ConfigMap| config.metadata.labels.clone().unwrap_or_default();
         let index = Index::new(move |config: &ConfigMap| labels(config).into_values());
-        let table = Table::new(index);
+        let table = IndexTable::new(index);
         for round in 0..3 {
             for number in 0..10 {
                 let key = ObjectKey::new(format!("config-{number}"));
@@ -191,15 +195,23 @@ mod tests {
                 ];
                 let labels = labels.map(|(name, value)| (name.to_owned(), value));
                 config.metadata.labels = Some(labels.into());
-                table.refile(&key, Some(&config));
+                table.update(&key, Some(&config));
             }
-            assert_eq!(table.filed.len(), 11, "values of earlier states are filed");
+            assert_eq!(
+                table.keys_by_value.len(),
+                11,
+                "values of earlier states are filed"
+            );
             assert_eq!(table.values.lock().len(), 10);
         }
         for number in 0..10 {
-            table.refile(&ObjectKey::new(format!("config-{number}")), None);
+            table.update(&ObjectKey::new(format!("config-{number}")), None);
         }
-        assert!(table.filed.is_empty(), "{} values", table.filed.len());
+        assert!(
+            table.keys_by_value.is_empty(),
+            "{} values",
+            table.keys_by_value.len()
+        );
         assert!(table.values.lock().is_empty());
     }
 }

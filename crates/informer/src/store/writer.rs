@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering;
 
 use super::{
     Store,
-    shelves::{Mark, Name, Put},
+    sharded_map::{Mark, NameRef, PutOutcome},
 };
 use crate::{
-    Event, Fresh, Identity, Kept, Named, ObjectKey, Stored, key::Namespaces, watch::is_older,
+    Event, Identity, IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored,
+    key::Namespaces, watch::is_older,
 };
 
 /// Writes a store, and says what each change means to subscribers.
@@ -32,24 +33,24 @@ pub(crate) struct Writer<K> {
 }
 
 /// What one change means: nothing, one event, or a delete and an add.
-pub(crate) type Changed<K> = std::iter::Flatten<std::array::IntoIter<Option<News<K>>, 2>>;
+pub(crate) type Deltas<K> = std::iter::Flatten<std::array::IntoIter<Option<Delta<K>>, 2>>;
 
 /// What happened, and to which object.
-pub(crate) struct News<K> {
+pub(crate) struct Delta<K> {
     pub(crate) key: ObjectKey,
-    pub(crate) what: What<K>,
+    pub(crate) delta_type: DeltaType<K>,
 
     /// The object, in its newest state.
-    pub(crate) object: Fresh<K>,
+    pub(crate) object: IncomingObject<K>,
 
     /// It is the first state of the object since the history of the server went back.
     pub(crate) restored: bool,
 }
 
 /// What happened to an object.
-pub(crate) enum What<K> {
+pub(crate) enum DeltaType<K> {
     Added,
-    Updated { old: Kept<K> },
+    Updated { old: LazyObject<K> },
     Deleted { missed: bool },
 }
 
@@ -68,7 +69,7 @@ impl<K: Stored> Writer<K> {
     /// A whole picture begins. One that had begun is forgotten.
     pub(crate) fn begin(&mut self) {
         self.mark.list = self.mark.list.wrapping_add(1);
-        self.store.stock.objects.begin();
+        self.store.contents.objects.begin();
     }
 
     /// The history of the server went back: no state that is here is newer than one to come.
@@ -76,49 +77,52 @@ impl<K: Stored> Writer<K> {
         self.went_back = true;
         self.mark.epoch = self.mark.epoch.saturating_add(1);
         self.store
-            .stock
+            .contents
             .epoch
             .store(self.mark.epoch, Ordering::Release);
     }
 
     /// An object is there, in this state.
-    pub(crate) fn apply(&mut self, fresh: Fresh<K>) -> Changed<K> {
-        let put = self.store.stock.objects.put(
+    pub(crate) fn apply(&mut self, fresh: IncomingObject<K>) -> Deltas<K> {
+        let put = self.store.contents.objects.put(
             &fresh,
             self.mark,
             |object| object.key().shared(&self.namespaces),
             |old| is_known(&fresh.kept, old),
         );
         let (key, old, restored) = match put {
-            Put::Known => return told(None, None),
-            Put::New(key) => (key, None, self.went_back),
-            Put::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
+            PutOutcome::Known => return deltas(None, None),
+            PutOutcome::New(key) => (key, None, self.went_back),
+            PutOutcome::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
         };
-        if !self.store.stock.indexes.is_empty() {
+        if !self.store.contents.indexes.is_empty() {
             let object = fresh.get();
-            for index in &self.store.stock.indexes {
-                index.refile(&key, object.as_deref());
+            for index in &self.store.contents.indexes {
+                index.update(&key, object.as_deref());
             }
         }
-        let news = |key, what, object, restored| {
-            Some(News {
+        let delta = |key, delta_type, object, restored| {
+            Some(Delta {
                 key,
-                what,
+                delta_type,
                 object,
                 restored,
             })
         };
         match old {
-            None => told(news(key, What::Added, fresh, restored), None),
+            None => deltas(delta(key, DeltaType::Added, fresh, restored), None),
             Some(old) if is_same_life(&old, &fresh.kept) => {
                 fresh.follow(&old);
-                told(news(key, What::Updated { old }, fresh, restored), None)
+                deltas(
+                    delta(key, DeltaType::Updated { old }, fresh, restored),
+                    None,
+                )
             }
             Some(last) => {
-                let missed = What::Deleted { missed: true };
-                told(
-                    news(key.clone(), missed, last.into(), false),
-                    news(key, What::Added, fresh, restored),
+                let missed = DeltaType::Deleted { missed: true };
+                deltas(
+                    delta(key.clone(), missed, last.into(), false),
+                    delta(key, DeltaType::Added, fresh, restored),
                 )
             }
         }
@@ -126,10 +130,10 @@ impl<K: Stored> Writer<K> {
 
     /// An object is there, in a state that cannot be read, or that is known. What was known of
     /// it stays, if it is the same object.
-    pub(crate) fn keep(&mut self, object: &impl Named) -> Changed<K> {
+    pub(crate) fn keep(&mut self, object: &impl ObjectIdentity) -> Deltas<K> {
         let mark = self.mark;
-        let objects = &self.store.stock.objects;
-        let known = objects.get_mut(Name::of(object), |entry| {
+        let objects = &self.store.contents.objects;
+        let known = objects.get_mut(NameRef::of(object), |entry| {
             let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.kept);
             let stays = is_late || is_same_life(&entry.kept, object);
             if stays {
@@ -139,27 +143,31 @@ impl<K: Stored> Writer<K> {
             stays
         });
         match known {
-            None | Some(true) => told(None, None),
-            Some(false) => told(self.remove(&object.key(), None, true), None),
+            None | Some(true) => deltas(None, None),
+            Some(false) => deltas(self.remove(&object.key(), None, true), None),
         }
     }
 
     /// An object is gone.
-    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Fresh<K>>) -> Changed<K> {
-        let objects = &self.store.stock.objects;
-        let same = objects.get(Name::of(identity), |entry| {
+    pub(crate) fn delete(
+        &mut self,
+        identity: &Identity,
+        last: Option<IncomingObject<K>>,
+    ) -> Deltas<K> {
+        let objects = &self.store.contents.objects;
+        let same = objects.get(NameRef::of(identity), |entry| {
             is_same_life(&entry.kept, identity)
         });
         if same == Some(false) {
             // A late word about an object whose successor is here already.
-            return told(None, None);
+            return deltas(None, None);
         }
-        told(self.remove(&identity.key, last, false), None)
+        deltas(self.remove(&identity.key, last, false), None)
     }
 
     /// The picture is whole: the names of the objects that it did not show.
     pub(crate) fn unmarked(&self) -> Vec<ObjectKey> {
-        let objects = &self.store.stock.objects;
+        let objects = &self.store.contents.objects;
         objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
@@ -169,41 +177,46 @@ impl<K: Stored> Writer<K> {
     }
 
     /// Removes one of the [`unmarked`](Self::unmarked).
-    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Changed<K> {
-        told(self.remove(key, None, true), None)
+    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Deltas<K> {
+        deltas(self.remove(key, None, true), None)
     }
 
-    fn remove(&self, key: &ObjectKey, last: Option<Fresh<K>>, missed: bool) -> Option<News<K>> {
-        let entry = self.store.stock.objects.remove(key)?;
-        for index in &self.store.stock.indexes {
-            index.refile(key, None);
+    fn remove(
+        &self,
+        key: &ObjectKey,
+        last: Option<IncomingObject<K>>,
+        missed: bool,
+    ) -> Option<Delta<K>> {
+        let entry = self.store.contents.objects.remove(key)?;
+        for index in &self.store.contents.indexes {
+            index.update(key, None);
         }
-        Some(News {
+        Some(Delta {
             key: entry.key,
-            what: What::Deleted { missed },
+            delta_type: DeltaType::Deleted { missed },
             object: last.unwrap_or_else(|| entry.kept.into()),
             restored: false,
         })
     }
 }
 
-// === impl News ===
+// === impl Delta ===
 
-impl<K: Stored> News<K> {
+impl<K: Stored> Delta<K> {
     /// The event, for subscribers; none if its object has decoded and does not again.
-    pub(crate) fn told(self) -> Option<(ObjectKey, Event<K>, Option<Kept<K>>)> {
+    pub(crate) fn into_event(self) -> Option<(ObjectKey, Event<K>, Option<LazyObject<K>>)> {
         let (object, kept) = match self.object {
-            Fresh {
+            IncomingObject {
                 object: Some(object),
                 kept,
                 ..
-            } => (object, kept.other_form()),
-            Fresh { kept, .. } => kept.open()?,
+            } => (object, kept.if_not_decoded()),
+            IncomingObject { kept, .. } => kept.open()?,
         };
-        let event = match self.what {
-            What::Added => Event::Added(object),
-            What::Updated { old } => Event::Updated { old, new: object },
-            What::Deleted { missed } => Event::Deleted {
+        let event = match self.delta_type {
+            DeltaType::Added => Event::Added(object),
+            DeltaType::Updated { old } => Event::Updated { old, new: object },
+            DeltaType::Deleted { missed } => Event::Deleted {
                 last: object,
                 missed,
             },
@@ -212,12 +225,12 @@ impl<K: Stored> News<K> {
     }
 }
 
-fn told<K>(first: Option<News<K>>, second: Option<News<K>>) -> Changed<K> {
+fn deltas<K>(first: Option<Delta<K>>, second: Option<Delta<K>>) -> Deltas<K> {
     [first, second].into_iter().flatten()
 }
 
 /// Whether `new` tells nothing that `old` does not: the same state, or one from before it.
-fn is_known(new: &impl Named, old: &impl Named) -> bool {
+fn is_known(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
     let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
         (new_version == old_version && is_same_life(new, old)) || is_older(new_version, old_version)
@@ -225,7 +238,7 @@ fn is_known(new: &impl Named, old: &impl Named) -> bool {
 }
 
 /// Whether the two are not known to be two objects that bore one name.
-fn is_same_life(a: &impl Named, b: &impl Named) -> bool {
+fn is_same_life(a: &impl ObjectIdentity, b: &impl ObjectIdentity) -> bool {
     match (a.uid(), b.uid()) {
         (Some(a), Some(b)) => a == b,
         _ => true,
@@ -236,8 +249,8 @@ fn is_same_life(a: &impl Named, b: &impl Named) -> bool {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::{News, Writer};
-    use crate::{Event, Identity, Named, ObjectKey, Uid, store::Store};
+    use super::{Delta, Writer};
+    use crate::{Event, Identity, ObjectIdentity, ObjectKey, Uid, store::Store};
 
     #[test]
     fn what_happens_to_an_object_is_told_once() {
@@ -386,12 +399,12 @@ mod tests {
         assert_eq!(all.join(" "), events, "{script}");
     }
 
-    fn say(news: News<ConfigMap>) -> String {
-        let version = |object: &dyn Named| {
+    fn say(delta: Delta<ConfigMap>) -> String {
+        let version = |object: &dyn ObjectIdentity| {
             let version = object.resource_version().map(str::to_owned);
             version.expect("each object has one")
         };
-        let (_, event, _) = news.told().expect("it is decoded");
+        let (_, event, _) = delta.into_event().expect("it is decoded");
         match event {
             Event::Added(object) => format!("+{}", version(&*object)),
             Event::Updated { old, new } => format!("~{}>{}", version(&old), version(&*new)),

@@ -11,7 +11,7 @@ pub(crate) struct SubscriberCount(Arc<AtomicUsize>);
 
 /// One live subscription; dropping it takes it off the count.
 #[derive(Debug)]
-pub(super) struct Counted(SubscriberCount);
+pub(super) struct SubscriberToken(SubscriberCount);
 
 // === impl SubscriberCount ===
 
@@ -21,15 +21,15 @@ impl SubscriberCount {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn count_one(&self) -> Counted {
+    pub(super) fn count_one(&self) -> SubscriberToken {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
+        SubscriberToken(self.clone())
     }
 }
 
-// === impl Counted ===
+// === impl SubscriberToken ===
 
-impl Drop for Counted {
+impl Drop for SubscriberToken {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -4,14 +4,14 @@ use std::fmt;
 
 use tracing::Span;
 
-use crate::{AnyObject, Event, Kept, ObjectKey, Stored};
+use crate::{ErasedObject, Event, LazyObject, ObjectKey, Stored};
 
 /// An event, the span in which it was delivered, and how it came.
 ///
 /// The span ends when the last copy of this envelope is dropped; it is [`Span::none`] where no
 /// subscriber of `tracing` wants it.
 #[non_exhaustive]
-pub struct Told<K> {
+pub struct EventEnvelope<K> {
     /// The key of the object; none for [`Synced`](Event::Synced).
     pub key: Option<ObjectKey>,
     /// What happened.
@@ -20,7 +20,7 @@ pub struct Told<K> {
     pub span: Span,
     /// Whether this subscription asked for the event, through its
     /// [`ResyncHandle`](crate::ResyncHandle).
-    pub recalled: bool,
+    pub requested: bool,
     /// Whether the event comes from a list: the first list, a relist, or the replay that a new
     /// subscription receives. The object of an `Added` from a list may have existed for a long
     /// time; one that is not from a list was seen live, when it was created or began to match
@@ -33,43 +33,43 @@ pub struct Told<K> {
     /// went back: what was remembered of the object's versions before is of no use any more.
     pub restored: bool,
     /// The object as the store keeps it, if that is another form.
-    kept: Option<Kept<K>>,
+    kept: Option<LazyObject<K>>,
 }
 
 /// An event about an object of any kind, for code that works on many kinds at once.
 #[non_exhaustive]
-pub struct AnyTold {
+pub struct ErasedEventEnvelope {
     /// The key of the object; none for [`Synced`](Event::Synced).
     pub key: Option<ObjectKey>,
     /// What happened, to an object in the form in which the store keeps it.
-    pub event: Event<dyn AnyObject>,
+    pub event: Event<dyn ErasedObject>,
     /// The span `informer-event-*`.
     pub span: Span,
-    /// Whether this subscription asked for the event: see [`Told`].
-    pub recalled: bool,
-    /// Whether the event comes from a list: see [`Told::from_list`].
+    /// Whether this subscription asked for the event: see [`EventEnvelope`].
+    pub requested: bool,
+    /// Whether the event comes from a list: see [`EventEnvelope::from_list`].
     pub from_list: bool,
-    /// The epoch of the store when the event happened: see [`Told::epoch`].
+    /// The epoch of the store when the event happened: see [`EventEnvelope::epoch`].
     pub epoch: u32,
     /// Whether it is the first state since the history went back.
     pub restored: bool,
 }
 
-// === impl Told ===
+// === impl EventEnvelope ===
 
-impl<K> Told<K> {
+impl<K> EventEnvelope<K> {
     /// Something happened to the object of `key`, which the store keeps as `kept`.
     pub(crate) const fn about(
         key: ObjectKey,
         event: Event<K>,
-        kept: Option<Kept<K>>,
+        kept: Option<LazyObject<K>>,
         span: Span,
     ) -> Self {
         Self {
             key: Some(key),
             event,
             span,
-            recalled: false,
+            requested: false,
             from_list: false,
             epoch: 0,
             restored: false,
@@ -83,7 +83,7 @@ impl<K> Told<K> {
             key: None,
             event: Event::Synced,
             span: Span::none(),
-            recalled: false,
+            requested: false,
             from_list: false,
             epoch: 0,
             restored: false,
@@ -92,9 +92,9 @@ impl<K> Told<K> {
     }
 
     /// The same, asked for by the subscription.
-    pub(crate) fn recalled(self) -> Self {
+    pub(crate) fn requested(self) -> Self {
         Self {
-            recalled: true,
+            requested: true,
             ..self
         }
     }
@@ -115,24 +115,24 @@ impl<K> Told<K> {
     }
 }
 
-impl<K: Stored> Told<K> {
+impl<K: Stored> EventEnvelope<K> {
     /// The same event about an object of any kind, as the store keeps it. What is decoded
-    /// already stays decoded until [`rest`](AnyObject) is called on it.
+    /// already stays decoded until [`rest`](ErasedObject) is called on it.
     #[must_use]
-    pub fn into_any(self) -> AnyTold {
+    pub fn into_erased(self) -> ErasedEventEnvelope {
         let kept = self.kept;
         let event = self.event.map(|object| match kept {
             Some(kept) => {
-                kept.hold(&object);
-                kept.into_any()
+                kept.pin(&object);
+                kept.into_erased()
             }
             None => object,
         });
-        AnyTold {
+        ErasedEventEnvelope {
             key: self.key,
             event,
             span: self.span,
-            recalled: self.recalled,
+            requested: self.requested,
             from_list: self.from_list,
             epoch: self.epoch,
             restored: self.restored,
@@ -140,13 +140,13 @@ impl<K: Stored> Told<K> {
     }
 }
 
-impl<K> Clone for Told<K> {
+impl<K> Clone for EventEnvelope<K> {
     fn clone(&self) -> Self {
         Self {
             key: self.key.clone(),
             event: self.event.clone(),
             span: self.span.clone(),
-            recalled: self.recalled,
+            requested: self.requested,
             from_list: self.from_list,
             epoch: self.epoch,
             restored: self.restored,
@@ -155,20 +155,20 @@ impl<K> Clone for Told<K> {
     }
 }
 
-impl<K: Stored> fmt::Debug for Told<K> {
+impl<K: Stored> fmt::Debug for EventEnvelope<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Told")
+        f.debug_struct("EventEnvelope")
             .field("event", &self.event)
             .field("from_list", &self.from_list)
             .finish_non_exhaustive()
     }
 }
 
-// === impl AnyTold ===
+// === impl ErasedEventEnvelope ===
 
-impl fmt::Debug for AnyTold {
+impl fmt::Debug for ErasedEventEnvelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnyTold")
+        f.debug_struct("ErasedEventEnvelope")
             .field("key", &self.key)
             .field("action", &self.event.action())
             .field("from_list", &self.from_list)

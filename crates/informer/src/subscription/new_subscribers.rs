@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::Wanted};
+use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::RequestedKeys};
 
 /// The subscriptions that have not been delivered anything yet.
 pub(crate) struct NewSubscribers<K> {
@@ -48,15 +48,15 @@ impl<K> NewSubscribers<K> {
         // a task that has taken the subscriber has seen the count.
         let counted = self.count.count_one();
         let (sender, events) = mpsc::channel(buffer.get());
-        let wanted = Arc::new(Wanted::new(Arc::clone(&self.requested)));
-        let subscriber = Subscriber::new(sender, Arc::clone(&wanted));
+        let requested_keys = Arc::new(RequestedKeys::new(Arc::clone(&self.requested)));
+        let subscriber = Subscriber::new(sender, Arc::clone(&requested_keys));
         self.waiting.lock().push(subscriber);
         self.added.notify_one();
         Subscription {
             _counted: counted,
             events,
             synced: Arc::new(AtomicBool::new(false)),
-            wanted,
+            requested_keys,
         }
     }
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tracing::Instrument as _;
 
-use super::{Told, resync_handle::Wanted};
+use super::{EventEnvelope, resync_handle::RequestedKeys};
 use crate::ObjectKey;
 
 /// The informer's end of one subscription.
 pub(crate) struct Subscriber<K> {
-    events: mpsc::Sender<Told<K>>,
-    wanted: Arc<Wanted>,
+    events: mpsc::Sender<EventEnvelope<K>>,
+    requested_keys: Arc<RequestedKeys>,
     /// Whether the subscription was dropped.
-    gone: bool,
+    closed: bool,
 }
 
 /// The subscribers of a running informer. Dropping it ends their subscriptions.
@@ -26,19 +26,22 @@ pub(crate) struct Publisher<K> {
 // === impl Subscriber ===
 
 impl<K> Subscriber<K> {
-    pub(super) fn new(events: mpsc::Sender<Told<K>>, wanted: Arc<Wanted>) -> Self {
+    pub(super) fn new(
+        events: mpsc::Sender<EventEnvelope<K>>,
+        requested_keys: Arc<RequestedKeys>,
+    ) -> Self {
         Self {
             events,
-            wanted,
-            gone: false,
+            requested_keys,
+            closed: false,
         }
     }
 
-    /// Waits until the subscription has a free place, and delivers `told`. Does nothing if the
+    /// Waits until the subscription has a free place, and delivers `envelope`. Does nothing if the
     /// subscription was dropped.
-    async fn deliver(&mut self, told: Told<K>) {
-        if !self.gone {
-            self.gone = self.events.send(told).await.is_err();
+    async fn deliver(&mut self, envelope: EventEnvelope<K>) {
+        if !self.closed {
+            self.closed = self.events.send(envelope).await.is_err();
         }
     }
 
@@ -52,17 +55,17 @@ impl<K> Subscriber<K> {
 
     /// Waits until there are places for a [batch](Self::batch_size) of events, and delivers them,
     /// each in its span. Does nothing if the subscription was dropped.
-    pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<Told<K>>) {
+    pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<EventEnvelope<K>>) {
         let batch = batch.drain(..);
-        if self.gone {
+        if self.closed {
             return;
         }
         match self.events.reserve_many(batch.len()).await {
-            Ok(permits) => permits.zip(batch).for_each(|(permit, told)| {
-                let span = told.span.clone();
-                span.in_scope(|| permit.send(told));
+            Ok(permits) => permits.zip(batch).for_each(|(permit, envelope)| {
+                let span = envelope.span.clone();
+                span.in_scope(|| permit.send(envelope));
             }),
-            Err(_) => self.gone = true,
+            Err(_) => self.closed = true,
         }
     }
 }
@@ -79,7 +82,7 @@ impl<K> Publisher<K> {
 
     /// Delivers every event from now on to `subscriber`.
     pub(crate) fn admit(&mut self, subscriber: Subscriber<K>) {
-        if !subscriber.wanted.is_empty() {
+        if !subscriber.requested_keys.is_empty() {
             // It asked before it was admitted, and that notification is spent.
             self.requested.notify_one();
         }
@@ -87,16 +90,16 @@ impl<K> Publisher<K> {
     }
 
     /// Waits until every subscription has a free place, one after the other, and delivers
-    /// `told`.
-    pub(crate) async fn publish(&mut self, told: Told<K>) {
+    /// `envelope`.
+    pub(crate) async fn publish(&mut self, envelope: EventEnvelope<K>) {
         // The last one gets the event itself: with one subscriber nothing is cloned.
         if let Some((last, others)) = self.subscribers.split_last_mut() {
             for subscriber in others {
-                subscriber.deliver(told.clone()).await;
+                subscriber.deliver(envelope.clone()).await;
             }
-            last.deliver(told).await;
+            last.deliver(envelope).await;
         }
-        self.subscribers.retain(|subscriber| !subscriber.gone);
+        self.subscribers.retain(|subscriber| !subscriber.closed);
     }
 
     /// Waits until a subscription may have asked for objects.
@@ -112,18 +115,18 @@ impl<K> Publisher<K> {
     /// subscriber that asked for more gets the next one another time.
     pub(crate) async fn deliver_requested(
         &mut self,
-        current: impl Fn(&ObjectKey) -> Option<Told<K>>,
+        current: impl Fn(&ObjectKey) -> Option<EventEnvelope<K>>,
     ) {
         let mut more = false;
         for subscriber in &mut self.subscribers {
-            let mut keys = std::iter::from_fn(|| subscriber.wanted.pop());
-            if let Some(told) = keys.find_map(|key| current(&key)) {
-                let span = told.span.clone();
-                subscriber.deliver(told).instrument(span).await;
+            let mut keys = std::iter::from_fn(|| subscriber.requested_keys.pop());
+            if let Some(envelope) = keys.find_map(|key| current(&key)) {
+                let span = envelope.span.clone();
+                subscriber.deliver(envelope).instrument(span).await;
             }
-            more |= !subscriber.wanted.is_empty();
+            more |= !subscriber.requested_keys.is_empty();
         }
-        self.subscribers.retain(|subscriber| !subscriber.gone);
+        self.subscribers.retain(|subscriber| !subscriber.closed);
         if more {
             self.requested.notify_one();
         }

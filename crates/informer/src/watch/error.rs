@@ -148,7 +148,7 @@ pub enum WatchError {
 
     /// What came is not what the API says comes.
     #[error("cannot {verb} {resource}: what came is not understood")]
-    Garbled {
+    Malformed {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
         /// What was tried.
@@ -192,7 +192,7 @@ pub enum Verb {
 
 /// What the API server said, in an HTTP answer or in an error event, as far as it matters.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ServerStatus {
     pub(crate) code: u16,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -216,7 +216,7 @@ impl WatchError {
             Self::Expired { .. } => "expired",
             Self::Throttled { .. } => "throttled",
             Self::Server { .. } => "server",
-            Self::Garbled { .. } => "garbled",
+            Self::Malformed { .. } => "malformed",
             Self::TooLong { .. } => "too_long",
             Self::Inconsistent { .. } => "inconsistent",
         }
@@ -238,9 +238,9 @@ impl WatchError {
     }
 
     /// Makes an error of what the API server said.
-    pub(crate) fn answered(resource: &Arc<str>, verb: Verb, answer: Answer) -> Self {
+    pub(crate) fn from_status(resource: &Arc<str>, verb: Verb, answer: ServerStatus) -> Self {
         let resource = Arc::clone(resource);
-        let Answer {
+        let ServerStatus {
             code,
             reason,
             message,
@@ -294,9 +294,9 @@ impl fmt::Display for Verb {
     }
 }
 
-// === impl Answer ===
+// === impl ServerStatus ===
 
-impl Answer {
+impl ServerStatus {
     /// Reads a `Status`; anything else keeps `code`, for whatever stands between us and the
     /// API server answers in its own words (priority and fairness in plain text).
     pub(crate) fn read(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
@@ -350,7 +350,7 @@ impl Answer {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use super::{Answer, Verb, WatchError};
+    use super::{ServerStatus, Verb, WatchError};
 
     #[test]
     fn each_way_to_say_that_history_is_gone_is_understood() {
@@ -359,8 +359,8 @@ mod tests {
             (200, r#"{"kind":"Status","code":410,"reason":"Expired"}"#),
             (200, r#"{"kind":"Status","reason":"Gone"}"#),
         ] {
-            let answer = Answer::read(code, body.as_bytes(), None);
-            let error = WatchError::answered(&Arc::from("pods"), Verb::Watch, answer);
+            let answer = ServerStatus::read(code, body.as_bytes(), None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::Watch, answer);
             assert_eq!(error.reason(), "expired", "{code} {body}");
         }
     }
@@ -373,8 +373,8 @@ mod tests {
             (&b"Too many requests"[..], Some(3), Some(3)),
             (&b"Too many requests"[..], None, None),
         ] {
-            let answer = Answer::read(429, body, header.map(Duration::from_secs));
-            let error = WatchError::answered(&Arc::from("pods"), Verb::List, answer);
+            let answer = ServerStatus::read(429, body, header.map(Duration::from_secs));
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
             assert_eq!(error.retry_after(), expected.map(Duration::from_secs));
         }
     }
@@ -391,7 +391,7 @@ mod tests {
             let body = format!(
                 r#"{{"code":429,"message":"wait","details":{{"retryAfterSeconds":{seconds}}}}}"#
             );
-            let answer = Answer::read(429, body.as_bytes(), None);
+            let answer = ServerStatus::read(429, body.as_bytes(), None);
             assert_eq!(answer.message, "wait", "{seconds}");
             assert_eq!(answer.retry_after, expected, "{seconds}");
         }
@@ -399,12 +399,12 @@ mod tests {
 
     #[test]
     fn a_message_says_what_to_do_and_has_an_end() {
-        let answer = Answer {
+        let answer = ServerStatus {
             code: 403,
             message: "x\n".repeat(10_000),
-            ..Answer::default()
+            ..ServerStatus::default()
         };
-        let error = WatchError::answered(&Arc::from("pods"), Verb::List, answer).to_string();
+        let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer).to_string();
         assert!(!error.contains('\n'), "{error}");
         assert!(
             error.contains("must grant `list` and `watch` on pods"),

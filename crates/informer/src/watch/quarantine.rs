@@ -12,17 +12,17 @@ use crate::ObjectKey;
 /// Generic over the instant, so that it has no clock of its own.
 #[derive(Debug)]
 pub(crate) struct DecodeQuarantine<T> {
-    objects: BTreeMap<ObjectKey, Look<T>>,
+    objects: BTreeMap<ObjectKey, QuarantinedObject<T>>,
 
     /// Exactly the keys of `objects`, soonest first.
     due: BTreeSet<(T, ObjectKey)>,
 
     /// No object is requested before.
-    next_look: Option<T>,
+    next_request: Option<T>,
 }
 
 #[derive(Debug)]
-struct Look<T> {
+struct QuarantinedObject<T> {
     due: T,
     failures: u32,
 }
@@ -45,18 +45,18 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
         Self {
             objects: BTreeMap::new(),
             due: BTreeSet::new(),
-            next_look: None,
+            next_request: None,
         }
     }
 
     /// The object that is due at `now` is requested. Returns it; it stays quarantined.
-    pub(crate) fn look(&mut self, now: T) -> Option<ObjectKey> {
+    pub(crate) fn take_due(&mut self, now: T) -> Option<ObjectKey> {
         let (due, key) = self.next()?;
         if due > now {
             return None;
         }
         let key = key.clone();
-        self.next_look = Some(now + Self::GAP);
+        self.next_request = Some(now + Self::GAP);
         self.put(key.clone(), now);
         Some(key)
     }
@@ -81,7 +81,8 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
             .min(Self::LONGEST);
         let due = now + wait;
         self.due.insert((due, key.clone()));
-        self.objects.insert(key, Look { due, failures });
+        self.objects
+            .insert(key, QuarantinedObject { due, failures });
     }
 
     /// Whether nothing is quarantined.
@@ -103,11 +104,13 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
     /// The object to request next, and when.
     pub(crate) fn next(&self) -> Option<(T, &ObjectKey)> {
         let (due, key) = self.due.first()?;
-        let due = self.next_look.map_or(*due, |next_look| next_look.max(*due));
+        let due = self
+            .next_request
+            .map_or(*due, |next_request| next_request.max(*due));
         Some((due, key))
     }
 
-    fn take(&mut self, key: &ObjectKey) -> Option<Look<T>> {
+    fn take(&mut self, key: &ObjectKey) -> Option<QuarantinedObject<T>> {
         let look = self.objects.remove(key)?;
         self.due.remove(&(look.due, key.clone()));
         Some(look)
@@ -145,9 +148,9 @@ mod tests {
         for second in 30..130 {
             let (due, _) = quarantine.next().expect("a hundred objects");
             assert_eq!(due, Duration::from_secs(second));
-            assert_eq!(quarantine.look(now), None, "it is not due at {now:?}");
+            assert_eq!(quarantine.take_due(now), None, "it is not due at {now:?}");
             now = due;
-            assert!(quarantine.look(now).is_some(), "it is due at {now:?}");
+            assert!(quarantine.take_due(now).is_some(), "it is due at {now:?}");
         }
         assert_eq!(quarantine.len(), 100);
     }

@@ -35,7 +35,7 @@ use super::{Backoff, WatchError, is_older, is_version};
 
 /// What to send next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum NextRequest {
     /// One page of a consistent list.
     List {
         /// Where the page begins, unless it is the first.
@@ -85,7 +85,7 @@ pub(crate) struct Session {
     quiet: Duration,
 
     /// Whether an event or bookmark came in this watch.
-    heard: bool,
+    has_received: bool,
 
     /// Whether the server has ever sent a bookmark in a watch.
     bookmarks: bool,
@@ -105,7 +105,7 @@ enum Phase {
 #[derive(Debug)]
 enum Paging {
     /// No page was read yet.
-    Fresh,
+    FirstPage,
     /// Some were.
     Within { token: String, version: String },
     /// A token expired before: the next try is in one piece, and the one after it in pages again.
@@ -142,7 +142,7 @@ impl Session {
     ) -> Self {
         Self {
             resource,
-            phase: Phase::Listing(Paging::Fresh),
+            phase: Phase::Listing(Paging::FirstPage),
             streaming: if streamed_lists {
                 Streaming::Tried(0)
             } else {
@@ -156,7 +156,7 @@ impl Session {
             unusable: 0,
             barren: 0,
             quiet: Duration::ZERO,
-            heard: false,
+            has_received: false,
             bookmarks: false,
             doubtful: false,
         }
@@ -170,25 +170,25 @@ impl Session {
     }
 
     /// What to send next.
-    pub(crate) fn ask(&self) -> Ask {
+    pub(crate) fn next_request(&self) -> NextRequest {
         match (&self.phase, self.streaming, &self.complete) {
-            (Phase::Following, _, Some(_)) if self.doubtful => Ask::Version,
-            (Phase::Following, _, Some(complete)) => Ask::Watch {
+            (Phase::Following, _, Some(_)) if self.doubtful => NextRequest::Version,
+            (Phase::Following, _, Some(complete)) => NextRequest::Watch {
                 after: complete.clone(),
             },
             // A streamed list is not believed where it is from the past; a list in pages is.
-            (Phase::Listing(Paging::Fresh), Streaming::Tried(_), _) if self.stale == 0 => {
-                Ask::StreamedList
+            (Phase::Listing(Paging::FirstPage), Streaming::Tried(_), _) if self.stale == 0 => {
+                NextRequest::StreamedList
             }
-            (Phase::Listing(Paging::Within { token, .. }), _, _) => Ask::List {
+            (Phase::Listing(Paging::Within { token, .. }), _, _) => NextRequest::List {
                 token: Some(token.clone()),
                 paged: true,
             },
-            (Phase::Listing(Paging::OnePiece), _, _) => Ask::List {
+            (Phase::Listing(Paging::OnePiece), _, _) => NextRequest::List {
                 token: None,
                 paged: false,
             },
-            (Phase::Listing(Paging::Fresh) | Phase::Following, _, _) => Ask::List {
+            (Phase::Listing(Paging::FirstPage) | Phase::Following, _, _) => NextRequest::List {
                 token: None,
                 paged: true,
             },
@@ -197,7 +197,10 @@ impl Session {
 
     /// Whether the page that is requested next is the first of a new list.
     pub(crate) fn begins_list(&self) -> bool {
-        matches!(self.phase, Phase::Listing(Paging::Fresh | Paging::OnePiece))
+        matches!(
+            self.phase,
+            Phase::Listing(Paging::FirstPage | Paging::OnePiece)
+        )
     }
 
     /// Whether there is a whole list, which is kept current.
@@ -206,8 +209,8 @@ impl Session {
     }
 
     /// An event or bookmark came in a watch.
-    pub(crate) fn heard(&mut self) {
-        self.heard = true;
+    pub(crate) fn received(&mut self) {
+        self.has_received = true;
         self.quiet = Duration::ZERO;
     }
 
@@ -255,19 +258,19 @@ impl Session {
 
     /// The request, or the stream that it opened, broke after standing for `stood`. Returns
     /// how long to wait before the next.
-    pub(crate) fn broke(
+    pub(crate) fn on_error(
         &mut self,
         error: &WatchError,
         stood: Duration,
         rng: &mut impl Rng,
     ) -> Duration {
         let unwilling = matches!(error, WatchError::Invalid { .. });
-        match (self.ask(), error) {
-            (Ask::StreamedList, _) if unwilling => {
+        match (self.next_request(), error) {
+            (NextRequest::StreamedList, _) if unwilling => {
                 self.streaming = Streaming::Never;
                 return Duration::ZERO;
             }
-            (Ask::StreamedList, error) => {
+            (NextRequest::StreamedList, error) => {
                 // What keeps a list in pages from us too says nothing about streaming.
                 let says_nothing = matches!(
                     error,
@@ -281,34 +284,36 @@ impl Session {
                     self.stream_failed();
                 }
             }
-            (Ask::List { token: Some(_), .. }, WatchError::Expired { .. }) => {
+            (NextRequest::List { token: Some(_), .. }, WatchError::Expired { .. }) => {
                 self.relist(Paging::OnePiece);
             }
             (
-                Ask::List { token: Some(_), .. },
+                NextRequest::List { token: Some(_), .. },
                 WatchError::Inconsistent { .. } | WatchError::Invalid { .. },
             )
-            | (Ask::Watch { .. }, WatchError::Expired { .. }) => {
-                self.relist(Paging::Fresh);
+            | (NextRequest::Watch { .. }, WatchError::Expired { .. }) => {
+                self.relist(Paging::FirstPage);
             }
             (
-                Ask::Watch { .. },
-                WatchError::Garbled { .. }
+                NextRequest::Watch { .. },
+                WatchError::Malformed { .. }
                 | WatchError::TooLong { .. }
                 | WatchError::Invalid { .. },
             ) => {
                 self.unusable += 1;
                 if self.unusable >= Self::UNUSABLE {
                     self.unusable = 0;
-                    self.relist(Paging::Fresh);
+                    self.relist(Paging::FirstPage);
                 }
             }
             // The next list comes in pages again.
-            (Ask::List { paged: false, .. }, _) => self.relist(Paging::Fresh),
-            (Ask::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
-            (Ask::Watch { .. }, error) if error.is_from_the_future() => self.doubtful = true,
+            (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
+            (NextRequest::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
+            (NextRequest::Watch { .. }, error) if error.is_from_the_future() => {
+                self.doubtful = true
+            }
             // Whatever the answer, the watch goes on: the next silence asks again.
-            (Ask::Version, _) => self.doubtful = false,
+            (NextRequest::Version, _) => self.doubtful = false,
             _ => {}
         }
         self.stood(stood);
@@ -321,8 +326,8 @@ impl Session {
 
     /// The stream ended cleanly after standing for `stood`. Returns how long to wait before
     /// the next; a server that hangs up at once is not asked again at once.
-    pub(crate) fn ended(&mut self, stood: Duration, rng: &mut impl Rng) -> Duration {
-        if matches!(self.ask(), Ask::StreamedList) {
+    pub(crate) fn on_end(&mut self, stood: Duration, rng: &mut impl Rng) -> Duration {
+        if matches!(self.next_request(), NextRequest::StreamedList) {
             self.stream_failed();
         }
         self.stood(stood);
@@ -336,7 +341,7 @@ impl Session {
     /// A watch stood for `stood`; if it heard nothing for too long, the server is asked for
     /// its version before the next.
     fn stood(&mut self, stood: Duration) {
-        if !std::mem::take(&mut self.heard) && self.is_following() {
+        if !std::mem::take(&mut self.has_received) && self.is_following() {
             self.quiet = self.quiet.saturating_add(stood);
             if self.quiet >= self.silence {
                 self.quiet = Duration::ZERO;

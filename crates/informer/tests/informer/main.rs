@@ -6,7 +6,7 @@ mod running;
 // An informer, from its parts to its words.
 mod parts;
 
-mod life;
+mod lifecycle;
 
 mod shared;
 
@@ -18,4 +18,4 @@ mod resync;
 
 mod user_code;
 
-mod telling;
+mod delivery;

@@ -130,7 +130,7 @@ async fn a_caller_that_takes_over_waits_for_all_that_the_last_one_waited_for() {
     assert_eq!(told(&mut events, 1).await, ["resynced a"]);
     script.apply(config("a", "2")).await.expect("runs");
     assert_eq!(told(&mut events, 1).await, ["updated a 1>2"]);
-    events.recall().ask([ObjectKey::new("a")]);
+    events.resync_handle().request([ObjectKey::new("a")]);
     assert_eq!(told(&mut events, 1).await, ["resynced a"]);
     let mut late = informer.subscribe();
     assert_eq!(told(&mut late, 2).await, ["added a 2", "synced"]);

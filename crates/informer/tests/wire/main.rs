@@ -20,10 +20,10 @@ mod endless;
 mod panics;
 
 // What stays of it.
-mod kept;
+mod forms;
 
 // When it breaks, and when it waits.
-mod breaks;
+mod disconnects;
 
 mod refusals;
 

@@ -18,7 +18,7 @@ async fn a_list_watch_that_is_run_again_lists_again() {
     check(api, "sendInitialEvents").await;
     check(|client| ListWatch::new(api(client)), "sendInitialEvents").await;
     check(
-        |client| ListWatch::new(api(client)).packed(),
+        |client| ListWatch::new(api(client)).raw(),
         "sendInitialEvents",
     )
     .await;

@@ -14,9 +14,9 @@ use crate::decode::{
 /// nor lists one more than commas; of mixed ones, which a type seldom wants, only the former
 /// are counted.
 #[derive(Default)]
-pub(super) struct Lengths {
+pub(super) struct ListLengths {
     /// Lists in the order in which they begin.
-    noted: [Noted; Self::NOTED],
+    noted: [CountedList; Self::NOTED],
 
     /// How many of them are.
     count: usize,
@@ -26,7 +26,7 @@ pub(super) struct Lengths {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Noted {
+struct CountedList {
     /// Where its bracket stands.
     at: usize,
 
@@ -39,9 +39,9 @@ struct Noted {
     elements: usize,
 }
 
-// === impl Lengths ===
+// === impl ListLengths ===
 
-impl Lengths {
+impl ListLengths {
     /// How many lists are counted at once: those of objects of a large Pod. Of more, the later
     /// are counted on a way of their own.
     const NOTED: usize = 16;
@@ -100,7 +100,7 @@ impl Lengths {
                 let within = &mut self.noted[list];
                 within.elements += usize::from(depth == within.depth + 1);
                 if bracket == b'[' && self.count < Self::NOTED {
-                    self.noted[self.count] = Noted {
+                    self.noted[self.count] = CountedList {
                         at: at + number * BLOCK + place,
                         depth,
                         within: list,
@@ -140,7 +140,7 @@ const fn is_space(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Lengths;
+    use super::ListLengths;
 
     #[test]
     fn elements_are_counted_before_they_are_read() {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn more_lists_than_are_counted_at_once_are_counted_too() {
-        let many = Lengths::NOTED * 3;
+        let many = ListLengths::NOTED * 3;
         check(
             &format!("[{}[[1]]]", "[[],{}],".repeat(many)),
             &format!("{}{} 1 1", many + 1, " 2 0".repeat(many)),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn lists_that_are_stepped_over_are_not_asked_about() {
         let text = br#"[{"a":[{},{}]},{"b":[{},{},{}]}]"#;
-        let mut lengths = Lengths::default();
+        let mut lengths = ListLengths::default();
         assert_eq!(lengths.of(text, 0), Some(2));
         assert_eq!(lengths.of(text, 20), Some(3));
     }
@@ -185,7 +185,7 @@ mod tests {
     /// The length that each list gets, in the order in which they begin.
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let mut lengths = Lengths::default();
+        let mut lengths = ListLengths::default();
         let begins = text.match_indices('[').map(|(at, _)| at);
         let quoted = |at: &usize| text[..*at].matches('"').count() % 2 == 1;
         let said: Vec<String> = begins

@@ -2,7 +2,7 @@
 
 use serde::de::{DeserializeSeed, SeqAccess};
 
-use super::{Problem, Reader};
+use super::{JsonError, Reader};
 
 /// The elements of a list, one after the other.
 pub(super) struct List<'r, 'de> {
@@ -30,13 +30,13 @@ impl<'r, 'de> List<'r, 'de> {
 }
 
 impl<'de> SeqAccess<'de> for List<'_, 'de> {
-    type Error = Problem;
+    type Error = JsonError;
 
     #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Problem> {
+    ) -> Result<Option<S::Value>, JsonError> {
         let is_first = std::mem::take(&mut self.is_first);
         if self.reader.has_element(b']', is_first)? {
             seed.deserialize(&mut *self.reader).map(Some)
@@ -55,7 +55,7 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
 impl Reader<'_> {
     /// Steps to the next element of what it is in and what ends with `closing`, if there is one.
     #[inline]
-    pub(super) fn has_element(&mut self, closing: u8, is_first: bool) -> Result<bool, Problem> {
+    pub(super) fn has_element(&mut self, closing: u8, is_first: bool) -> Result<bool, JsonError> {
         match self.peek() {
             byte if byte == closing => return Ok(false),
             _ if is_first => {}

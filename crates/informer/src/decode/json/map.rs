@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::de::{DeserializeSeed, MapAccess};
 
-use super::{Key, Problem, Reader, text::Text};
+use super::{JsonError, Key, Reader, text::Text};
 use crate::decode::trim::Node;
 
 /// The fields of an object, one after the other, without those that are dropped.
@@ -32,7 +32,7 @@ impl<'r, 'de> Map<'r, 'de> {
 
     /// The name of the next field that is kept. What it is comes next.
     #[inline]
-    pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Text<'de>>, Problem> {
+    pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Text<'de>>, JsonError> {
         if self.trim.is_some() {
             return self.next_kept();
         }
@@ -46,7 +46,7 @@ impl<'r, 'de> Map<'r, 'de> {
     }
 
     /// The value of the field, which must be a string.
-    pub(in crate::decode) fn next_text(&mut self) -> Result<&str, Problem> {
+    pub(in crate::decode) fn next_text(&mut self) -> Result<&str, JsonError> {
         if self.reader.peek() != b'"' {
             return Err(self.reader.unexpected(&"a string"));
         }
@@ -65,7 +65,7 @@ impl<'r, 'de> Map<'r, 'de> {
     }
 
     #[inline(never)]
-    fn next_kept(&mut self) -> Result<Option<Text<'de>>, Problem> {
+    fn next_kept(&mut self) -> Result<Option<Text<'de>>, JsonError> {
         loop {
             let is_first = std::mem::take(&mut self.is_first);
             let Some(name) = self.reader.next_name(is_first)? else {
@@ -83,13 +83,13 @@ impl<'r, 'de> Map<'r, 'de> {
 }
 
 impl<'de> MapAccess<'de> for Map<'_, 'de> {
-    type Error = Problem;
+    type Error = JsonError;
 
     #[inline]
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Problem> {
+    ) -> Result<Option<S::Value>, JsonError> {
         match self.next_name()? {
             Some(name) => seed.deserialize(self.key(name)).map(Some),
             None => Ok(None),
@@ -97,7 +97,7 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
     }
 
     #[inline]
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Problem> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, JsonError> {
         seed.deserialize(&mut *self.reader)
     }
 }
@@ -107,7 +107,7 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
 impl<'de> Reader<'de> {
     /// Reads the next name of the object that it is in, and the colon behind it.
     #[inline(never)]
-    fn next_name(&mut self, is_first: bool) -> Result<Option<Text<'de>>, Problem> {
+    fn next_name(&mut self, is_first: bool) -> Result<Option<Text<'de>>, JsonError> {
         match self.peek() {
             b'}' => return Ok(None),
             b',' if !is_first => {

@@ -2,7 +2,7 @@
 
 use serde::de::{Deserializer as _, Visitor};
 
-use super::{Problem, Reader};
+use super::{JsonError, Reader};
 
 /// A number as serde has it.
 enum Number {
@@ -17,7 +17,7 @@ enum Number {
 impl<'de> Reader<'de> {
     /// Reads the number that comes next.
     #[inline]
-    pub(super) fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Problem> {
+    pub(super) fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, JsonError> {
         match self.whole_number()? {
             Number::Positive(number) => visitor.visit_u64(number),
             Number::Negative(number) => visitor.visit_i64(number),
@@ -29,14 +29,14 @@ impl<'de> Reader<'de> {
     }
 
     /// Steps over the number that comes next.
-    pub(super) fn pass_number(&mut self) -> Result<(), Problem> {
+    pub(super) fn ignore_number(&mut self) -> Result<(), JsonError> {
         match self.whole_number()? {
             Number::Positive(_) | Number::Negative(_) => Ok(()),
             Number::Other => self.raw().map(drop),
         }
     }
 
-    fn whole_number(&mut self) -> Result<Number, Problem> {
+    fn whole_number(&mut self) -> Result<Number, JsonError> {
         /// Ten to this power is no overflow.
         const DIGITS: usize = 18;
 

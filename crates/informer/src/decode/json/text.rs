@@ -2,7 +2,7 @@
 
 use wide::u8x16;
 
-use super::{Problem, Reader};
+use super::{JsonError, Reader};
 
 /// The text of a string.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ pub(super) fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
 impl<'de> Reader<'de> {
     /// Reads the string whose quote comes next.
     #[inline(never)]
-    pub(super) fn string(&mut self) -> Result<Text<'de>, Problem> {
+    pub(super) fn string(&mut self) -> Result<Text<'de>, JsonError> {
         self.text()
     }
 
@@ -63,7 +63,7 @@ impl<'de> Reader<'de> {
         reason = "half of what is read are names of fields"
     )]
     #[inline(always)]
-    pub(super) fn text(&mut self) -> Result<Text<'de>, Problem> {
+    pub(super) fn text(&mut self) -> Result<Text<'de>, JsonError> {
         let start = self.at + 1;
         let end = plain(self.text.as_bytes(), start);
         if self.text.as_bytes().get(end) != Some(&b'"') {
@@ -83,7 +83,7 @@ impl<'de> Reader<'de> {
 
     /// Reads the string that begins at `start` and is plain up to `stop`.
     #[inline(never)]
-    fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<Text<'de>, Problem> {
+    fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<Text<'de>, JsonError> {
         self.unescaped.clear();
         loop {
             self.unescaped.push_str(&self.text[start..stop]);
@@ -94,7 +94,7 @@ impl<'de> Reader<'de> {
                     let meant = self.escape()?;
                     self.unescaped.push(meant);
                 }
-                _ => return Err(Problem::syntax(stop)),
+                _ => return Err(JsonError::syntax(stop)),
             }
             start = self.at;
             stop = plain(self.text.as_bytes(), start);
@@ -102,7 +102,7 @@ impl<'de> Reader<'de> {
     }
 
     /// What the escape means that stands behind the backslash.
-    fn escape(&mut self) -> Result<char, Problem> {
+    fn escape(&mut self) -> Result<char, JsonError> {
         let start = self.at;
         let unit = match self.byte() {
             byte @ (b'"' | b'\\' | b'/') => return Ok(byte.into()),
@@ -112,25 +112,25 @@ impl<'de> Reader<'de> {
             b'r' => return Ok('\r'),
             b't' => return Ok('\t'),
             b'u' => self.unit()?,
-            _ => return Err(Problem::syntax(start)),
+            _ => return Err(JsonError::syntax(start)),
         };
         let mut units = [unit, 0];
         let is_half = matches!(unit, 0xd800..=0xdbff);
         if is_half {
             if self.byte() != b'\\' || self.byte() != b'u' {
-                return Err(Problem::syntax(start));
+                return Err(JsonError::syntax(start));
             }
             units[1] = self.unit()?;
         }
         let units = &units[..=usize::from(is_half)];
         match char::decode_utf16(units.iter().copied()).next() {
             Some(Ok(meant)) => Ok(meant),
-            _ => Err(Problem::syntax(start)),
+            _ => Err(JsonError::syntax(start)),
         }
     }
 
     /// The four hexadecimal digits that come next.
-    fn unit(&mut self) -> Result<u16, Problem> {
+    fn unit(&mut self) -> Result<u16, JsonError> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4);
         let unit = digits.and_then(|digits| {
             digits.iter().try_fold(0, |unit, digit| {
@@ -139,7 +139,7 @@ impl<'de> Reader<'de> {
             })
         });
         self.at += 4;
-        unit.ok_or_else(|| Problem::syntax(self.at - 4))
+        unit.ok_or_else(|| JsonError::syntax(self.at - 4))
     }
 
     /// Takes the next byte, whatever it is.

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::Node;
 use crate::{
-    Named,
+    ObjectIdentity,
     decode::{
-        DecodeError, Raw,
+        DecodeError, RawJson,
         fields::{Fields, shape, text},
-        identity::{Head, Meta},
+        identity::{IdentityFields, IdentityMeta},
         utf8,
     },
 };
@@ -37,17 +37,20 @@ struct Span {
 }
 
 /// Who the object in `raw` is, and what `root` drops of it.
-pub(super) fn prune<'a>(raw: Raw<'a>, root: &Node) -> Result<(Head<'a>, Cuts), DecodeError> {
+pub(super) fn prune<'a>(
+    raw: RawJson<'a>,
+    root: &Node,
+) -> Result<(IdentityFields<'a>, Cuts), DecodeError> {
     let mut walk = Walk {
         fields: Fields::of(raw.json),
         is_whole: raw.is_whole,
-        head: Head::default(),
+        head: IdentityFields::default(),
         cuts: Cuts::default(),
     };
     if !walk.fields.enter() {
         return Err(walk.fields.malformed());
     }
-    walk.through(Place::Root, below(Some(root)))?;
+    walk.through(FieldLevel::Root, below(Some(root)))?;
     if !walk.fields.is_over() {
         return Err(walk.fields.malformed());
     }
@@ -65,13 +68,13 @@ pub(super) struct Cuts {
 struct Walk<'a> {
     fields: Fields<'a>,
     is_whole: bool,
-    head: Head<'a>,
+    head: IdentityFields<'a>,
     cuts: Cuts,
 }
 
 /// In which object a field stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldLevel {
     Root,
     Metadata,
     Deeper,
@@ -81,7 +84,11 @@ enum Place {
 
 impl Pruned {
     /// The object in `json` without what is cut out of it.
-    pub(super) fn new(json: &[u8], cuts: &Cuts, meta: &Meta<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn new(
+        json: &[u8],
+        cuts: &Cuts,
+        meta: &IdentityMeta<'_>,
+    ) -> Result<Self, DecodeError> {
         let length = json.len() - cuts.len_before(json.len());
         let mut kept = String::with_capacity(length);
         let mut at = 0;
@@ -123,7 +130,7 @@ impl Pruned {
     }
 }
 
-impl Named for Pruned {
+impl ObjectIdentity for Pruned {
     fn namespace(&self) -> Option<&str> {
         self.at(self.namespace)
     }
@@ -191,7 +198,7 @@ impl Walk<'_> {
     /// Walks to the end of the object that it is in, and notes what to cut.
     fn through(
         &mut self,
-        place: Place,
+        place: FieldLevel,
         below: Option<&BTreeMap<String, Node>>,
     ) -> Result<(), DecodeError> {
         let mut is_first = true;
@@ -218,21 +225,21 @@ impl Walk<'_> {
                 continue;
             }
             is_first = false;
-            let is_metadata = place == Place::Root && &*name == b"metadata";
+            let is_metadata = place == FieldLevel::Root && &*name == b"metadata";
             if is_metadata && self.fields.enter() {
                 self.head.enter_metadata();
-                self.through(Place::Metadata, self::below(node))?;
+                self.through(FieldLevel::Metadata, self::below(node))?;
                 if !below.is_some_and(|below| below.keys().any(|name| name != "metadata")) {
                     return self.rest();
                 }
             } else if node.is_some() && self.fields.enter() {
-                self.through(Place::Deeper, self::below(node))?;
+                self.through(FieldLevel::Deeper, self::below(node))?;
             } else {
                 let value = self.fields.value()?;
                 match place {
-                    Place::Root => self.head.field(&name, value),
-                    Place::Metadata => self.head.metadata_field(&name, value),
-                    Place::Deeper => {}
+                    FieldLevel::Root => self.head.field(&name, value),
+                    FieldLevel::Metadata => self.head.metadata_field(&name, value),
+                    FieldLevel::Deeper => {}
                 }
             }
         }
@@ -251,7 +258,7 @@ impl Walk<'_> {
 
 fn below(node: Option<&Node>) -> Option<&BTreeMap<String, Node>> {
     match node {
-        Some(Node::Kept(below)) => Some(below),
+        Some(Node::LazyObject(below)) => Some(below),
         _ => None,
     }
 }
@@ -262,7 +269,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::{Cuts, Pruned, prune};
-    use crate::{DecodeError, Named as _, Trim, decode::Raw};
+    use crate::{DecodeError, ObjectIdentity as _, Trim, decode::RawJson};
 
     #[test]
     fn what_is_dropped_takes_one_comma_with_it() {
@@ -289,7 +296,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_an_error() {
         for json in ["", "7", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":{}"#] {
-            let raw = Raw::of(json.as_bytes());
+            let raw = RawJson::of(json.as_bytes());
             assert!(prune(raw, &Trim::nothing().root).is_err(), "{json}");
         }
     }
@@ -340,7 +347,7 @@ mod tests {
     fn what_is_no_text_says_where_in_all_of_it() {
         let json = b"{\"x\":1,\"metadata\":{\"name\":\"\xff\"}}";
         let trim = Trim::nothing().field(["x"]);
-        let error = trim.prune(Raw::of(json), "Pod").expect_err("no UTF-8");
+        let error = trim.prune(RawJson::of(json), "Pod").expect_err("no UTF-8");
         assert_eq!(error.to_string(), "not valid JSON at line 1, column 28");
     }
 
@@ -389,7 +396,7 @@ mod tests {
 
     fn pruned(json: &str) -> Result<Pruned, DecodeError> {
         let trim = Trim::default().field(["x"]);
-        trim.prune(Raw::of(json.as_bytes()), "Pod")
+        trim.prune(RawJson::of(json.as_bytes()), "Pod")
     }
 
     fn who(pruned: &Pruned) -> String {
@@ -404,7 +411,7 @@ mod tests {
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let trim = Trim::nothing().field(["x"]).field(["m", "y"]);
-        let (_, cuts) = prune(Raw::of(json.as_bytes()), &trim.root).expect(json);
+        let (_, cuts) = prune(RawJson::of(json.as_bytes()), &trim.root).expect(json);
         assert_eq!(left(json, &cuts), expected, "{json}");
     }
 

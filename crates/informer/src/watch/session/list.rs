@@ -146,7 +146,7 @@ impl Session {
             return Ok(());
         }
         self.stale = 1;
-        self.phase = Phase::Listing(Paging::Fresh);
+        self.phase = Phase::Listing(Paging::FirstPage);
         Err(self.past(Verb::List, version))
     }
 

@@ -9,19 +9,19 @@ use rand::Rng as _;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Break, Follow};
+use super::{Reflector, StepError};
 use crate::{
-    Form, ObjectKey, Verb, WatchError,
-    decode::{LineTooLong, Lines, Raw},
-    source::{Change, timeouts::Patience},
-    watch::{Ask, History},
+    ObjectKey, StoredForm, Verb, WatchError,
+    decode::{LineTooLong, Lines, RawJson},
+    source::{Change, timeouts::TimeBudget},
+    watch::{History, NextRequest},
 };
 
 /// What happens next in a watch.
 enum Next {
     Chunk(Option<Bytes>),
     /// An object that did not decode was requested again, and this is it.
-    Looked(ObjectKey, Looked),
+    Rechecked(ObjectKey, Rechecked),
     /// One is due.
     Due,
     /// The deadline has passed.
@@ -29,25 +29,25 @@ enum Next {
 }
 
 /// An object, unless it is gone.
-type Looked = Result<Option<Bytes>, WatchError>;
-type Look<'s> = Pin<Box<dyn Future<Output = (ObjectKey, Looked)> + Send + 's>>;
+type Rechecked = Result<Option<Bytes>, WatchError>;
+type Recheck<'s> = Pin<Box<dyn Future<Output = (ObjectKey, Rechecked)> + Send + 's>>;
 
 /// How long a watch may go on.
-struct Limits {
+struct WatchLimits {
     /// When it is over, whatever comes.
     ends: Option<Instant>,
     /// When the last line came that shows that the server lives.
     alive: Instant,
     /// What is left for a streamed list.
-    list: Patience,
+    list: TimeBudget,
 }
 
-// === impl Follow ===
+// === impl Reflector ===
 
-impl<'s, K, O> Follow<'s, K, O>
+impl<'s, K, O> Reflector<'s, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
-    O: Form<K>,
+    O: StoredForm<K>,
 {
     /// The seconds that a watch should last, as client-go has them: long enough to cost
     /// nothing, short enough that the watches of one API server that came back spread over
@@ -61,14 +61,14 @@ where
     /// Follows one watch to its end. `opened` becomes when it was opened.
     pub(super) async fn watch(
         &mut self,
-        ask: &Ask,
+        request: &NextRequest,
         opened: &mut Option<Instant>,
-    ) -> Result<(), Break> {
+    ) -> Result<(), StepError> {
         let lasts = Duration::from_secs(self.rng.random_range(Self::LASTS));
-        let answer: Response<Body> = self.requests.ask(ask, lasts).await?;
+        let answer: Response<Body> = self.requests.send(request, lasts).await?;
         let now = Instant::now();
         *opened = Some(now);
-        if matches!(ask, Ask::StreamedList) {
+        if matches!(request, NextRequest::StreamedList) {
             self.begin_list(false, History::Continues).await?;
         } else {
             self.again = false;
@@ -76,29 +76,29 @@ where
         }
         // Where silence may last for longer than a watch, its length is no limit.
         let silence = self.requests.timeouts.silence;
-        let mut limits = Limits {
+        let mut limits = WatchLimits {
             ends: now.checked_add(lasts.saturating_add(Self::GRACE).max(silence)),
             // The informer may have waited for a handler.
             alive: Instant::now(),
-            list: self.requests.patience(),
+            list: self.requests.time_budget(),
         };
         let mut body = answer.into_body();
         let mut lines = Lines::new(self.requests.max_bytes);
-        let mut look: Option<Look<'s>> = None;
+        let mut recheck: Option<Recheck<'s>> = None;
         loop {
             let waiting = Instant::now();
             let deadline = self.deadline(&limits, waiting);
             if deadline.is_some_and(|deadline| deadline <= waiting) {
                 return self.is_late(&limits, waiting);
             }
-            let due = match look {
+            let due = match recheck {
                 Some(_) => None,
                 None => self.quarantine.next().map(|(due, _)| due),
             };
             let next = tokio::select! {
                 biased;
                 chunk = self.requests.frame(&mut body, Verb::Watch) => Next::Chunk(chunk?),
-                (key, looked) = looking(&mut look) => Next::Looked(key, looked),
+                (key, rechecked) = recheck_result(&mut recheck) => Next::Rechecked(key, rechecked),
                 () = until(due) => Next::Due,
                 () = until(deadline) => Next::Late,
             };
@@ -110,16 +110,16 @@ where
                 Next::Chunk(None) => return Ok(()),
                 Next::Chunk(Some(chunk)) => {
                     if self.chunk(&mut lines, chunk).await? {
-                        self.session.heard();
+                        self.session.received();
                         // Without the time that the informer took for it.
                         limits.alive = Instant::now();
                     }
                 }
-                Next::Looked(key, looked) => {
-                    look = None;
-                    self.looked(&key, looked).await?;
+                Next::Rechecked(key, rechecked) => {
+                    recheck = None;
+                    self.rechecked(&key, rechecked).await?;
                 }
-                Next::Due => look = self.look(now),
+                Next::Due => recheck = self.recheck(now),
                 Next::Late => {}
             }
         }
@@ -127,7 +127,7 @@ where
 
     /// Takes the lines that `chunk` completes. Returns whether one of them shows that the
     /// server makes progress.
-    async fn chunk(&mut self, lines: &mut Lines, chunk: Bytes) -> Result<bool, Break> {
+    async fn chunk(&mut self, lines: &mut Lines, chunk: Bytes) -> Result<bool, StepError> {
         let requests = self.requests;
         let too_long = |error: LineTooLong| requests.too_long(Verb::Watch, error.limit);
         lines.push(chunk).map_err(too_long)?;
@@ -140,7 +140,7 @@ where
 
     /// When the watch has been silent for too long, or has lasted for too long. Bytes are no
     /// sign of life, nor are empty lines: a proxy keeps connections open with them.
-    fn deadline(&self, limits: &Limits, now: Instant) -> Option<Instant> {
+    fn deadline(&self, limits: &WatchLimits, now: Instant) -> Option<Instant> {
         let timeouts = &self.requests.timeouts;
         let (silence, end) = if self.session.is_following() {
             (timeouts.silence, limits.ends)
@@ -152,10 +152,10 @@ where
     }
 
     /// The deadline has passed.
-    fn is_late(&mut self, limits: &Limits, now: Instant) -> Result<(), Break> {
+    fn is_late(&mut self, limits: &WatchLimits, now: Instant) -> Result<(), StepError> {
         let timeouts = &self.requests.timeouts;
         if !self.session.is_following() {
-            return Err(Break::Watch(if limits.list.left().is_zero() {
+            return Err(StepError::Watch(if limits.list.left().is_zero() {
                 self.requests.overdue(Verb::Watch)
             } else {
                 self.requests.silent(Verb::Watch, timeouts.answer)
@@ -174,25 +174,25 @@ where
     }
 
     /// Requests the object that is due among those that did not decode.
-    fn look(&mut self, now: Instant) -> Option<Look<'s>> {
-        let key = self.quarantine.look(now)?;
+    fn recheck(&mut self, now: Instant) -> Option<Recheck<'s>> {
+        let key = self.quarantine.take_due(now)?;
         let requests = self.requests;
         Some(Box::pin(async move {
-            let looked = requests.object(&key).await;
-            (key, looked)
+            let rechecked = requests.object(&key).await;
+            (key, rechecked)
         }))
     }
 
     /// An object that did not decode was requested again.
-    async fn looked(&mut self, key: &ObjectKey, looked: Looked) -> Result<(), Break> {
+    async fn rechecked(&mut self, key: &ObjectKey, rechecked: Rechecked) -> Result<(), StepError> {
         if !self.quarantine.contains(key) {
             // A newer state came meanwhile, or it is gone.
             return Ok(());
         }
-        match looked {
+        match rechecked {
             Ok(Some(body)) => {
-                let raw = Raw::of(&body);
-                if self.decoder.who(&body).is_ok() && self.read(raw).is_ok() {
+                let raw = RawJson::of(&body);
+                if self.decoder.borrowed_identity(&body).is_ok() && self.read(raw).is_ok() {
                     self.present(Verb::Watch, raw).await?;
                 }
             }
@@ -207,9 +207,9 @@ where
 }
 
 /// Waits for an object that was requested, or for ever.
-async fn looking(look: &mut Option<Look<'_>>) -> (ObjectKey, Looked) {
-    match look {
-        Some(look) => look.await,
+async fn recheck_result(recheck: &mut Option<Recheck<'_>>) -> (ObjectKey, Rechecked) {
+    match recheck {
+        Some(recheck) => recheck.await,
         None => std::future::pending().await,
     }
 }

@@ -9,10 +9,10 @@ use crate::{decode::DecodeError, watch::one_line};
 
 /// Why a text is not the value it should be. One word large: it is on every way back.
 #[derive(Debug)]
-pub(in crate::decode) struct Problem(Box<Kind>);
+pub(in crate::decode) struct JsonError(Box<JsonErrorKind>);
 
 #[derive(Debug)]
-enum Kind {
+enum JsonErrorKind {
     /// This byte does not fit.
     Syntax(usize),
     /// The JSON is not what a type expects.
@@ -21,17 +21,17 @@ enum Kind {
 
 const FORM: &str = "not of the expected form";
 
-// === impl Problem ===
+// === impl JsonError ===
 
-impl Problem {
+impl JsonError {
     #[cold]
     pub(super) fn syntax(at: usize) -> Self {
-        Self(Box::new(Kind::Syntax(at)))
+        Self(Box::new(JsonErrorKind::Syntax(at)))
     }
 
     #[cold]
     fn shape(expected: String) -> Self {
-        Self(Box::new(Kind::Shape(expected)))
+        Self(Box::new(JsonErrorKind::Shape(expected)))
     }
 
     /// The problem that a value of another type was `expected`.
@@ -64,18 +64,18 @@ impl Problem {
 
     /// Whether it is the text that is wrong, for any type.
     pub(in crate::decode) fn is_syntax(&self) -> bool {
-        matches!(*self.0, Kind::Syntax(_))
+        matches!(*self.0, JsonErrorKind::Syntax(_))
     }
 
     /// Says where in `text` it is; what is at `path` if it is of the wrong form.
     pub(in crate::decode) fn at(self, text: &str, path: &str) -> DecodeError {
         match *self.0 {
-            Kind::Shape(expected) => DecodeError::Shape {
+            JsonErrorKind::Shape(expected) => DecodeError::Shape {
                 // The keys of a map are the server's.
                 path: one_line(path).into_owned(),
                 expected,
             },
-            Kind::Syntax(at) => {
+            JsonErrorKind::Syntax(at) => {
                 let before = &text.as_bytes()[..at.min(text.len())];
                 let newline = memrchr(b'\n', before).map_or(0, |newline| newline + 1);
                 DecodeError::Syntax {
@@ -88,7 +88,7 @@ impl Problem {
 }
 
 /// Nothing of what serde says is kept but what was expected: the rest may quote the object.
-impl Error for Problem {
+impl Error for JsonError {
     #[cold]
     fn custom<T: Display>(_: T) -> Self {
         Self::shape(FORM.to_owned())
@@ -125,13 +125,13 @@ impl Error for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for JsonError {}
 
-impl Display for Problem {
+impl Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Kind::Syntax(at) => write!(f, "not valid JSON at byte {at}"),
-            Kind::Shape(expected) => f.write_str(expected),
+            JsonErrorKind::Syntax(at) => write!(f, "not valid JSON at byte {at}"),
+            JsonErrorKind::Shape(expected) => f.write_str(expected),
         }
     }
 }
@@ -154,12 +154,12 @@ mod tests {
         name: String,
         legs: u8,
         weight: Option<f32>,
-        kind: Option<Kind>,
+        kind: Option<JsonErrorKind>,
         born: Option<(u16, u16)>,
     }
 
     #[derive(Debug, Deserialize)]
-    enum Kind {
+    enum JsonErrorKind {
         Cat,
         Dog,
     }

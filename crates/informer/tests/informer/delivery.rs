@@ -15,20 +15,20 @@ use crate::running::{config, run, start, told};
 async fn what_is_asked_for_is_told_once_and_to_whom_it_is_asked_for() {
     let (script, mut running) = start();
     let mut other = running.informer.subscribe();
-    let recall = running.events.recall();
+    let resync = running.events.resync_handle();
     let list = [config("a", "1"), config("b", "1")];
     script.list(list).await.expect("runs");
     let there = ["added a 1", "added b 1", "synced"];
     assert_eq!(told(&mut running.events, 3).await, there);
     assert_eq!(told(&mut other, 3).await, there);
 
-    recall.ask(["b", "gone", "a", "b"].map(ObjectKey::new));
-    let again = running.events.told().await.expect("runs");
-    assert!(again.recalled);
+    resync.request(["b", "gone", "a", "b"].map(ObjectKey::new));
+    let again = running.events.next_envelope().await.expect("runs");
+    assert!(again.requested);
     assert_eq!(told(&mut running.events, 1).await, ["resynced a"]);
     script.apply(config("a", "2")).await.expect("runs");
-    let next = running.events.told().await.expect("runs");
-    assert!(!next.recalled);
+    let next = running.events.next_envelope().await.expect("runs");
+    assert!(!next.requested);
     assert_eq!(told(&mut other, 1).await, ["updated a 1>2"]);
 }
 
@@ -51,7 +51,7 @@ async fn what_is_there_can_be_taken_in_runs() {
         let mut late = running.informer.subscribe();
         let (mut run, mut taken) = (Vec::new(), Vec::new());
         while !late.has_synced() {
-            assert!((1..=7).contains(&late.told_many(&mut run, 7).await));
+            assert!((1..=7).contains(&late.next_envelopes(&mut run, 7).await));
             taken.push(run.len());
         }
         assert_eq!(*taken.last().expect("some"), 101);
@@ -78,7 +78,7 @@ async fn what_is_asked_for_is_told_in_its_turn() {
     let (script, source) = Scripted::new();
     let informer = Informer::builder(source).buffer(NonZeroUsize::MIN).build();
     let mut running = run(informer);
-    let recall = running.events.recall();
+    let resync = running.events.resync_handle();
     let tell = async {
         script.list([config("a", "0")]).await.expect("runs");
         for version in 1..100 {
@@ -101,7 +101,7 @@ async fn what_is_asked_for_is_told_in_its_turn() {
                 again += 1;
             }
             known = version;
-            recall.ask([ObjectKey::new("a")]);
+            resync.request([ObjectKey::new("a")]);
         }
         again
     };

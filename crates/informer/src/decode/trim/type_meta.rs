@@ -9,13 +9,13 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::Types;
-use crate::decode::json::{Map, Problem, Reader};
+use super::TypeMeta;
+use crate::decode::json::{JsonError, Map, Reader};
 
 /// Fills in `apiVersion` and `kind` at the root, and hands everything below on.
-pub(in crate::decode) struct Whole<'r, 'de> {
+pub(in crate::decode) struct WithTypeMeta<'r, 'de> {
     reader: &'r mut Reader<'de>,
-    types: &'de Types,
+    types: &'de TypeMeta,
 }
 
 /// The fields at the root.
@@ -43,18 +43,18 @@ struct Missing<'de> {
     kind: Option<&'de str>,
 }
 
-// === impl Whole ===
+// === impl WithTypeMeta ===
 
-impl<'r, 'de> Whole<'r, 'de> {
-    pub(super) const fn new(reader: &'r mut Reader<'de>, types: &'de Types) -> Self {
+impl<'r, 'de> WithTypeMeta<'r, 'de> {
+    pub(super) const fn new(reader: &'r mut Reader<'de>, types: &'de TypeMeta) -> Self {
         Self { reader, types }
     }
 }
 
-impl<'de> Deserializer<'de> for Whole<'_, 'de> {
-    type Error = Problem;
+impl<'de> Deserializer<'de> for WithTypeMeta<'_, 'de> {
+    type Error = JsonError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if !self.reader.is_object() {
             return self.reader.deserialize_any(visitor);
         }
@@ -72,7 +72,7 @@ impl<'de> Deserializer<'de> for Whole<'_, 'de> {
         })
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         visitor.visit_some(self)
     }
 
@@ -80,7 +80,7 @@ impl<'de> Deserializer<'de> for Whole<'_, 'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -89,7 +89,7 @@ impl<'de> Deserializer<'de> for Whole<'_, 'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         self.reader.deserialize_enum(name, variants, visitor)
     }
 
@@ -102,12 +102,12 @@ impl<'de> Deserializer<'de> for Whole<'_, 'de> {
 // === impl Root ===
 
 impl<'de> MapAccess<'de> for Root<'_, 'de> {
-    type Error = Problem;
+    type Error = JsonError;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
-    ) -> Result<Option<S::Value>, Problem> {
+    ) -> Result<Option<S::Value>, JsonError> {
         self.value = Value::Read;
         if let Some(name) = self.map.next_name()? {
             match self.map.text(name) {
@@ -132,13 +132,13 @@ impl<'de> MapAccess<'de> for Root<'_, 'de> {
             .map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Problem> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, JsonError> {
         match self.value {
             Value::Read => self.map.next_value_seed(seed),
             Value::Filled(value) => seed.deserialize(StrDeserializer::new(value)),
             Value::Kind => {
                 if self.map.next_text()? != self.kind {
-                    return Err(Problem::custom("an object of another kind"));
+                    return Err(JsonError::custom("an object of another kind"));
                 }
                 seed.deserialize(StrDeserializer::new(self.kind))
             }
@@ -151,7 +151,7 @@ mod tests {
     use kube::api::DynamicObject;
     use serde::Deserialize as _;
 
-    use crate::{Trim, decode::Types};
+    use crate::{Trim, decode::TypeMeta};
 
     #[test]
     fn what_is_left_out_is_filled_in() {
@@ -192,8 +192,8 @@ mod tests {
     /// What a dynamic object is, or what is wrong with it.
     #[track_caller]
     fn check(json: &str, expected: &str) {
-        let (trim, types) = (Trim::default(), Types::new("v1", "Pod"));
-        let object = DynamicObject::deserialize(types.whole(&mut trim.reader(json)));
+        let (trim, types) = (Trim::default(), TypeMeta::new("v1", "Pod"));
+        let object = DynamicObject::deserialize(types.with_type_meta(&mut trim.reader(json)));
         let said = match object {
             Ok(object) => {
                 let types = object.types.expect("filled in");

@@ -9,7 +9,7 @@ use super::nesting::Nesting;
 /// Guarantees the end of a valid value, however it is cut. Does not check that what it reads
 /// over is valid: the code that decodes the value does.
 #[derive(Debug)]
-pub(super) enum Skim {
+pub(super) enum ValueScanner {
     /// An object or a list.
     Nested(Nesting),
     /// A string, and whether the next byte is what a backslash escapes.
@@ -18,9 +18,9 @@ pub(super) enum Skim {
     Scalar,
 }
 
-// === impl Skim ===
+// === impl ValueScanner ===
 
-impl Skim {
+impl ValueScanner {
     /// Begins a value whose first byte is `first`; it has not been read yet.
     pub(super) fn of(first: u8) -> Self {
         match first {
@@ -72,14 +72,14 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::Skim;
+    use super::ValueScanner;
 
     proptest! {
         #[test]
         fn any_value_ends_where_it_does_however_it_is_cut(value in value(), cuts in prop::collection::vec(1usize..9, 0..40)) {
             let json = value.to_string();
             let text = format!("{json},\"]}}");
-            let mut skim = Skim::of(json.as_bytes()[0]);
+            let mut skim = ValueScanner::of(json.as_bytes()[0]);
             let (mut rest, mut read) = (text.as_bytes(), 0);
             for cut in cuts.into_iter().chain([usize::MAX]) {
                 let (piece, after) = rest.split_at(cut.min(rest.len()));

@@ -1,17 +1,17 @@
 //! Objects that are kept as JSON, and decoded when they are read.
 
-mod recent;
+mod recently_decoded;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::recent::Recent;
+pub(crate) use self::recently_decoded::RecentlyDecoded;
 use crate::{
-    DecodeError, Decoder, Named, Stored,
+    DecodeError, Decoder, ObjectIdentity, Stored,
     decode::Pruned,
-    held::{Held, Hold},
+    decoded_slot::{DecodedSlot, ErasedDecodedSlot},
 };
 
 /// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
@@ -19,14 +19,14 @@ use crate::{
 ///
 /// By default a [`ListWatch`](crate::ListWatch) keeps JSON too, and decodes each object once,
 /// when it comes: nine tenths of what an event costs. Where most events are read by no handler,
-/// that can be saved as well, for the price that to look may fail. A `Packed` knows its name,
+/// that can be saved as well, for the price that to look may fail. A `RawObject` knows its name,
 /// uid and version without decoding anything.
 ///
 /// # Contract
 ///
 /// *Guaranteed.* Store, index and events are those of every other object. What was decoded last
 /// is kept for the next reads ([`RECENT`](Self::RECENT) objects an informer), so that several looks
-/// at one object decode it once. A handler of `K`s can be added where an informer of `Packed<K>`s
+/// at one object decode it once. A handler of `K`s can be added where an informer of `RawObject<K>`s
 /// is: what it is given is decoded before it is called.
 ///
 /// *Required.* An index over packed objects decodes each of them that changes; it is worth that
@@ -43,14 +43,14 @@ use crate::{
 /// use windlass_informer::{Informer, ListWatch, ObjectKey};
 ///
 /// # async fn pods(client: Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let pods = Informer::new(ListWatch::new(Api::<Pod>::all(client)).packed());
+/// let pods = Informer::new(ListWatch::new(Api::<Pod>::all(client)).raw());
 /// if let Some(pod) = pods.store().get(&ObjectKey::new("web").within("shop")) {
 ///     println!("{} bytes, on {:?}", pod.json().len(), pod.get()?.spec);
 /// }
 /// # Ok(())
 /// # }
 /// ```
-pub struct Packed<K> {
+pub struct RawObject<K> {
     pruned: Pruned,
     decoder: Arc<Decoder<K>>,
 
@@ -58,28 +58,28 @@ pub struct Packed<K> {
     /// under this number.
     number: u64,
 
-    held: Held<K>,
+    slot: DecodedSlot<K>,
 }
 
-// === impl Packed ===
+// === impl RawObject ===
 
-impl<K> Packed<K> {
+impl<K> RawObject<K> {
     /// How many decoded objects an informer of packed ones remembers: about as many as are
     /// being worked on at once.
-    pub const RECENT: usize = Recent::<K>::SLOTS;
+    pub const RECENT: usize = RecentlyDecoded::<K>::SLOTS;
 
     pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
         Self {
             pruned,
             number: decoder.recent.number(),
             decoder,
-            held: Held::new(),
+            slot: DecodedSlot::new(),
         }
     }
 
     /// The object, where it is decoded already.
     fn known(&self) -> Option<Arc<K>> {
-        (self.held.get()).or_else(|| self.decoder.recent.get(self.number))
+        (self.slot.get()).or_else(|| self.decoder.recent.get(self.number))
     }
 
     /// The JSON that is kept.
@@ -89,10 +89,10 @@ impl<K> Packed<K> {
     }
 }
 
-impl<K: Resource + DeserializeOwned> Packed<K> {
+impl<K: Resource + DeserializeOwned> RawObject<K> {
     /// The object, decoded now.
     pub(crate) fn decode(&self) -> Result<K, DecodeError> {
-        self.decoder.kept(&self.pruned)
+        self.decoder.decode_pruned(&self.pruned)
     }
 
     /// The object, decoded, unless it was decoded not long ago.
@@ -104,13 +104,13 @@ impl<K: Resource + DeserializeOwned> Packed<K> {
         if let Some(object) = self.known() {
             return Ok(object);
         }
-        let object = Arc::new(self.decode().inspect_err(|_| self.held.fail())?);
+        let object = Arc::new(self.decode().inspect_err(|_| self.slot.fail())?);
         self.decoder.recent.put(self.number, Arc::clone(&object));
         Ok(object)
     }
 }
 
-impl<K> Named for Packed<K> {
+impl<K> ObjectIdentity for RawObject<K> {
     fn namespace(&self) -> Option<&str> {
         self.pruned.namespace()
     }
@@ -128,7 +128,7 @@ impl<K> Named for Packed<K> {
     }
 }
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K> {
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObject<K> {
     type Object = K;
 
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
@@ -152,19 +152,19 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for Packed<K
         Some(self.json())
     }
 
-    fn held(&self) -> Option<&dyn Hold> {
-        Some(&self.held)
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
+        Some(&self.slot)
     }
 
-    fn forget(&self) {
+    fn forget_decoded(&self) {
         self.decoder.recent.remove(self.number);
     }
 }
 
 /// Shows who it is, and never what is in it, which may be secret.
-impl<K> fmt::Debug for Packed<K> {
+impl<K> fmt::Debug for RawObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed")
+        f.debug_struct("RawObject")
             .field("key", &format_args!("{}", self.key()))
             .field("bytes", &self.json().len())
             .finish_non_exhaustive()
@@ -177,10 +177,10 @@ mod tests {
 
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::Packed;
+    use super::RawObject;
     use crate::{
-        Named as _, Stored as _, Trim,
-        decode::{Decoder, Form as _, Raw},
+        ObjectIdentity as _, Stored as _, Trim,
+        decode::{Decoder, RawJson, StoredForm as _},
     };
 
     const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
@@ -210,7 +210,7 @@ mod tests {
     fn what_is_packed_is_whole() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
         for end in 1..MAP.len() {
-            let half = Packed::read(&decoder, Raw::of(&MAP[..end]));
+            let half = RawObject::read(&decoder, RawJson::of(&MAP[..end]));
             assert!(half.is_err(), "{}", String::from_utf8_lossy(&MAP[..end]));
         }
     }
@@ -219,19 +219,19 @@ mod tests {
     fn what_was_decoded_is_forgotten_in_time() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
         let read = || {
-            let read = Packed::read(&decoder, Raw::of(MAP));
+            let read = RawObject::read(&decoder, RawJson::of(MAP));
             read.expect("a config map").kept.get().expect("packed")
         };
         let first = read().get().expect("a config map");
-        for _ in 0..Packed::<ConfigMap>::RECENT {
+        for _ in 0..RawObject::<ConfigMap>::RECENT {
             read().get().expect("a config map");
         }
         assert_eq!(Arc::strong_count(&first), 1);
     }
 
-    fn pack(json: &[u8]) -> Arc<Packed<ConfigMap>> {
+    fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default()));
-        let read = Packed::read(&decoder, Raw::of(json));
+        let read = RawObject::read(&decoder, RawJson::of(json));
         read.expect("a config map").kept.get().expect("packed")
     }
 }

@@ -83,7 +83,7 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     let mut running = run(informer);
     script.list([config("a", "1")]).await.expect("runs");
     told(&mut running.events, 2).await;
-    assert!(running.informer.health().is_well());
+    assert!(running.informer.health().is_healthy());
 
     let error = DecodeError::Syntax { line: 1, column: 2 };
     let identity = Identity {
@@ -107,7 +107,7 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
         .until(|state| matches!(state, HealthState::Down { .. }))
         .await;
     assert_eq!(health.undecodable, [ObjectKey::new("bad").within("shop")]);
-    assert!(!health.is_well());
+    assert!(!health.is_healthy());
     let text = health.to_string();
     assert!(
         text.starts_with("scripted: down, cannot watch configmaps: forbidden"),
@@ -126,7 +126,7 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     // It heals.
     script.list([config("a", "1")]).await.expect("runs");
     let watching = |state: &HealthState| matches!(state, HealthState::Watching);
-    assert!(running.informer.until(watching).await.is_well());
+    assert!(running.informer.until(watching).await.is_healthy());
 }
 
 /// Clones are one informer; two of the same kind are two.

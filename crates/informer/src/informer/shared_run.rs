@@ -20,10 +20,10 @@ use super::{InformerError, Shared, run::run};
 use crate::{Stored, subscription::Subscriber};
 
 /// The session that is under way, if there is one.
-pub(super) struct Seat(Mutex<Option<Current>>);
+pub(super) struct SharedRun(Mutex<Option<ActiveRun>>);
 
-struct Current {
-    session: Arc<Session>,
+struct ActiveRun {
+    session: Arc<RunState>,
 
     /// The number of callers of `run`. Never zero: the last one takes the session along.
     callers: usize,
@@ -34,7 +34,7 @@ struct Current {
 }
 
 /// What the callers of one session share.
-struct Session {
+struct RunState {
     /// Why the session ended by itself.
     failure: OnceLock<InformerError>,
 
@@ -43,33 +43,33 @@ struct Session {
 }
 
 /// One call of `run`: from the call until its future is ready or dropped.
-pub(super) struct Caller<K: Stored> {
+pub(super) struct RunCaller<K: Stored> {
     shared: Arc<Shared<K>>,
-    session: Arc<Session>,
+    session: Arc<RunState>,
 }
 
 /// A caller that polls the future of the session. Dropping it parks the future.
 struct Driver<'c, K: Stored> {
-    caller: &'c Caller<K>,
+    caller: &'c RunCaller<K>,
     run: Option<BoxFuture<'static, InformerError>>,
 }
 
-// === impl Seat ===
+// === impl SharedRun ===
 
-impl Seat {
+impl SharedRun {
     pub(super) const fn new() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-// === impl Caller ===
+// === impl RunCaller ===
 
-impl<K: Stored> Caller<K> {
+impl<K: Stored> RunCaller<K> {
     /// Joins the session that is under way, or begins one.
     pub(super) fn enter(shared: &Arc<Shared<K>>) -> Self {
-        let mut seat = shared.seat.0.lock();
-        let current = seat.get_or_insert_with(|| Current {
-            session: Arc::new(Session {
+        let mut shared_run = shared.shared_run.0.lock();
+        let current = shared_run.get_or_insert_with(|| ActiveRun {
+            session: Arc::new(RunState {
                 failure: OnceLock::new(),
                 changed: Notify::new(),
             }),
@@ -111,8 +111,8 @@ impl<K: Stored> Caller<K> {
 
     /// Takes the future of the session, if no other caller polls it.
     fn drive(&self) -> Option<Driver<'_, K>> {
-        let mut seat = self.shared.seat.0.lock();
-        let run = self.current(&mut seat)?.parked.take()?;
+        let mut shared_run = self.shared.shared_run.0.lock();
+        let run = self.current(&mut shared_run)?.parked.take()?;
         self.shared
             .status
             .send_modify(|status| status.is_driven = true);
@@ -123,8 +123,9 @@ impl<K: Stored> Caller<K> {
     }
 
     /// The session of this caller, unless it has ended.
-    fn current<'s>(&self, seat: &'s mut Option<Current>) -> Option<&'s mut Current> {
-        seat.as_mut()
+    fn current<'s>(&self, shared_run: &'s mut Option<ActiveRun>) -> Option<&'s mut ActiveRun> {
+        shared_run
+            .as_mut()
             .filter(|current| Arc::ptr_eq(&current.session, &self.session))
     }
 
@@ -137,19 +138,19 @@ impl<K: Stored> Caller<K> {
     }
 }
 
-impl<K: Stored> Drop for Caller<K> {
+impl<K: Stored> Drop for RunCaller<K> {
     fn drop(&mut self) {
-        let mut seat = self.shared.seat.0.lock();
-        let Some(current) = self.current(&mut seat) else {
+        let mut shared_run = self.shared.shared_run.0.lock();
+        let Some(current) = self.current(&mut shared_run) else {
             return;
         };
         current.callers -= 1;
         if current.callers > 0 {
             return;
         }
-        let ended = (seat.take(), self.end(None));
+        let ended = (shared_run.take(), self.end(None));
         // The source is dropped with the future: user code, which runs under no lock.
-        drop(seat);
+        drop(shared_run);
         drop(ended);
     }
 }
@@ -167,11 +168,11 @@ impl<K: Stored> Driver<'_, K> {
         let failure = run.await;
         // It holds the source until it is dropped.
         self.run = None;
-        let Caller { shared, session } = self.caller;
-        let mut seat = shared.seat.0.lock();
+        let RunCaller { shared, session } = self.caller;
+        let mut shared_run = shared.shared_run.0.lock();
         _ = session.failure.set(failure.clone());
-        let ended = (seat.take(), self.caller.end(Some(failure)));
-        drop(seat);
+        let ended = (shared_run.take(), self.caller.end(Some(failure)));
+        drop(shared_run);
         drop(ended);
         session.changed.notify_waiters();
     }
@@ -180,13 +181,13 @@ impl<K: Stored> Driver<'_, K> {
 impl<K: Stored> Drop for Driver<'_, K> {
     fn drop(&mut self) {
         let Some(run) = self.run.take() else { return };
-        let Caller { shared, session } = self.caller;
-        let mut seat = shared.seat.0.lock();
-        if let Some(current) = self.caller.current(&mut seat) {
+        let RunCaller { shared, session } = self.caller;
+        let mut shared_run = shared.shared_run.0.lock();
+        if let Some(current) = self.caller.current(&mut shared_run) {
             current.parked = Some(run);
             shared.status.send_modify(|status| status.is_driven = false);
         }
-        drop(seat);
+        drop(shared_run);
         session.changed.notify_waiters();
     }
 }

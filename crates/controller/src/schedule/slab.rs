@@ -9,17 +9,17 @@ use std::{
     ops::{Index, IndexMut},
 };
 
-/// The number of a thing in a [`Pool`], for as long as it is there. None of them costs no more
+/// The number of a thing in a [`Slab`], for as long as it is there. None of them costs no more
 /// than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Number(NonZeroU32);
+pub(crate) struct SlabKey(NonZeroU32);
 
 /// Things by their numbers.
 #[derive(Debug)]
-pub(super) struct Pool<T> {
+pub(super) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
     /// The first of the chunks with a free place.
-    open: Option<Number>,
+    open: Option<SlabKey>,
     /// How many chunks hold nothing, and have not been given back.
     spare: usize,
 }
@@ -27,24 +27,24 @@ pub(super) struct Pool<T> {
 #[derive(Debug)]
 struct Chunk<T> {
     /// Empty, or with capacity for a whole chunk.
-    places: Vec<Place<T>>,
+    places: Vec<SlabEntry<T>>,
     /// The first of the places that were left.
-    left: Option<Number>,
+    left: Option<SlabKey>,
     used: u32,
     /// The next chunk with a free place.
-    open: Option<Number>,
+    open: Option<SlabKey>,
 }
 
 #[derive(Debug)]
-enum Place<T> {
+enum SlabEntry<T> {
     Taken(T),
     /// With the place that was left before.
-    Left(Option<Number>),
+    Left(Option<SlabKey>),
 }
 
-// === impl Number ===
+// === impl SlabKey ===
 
-impl Number {
+impl SlabKey {
     /// The number of the thing at `index`.
     pub(super) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
@@ -57,17 +57,17 @@ impl Number {
     }
 }
 
-// === impl Pool ===
+// === impl Slab ===
 
-impl<T> Pool<T> {
+impl<T> Slab<T> {
     /// Few enough that an idle engine costs little, and enough that what a chunk needs is
     /// nothing beside what is in it.
     const CHUNK: usize = 64;
 
     /// Keeps `thing`, under the number that is returned.
-    pub(super) fn insert(&mut self, thing: T) -> Number {
+    pub(super) fn insert(&mut self, thing: T) -> SlabKey {
         let open = self.open.unwrap_or_else(|| {
-            let new = Number::at(self.chunks.len());
+            let new = SlabKey::at(self.chunks.len());
             self.chunks.push(Chunk::default());
             self.open = Some(new);
             new
@@ -80,33 +80,33 @@ impl<T> Pool<T> {
         }
         let place = if let Some(left) = chunk.left {
             let place = &mut chunk.places[left.index()];
-            if let Place::Left(next) = *place {
+            if let SlabEntry::Left(next) = *place {
                 chunk.left = next;
             }
-            *place = Place::Taken(thing);
+            *place = SlabEntry::Taken(thing);
             left.index()
         } else {
-            chunk.places.push(Place::Taken(thing));
+            chunk.places.push(SlabEntry::Taken(thing));
             chunk.places.len() - 1
         };
         chunk.used += 1;
         if chunk.used as usize == Self::CHUNK {
             self.open = chunk.open.take();
         }
-        Number::at(open.index() * Self::CHUNK + place)
+        SlabKey::at(open.index() * Self::CHUNK + place)
     }
 
     /// Takes what has this number.
-    pub(super) fn remove(&mut self, number: Number) -> Option<T> {
+    pub(super) fn remove(&mut self, number: SlabKey) -> Option<T> {
         let (at, place) = Self::split(number);
         let chunk = self.chunks.get_mut(at)?;
-        let left = Place::Left(chunk.left);
-        let Place::Taken(thing) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
+        let left = SlabEntry::Left(chunk.left);
+        let SlabEntry::Taken(thing) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
             unreachable!("a number is given back once");
         };
-        chunk.left = Some(Number::at(place));
+        chunk.left = Some(SlabKey::at(place));
         if chunk.used as usize == Self::CHUNK {
-            chunk.open = self.open.replace(Number::at(at));
+            chunk.open = self.open.replace(SlabKey::at(at));
         }
         chunk.used -= 1;
         if chunk.used == 0 {
@@ -122,11 +122,11 @@ impl<T> Pool<T> {
     }
 
     /// The thing with this number, if it is there.
-    pub(super) fn get(&self, number: Number) -> Option<&T> {
+    pub(super) fn get(&self, number: SlabKey) -> Option<&T> {
         let (at, place) = Self::split(number);
         match self.chunks.get(at)?.places.get(place)? {
-            Place::Taken(thing) => Some(thing),
-            Place::Left(_) => None,
+            SlabEntry::Taken(thing) => Some(thing),
+            SlabEntry::Left(_) => None,
         }
     }
 
@@ -137,22 +137,22 @@ impl<T> Pool<T> {
     }
 
     /// All of them, with their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Number, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
             let places = chunk.places.iter().enumerate();
             places.filter_map(move |(place, thing)| match thing {
-                Place::Taken(thing) => Some((Number::at(at * Self::CHUNK + place), thing)),
-                Place::Left(_) => None,
+                SlabEntry::Taken(thing) => Some((SlabKey::at(at * Self::CHUNK + place), thing)),
+                SlabEntry::Left(_) => None,
             })
         })
     }
 
-    const fn split(number: Number) -> (usize, usize) {
+    const fn split(number: SlabKey) -> (usize, usize) {
         (number.index() / Self::CHUNK, number.index() % Self::CHUNK)
     }
 }
 
-impl<T> Default for Pool<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
@@ -162,24 +162,24 @@ impl<T> Default for Pool<T> {
     }
 }
 
-impl<T> Index<Number> for Pool<T> {
+impl<T> Index<SlabKey> for Slab<T> {
     type Output = T;
 
-    fn index(&self, number: Number) -> &T {
+    fn index(&self, number: SlabKey) -> &T {
         let (at, place) = Self::split(number);
         match &self.chunks[at].places[place] {
-            Place::Taken(thing) => thing,
-            Place::Left(_) => unreachable!("a number is used while its thing is there"),
+            SlabEntry::Taken(thing) => thing,
+            SlabEntry::Left(_) => unreachable!("a number is used while its thing is there"),
         }
     }
 }
 
-impl<T> IndexMut<Number> for Pool<T> {
-    fn index_mut(&mut self, number: Number) -> &mut T {
+impl<T> IndexMut<SlabKey> for Slab<T> {
+    fn index_mut(&mut self, number: SlabKey) -> &mut T {
         let (at, place) = Self::split(number);
         match &mut self.chunks[at].places[place] {
-            Place::Taken(thing) => thing,
-            Place::Left(_) => unreachable!("a number is used while its thing is there"),
+            SlabEntry::Taken(thing) => thing,
+            SlabEntry::Left(_) => unreachable!("a number is used while its thing is there"),
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_there_until_it_is_taken_out() {
-        let mut pool = Pool::default();
+        let mut pool = Slab::default();
         let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
         for (thing, number) in numbers.iter().enumerate() {
             assert_eq!(pool[*number], thing);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_number_that_was_given_back_is_used_again() {
-        let mut pool = Pool::default();
+        let mut pool = Slab::default();
         let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
         for number in &numbers[..500] {
             pool.remove(*number);
@@ -231,19 +231,19 @@ mod tests {
 
     #[test]
     fn an_empty_pool_keeps_one_chunk() {
-        let mut pool = Pool::default();
+        let mut pool = Slab::default();
         for round in 0..3 {
             let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
             for number in numbers {
                 pool.remove(number);
             }
             let room: usize = pool.chunks.iter().map(|it| it.places.capacity()).sum();
-            assert_eq!(room, Pool::<i32>::CHUNK, "round {round}");
+            assert_eq!(room, Slab::<i32>::CHUNK, "round {round}");
         }
     }
 
     #[test]
     fn no_number_costs_no_more_than_one() {
-        assert_eq!(size_of::<Option<Number>>(), 4);
+        assert_eq!(size_of::<Option<SlabKey>>(), 4);
     }
 }

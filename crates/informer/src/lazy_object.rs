@@ -4,7 +4,7 @@ use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{AnyObject, DecodeError, Named, ObjectKey, Stored};
+use crate::{DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored};
 
 /// A `K` as the store keeps it: as it is, or as the JSON that it came in, which is decoded
 /// at the first read.
@@ -25,27 +25,27 @@ use crate::{AnyObject, DecodeError, Named, ObjectKey, Stored};
 /// use std::sync::Arc;
 ///
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass_informer::{Kept, Named as _};
+/// use windlass_informer::{LazyObject, ObjectIdentity as _};
 ///
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("web".into());
-/// let kept = Kept::from(Arc::new(map));
+/// let kept = LazyObject::from(Arc::new(map));
 ///
 /// assert_eq!(kept.name(), "web");
 /// assert!(kept.metadata().labels.is_none());
 /// assert_eq!(kept.get()?.data, None);
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
-pub struct Kept<K: ?Sized> {
-    object: Arc<dyn AnyObject>,
+pub struct LazyObject<K: ?Sized> {
+    object: Arc<dyn ErasedObject>,
     of: PhantomData<fn() -> Arc<K>>,
 }
 
 /// An object that has just come: as it will be kept, and decoded, for subscribers.
 ///
 /// A source that has nothing but the object makes one with `From`.
-pub struct Fresh<K> {
-    pub(crate) kept: Kept<K>,
+pub struct IncomingObject<K> {
+    pub(crate) kept: LazyObject<K>,
 
     /// None without subscribers.
     pub(crate) object: Option<Arc<K>>,
@@ -54,13 +54,13 @@ pub struct Fresh<K> {
     pub(crate) bytes: usize,
 }
 
-// === impl Kept ===
+// === impl LazyObject ===
 
-impl<K: ?Sized> Kept<K> {
+impl<K: ?Sized> LazyObject<K> {
     /// The object, which must be a `K` or decode to one, as code that works on many kinds at
     /// once has it.
     #[must_use]
-    pub fn any(object: Arc<dyn AnyObject>) -> Self {
+    pub fn from_erased(object: Arc<dyn ErasedObject>) -> Self {
         Self {
             object,
             of: PhantomData,
@@ -69,13 +69,13 @@ impl<K: ?Sized> Kept<K> {
 
     /// The object, for code that works on many kinds at once.
     #[must_use]
-    pub const fn as_any(&self) -> &Arc<dyn AnyObject> {
+    pub const fn as_erased(&self) -> &Arc<dyn ErasedObject> {
         &self.object
     }
 
     /// The object, for code that works on many kinds at once.
     #[must_use]
-    pub fn into_any(self) -> Arc<dyn AnyObject> {
+    pub fn into_erased(self) -> Arc<dyn ErasedObject> {
         self.object
     }
 
@@ -83,11 +83,11 @@ impl<K: ?Sized> Kept<K> {
     /// for one that is not.
     #[must_use]
     pub fn metadata(&self) -> Cow<'_, ObjectMeta> {
-        AnyObject::metadata(&*self.object)
+        ErasedObject::metadata(&*self.object)
     }
 }
 
-impl<K: Any + Send + Sync> Kept<K> {
+impl<K: Any + Send + Sync> LazyObject<K> {
     /// The object. Costs nothing for one that is decoded, or was not long ago.
     ///
     /// # Errors
@@ -106,55 +106,55 @@ impl<K: Any + Send + Sync> Kept<K> {
     where
         K: Stored,
     {
-        if self.object.held().is_some() {
+        if self.object.decoded_slot().is_some() {
             return Some((decoded(&self, Self::get)?, Some(self)));
         }
         Some((self.object.into_typed().ok()??, None))
     }
 
     /// The same, if it is another form than the object itself.
-    pub(crate) fn other_form(self) -> Option<Self> {
-        self.object.held().is_some().then_some(self)
+    pub(crate) fn if_not_decoded(self) -> Option<Self> {
+        self.object.decoded_slot().is_some().then_some(self)
     }
 
     /// The object, for a reader of the store: who reads often what is not decoded finds it
     /// decoded from then on.
     pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {
-        let Some(held) = self.object.held() else {
+        let Some(slot) = self.object.decoded_slot() else {
             return self.get();
         };
-        let (object, often) = held.read();
+        let (object, often) = slot.read();
         if let Some(Ok(object)) = object.map(Arc::downcast) {
             return Ok(object);
         }
         let object = self.get()?;
         if often {
-            held.hold(Arc::clone(&object) as _);
+            slot.pin(Arc::clone(&object) as _);
         }
         Ok(object)
     }
 
     /// Says that a handler will work on it soon, as `object`, which it decodes to.
-    pub(crate) fn hold(&self, object: &Arc<K>) {
-        if let Some(held) = self.object.held() {
-            held.hold(Arc::clone(object) as _);
+    pub(crate) fn pin(&self, object: &Arc<K>) {
+        if let Some(slot) = self.object.decoded_slot() {
+            slot.pin(Arc::clone(object) as _);
         }
     }
 
     /// What was not read since the last sweep is not held decoded any more, and is given back, to
     /// be dropped.
-    pub(crate) fn sweep(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.object.held()?.sweep()
+    pub(crate) fn evict_unread(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.object.decoded_slot()?.evict_unread()
     }
 }
 
-impl<K: Stored> From<Arc<K>> for Kept<K> {
+impl<K: Stored> From<Arc<K>> for LazyObject<K> {
     fn from(object: Arc<K>) -> Self {
-        Self::any(object)
+        Self::from_erased(object)
     }
 }
 
-impl<K: ?Sized> Named for Kept<K> {
+impl<K: ?Sized> ObjectIdentity for LazyObject<K> {
     fn namespace(&self) -> Option<&str> {
         self.object.namespace()
     }
@@ -164,7 +164,7 @@ impl<K: ?Sized> Named for Kept<K> {
     }
 
     fn uid(&self) -> Option<&str> {
-        Named::uid(&*self.object)
+        ObjectIdentity::uid(&*self.object)
     }
 
     fn resource_version(&self) -> Option<&str> {
@@ -176,25 +176,25 @@ impl<K: ?Sized> Named for Kept<K> {
     }
 }
 
-impl<K: ?Sized> Clone for Kept<K> {
+impl<K: ?Sized> Clone for LazyObject<K> {
     fn clone(&self) -> Self {
-        Self::any(Arc::clone(&self.object))
+        Self::from_erased(Arc::clone(&self.object))
     }
 }
 
 /// Shows who it is, and never what is in it, which may be secret.
-impl<K: ?Sized> fmt::Debug for Kept<K> {
+impl<K: ?Sized> fmt::Debug for LazyObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({})", self.key())
+        write!(f, "LazyObject({})", self.key())
     }
 }
 
-// === impl Fresh ===
+// === impl IncomingObject ===
 
-impl<K> Fresh<K> {
+impl<K> IncomingObject<K> {
     /// The same, for the store alone. What was decoded is dropped while it is in all caches, and
     /// its memory goes to the next.
-    pub(crate) fn unheard(self) -> Self {
+    pub(crate) fn without_decoded(self) -> Self {
         Self {
             object: None,
             ..self
@@ -202,27 +202,27 @@ impl<K> Fresh<K> {
     }
 }
 
-impl<K: Stored> Fresh<K> {
+impl<K: Stored> IncomingObject<K> {
     /// The object, decoded: none if it does not decode, though it did.
     pub(crate) fn get(&self) -> Option<Arc<K>> {
         let object = self.object.clone();
-        object.or_else(|| decoded(&self.kept, Kept::get))
+        object.or_else(|| decoded(&self.kept, LazyObject::get))
     }
 
     /// Says that this is a later state of `old`: if that was read often, this will be.
-    pub(crate) fn follow(&self, old: &Kept<K>) {
-        let (now, before) = (self.kept.object.held(), old.object.held());
-        if let Some((held, before)) = now.zip(before)
-            && held.follow(before.reads())
+    pub(crate) fn follow(&self, old: &LazyObject<K>) {
+        let (now, before) = (self.kept.object.decoded_slot(), old.object.decoded_slot());
+        if let Some((slot, before)) = now.zip(before)
+            && slot.inherit_reads(before.reads())
             && let Some(object) = &self.object
         {
-            held.hold(Arc::clone(object) as _);
+            slot.pin(Arc::clone(object) as _);
         }
     }
 }
 
-impl<K> From<Kept<K>> for Fresh<K> {
-    fn from(kept: Kept<K>) -> Self {
+impl<K> From<LazyObject<K>> for IncomingObject<K> {
+    fn from(kept: LazyObject<K>) -> Self {
         Self {
             kept,
             object: None,
@@ -231,33 +231,33 @@ impl<K> From<Kept<K>> for Fresh<K> {
     }
 }
 
-impl<K: Stored> From<Arc<K>> for Fresh<K> {
+impl<K: Stored> From<Arc<K>> for IncomingObject<K> {
     fn from(object: Arc<K>) -> Self {
         Self {
-            kept: Kept::from(Arc::clone(&object)),
+            kept: LazyObject::from(Arc::clone(&object)),
             object: Some(object),
             bytes: 0,
         }
     }
 }
 
-impl<K: Stored> From<K> for Fresh<K> {
+impl<K: Stored> From<K> for IncomingObject<K> {
     fn from(object: K) -> Self {
         Self::from(Arc::new(object))
     }
 }
 
 /// Shows who it is, and never what is in it, which may be secret.
-impl<K> fmt::Debug for Fresh<K> {
+impl<K> fmt::Debug for IncomingObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fresh({})", self.kept.key())
+        write!(f, "IncomingObject({})", self.kept.key())
     }
 }
 
 /// What `kept` decodes to, as `look` finds it.
 pub(crate) fn decoded<K: Stored>(
-    kept: &Kept<K>,
-    look: impl FnOnce(&Kept<K>) -> Result<Arc<K>, DecodeError>,
+    kept: &LazyObject<K>,
+    look: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
 ) -> Option<Arc<K>> {
     let object = look(kept);
     let object = object.inspect_err(|error| {

@@ -6,26 +6,26 @@
 //! allocators merge all at once, while every worker waits. `tests/counted.rs` holds what a waiting
 //! and a pending call may cost.
 
-use super::pool::{Number, Pool};
+use super::slab::{Slab, SlabKey};
 
 /// Some things, in the order in which they came: mostly none, and rarely more than one. They
 /// are in the pool that every call is given, and must be taken from there before this is dropped.
 #[derive(Debug)]
-pub(super) struct Few(Option<Number>);
+pub(super) struct SmallList(Option<SlabKey>);
 
 /// Where things of several lists are.
-pub(super) type Things<T> = Pool<Thing<T>>;
+pub(super) type ListNodes<T> = Slab<ListNode<T>>;
 
 /// One of the things of a list.
 #[derive(Debug)]
-pub(super) struct Thing<T> {
+pub(super) struct ListNode<T> {
     thing: T,
-    next: Few,
+    next: SmallList,
 }
 
-// === impl Few ===
+// === impl SmallList ===
 
-impl Few {
+impl SmallList {
     pub(super) const fn new() -> Self {
         Self(None)
     }
@@ -35,9 +35,9 @@ impl Few {
     }
 
     /// Puts `thing` behind the others.
-    pub(super) fn push<T>(&mut self, things: &mut Things<T>, thing: T) {
+    pub(super) fn push<T>(&mut self, things: &mut ListNodes<T>, thing: T) {
         let next = Self::new();
-        let new = Some(things.insert(Thing { thing, next }));
+        let new = Some(things.insert(ListNode { thing, next }));
         let Some(mut last) = self.0 else {
             self.0 = new;
             return;
@@ -51,14 +51,14 @@ impl Few {
     /// Takes the first that is `wanted`.
     pub(super) fn take<T>(
         &mut self,
-        things: &mut Things<T>,
+        things: &mut ListNodes<T>,
         wanted: impl Fn(&T) -> bool,
     ) -> Option<T> {
         let (mut before, mut at) = (None, self.0?);
         while !wanted(&things[at].thing) {
             (before, at) = (Some(at), things[at].next.0?);
         }
-        let Thing { thing, next } = things.remove(at)?;
+        let ListNode { thing, next } = things.remove(at)?;
         match before {
             Some(before) => things[before].next = next,
             None => *self = next,
@@ -66,10 +66,10 @@ impl Few {
         Some(thing)
     }
 
-    pub(super) fn iter<'a, T>(&self, things: &'a Things<T>) -> impl Iterator<Item = &'a T> {
+    pub(super) fn iter<'a, T>(&self, things: &'a ListNodes<T>) -> impl Iterator<Item = &'a T> {
         let mut at = self.0;
         std::iter::from_fn(move || {
-            let Thing { thing, next } = &things[at?];
+            let ListNode { thing, next } = &things[at?];
             at = next.0;
             Some(thing)
         })
@@ -78,7 +78,7 @@ impl Few {
     /// The first that is `wanted`, to be changed.
     pub(super) fn find_mut<'a, T>(
         &self,
-        things: &'a mut Things<T>,
+        things: &'a mut ListNodes<T>,
         wanted: impl Fn(&T) -> bool,
     ) -> Option<&'a mut T> {
         let mut at = self.0?;
@@ -104,13 +104,14 @@ mod tests {
 
     #[test]
     fn none_costs_four_bytes() {
-        assert_eq!(size_of::<Few>(), 4);
+        assert_eq!(size_of::<SmallList>(), 4);
     }
 
     /// Takes `taken` out of 1, 2 and 3.
     #[track_caller]
     fn check(taken: &str, left: &str) {
-        let (mut things, mut few, mut other) = (Things::default(), Few::new(), Few::new());
+        let (mut things, mut few, mut other) =
+            (ListNodes::default(), SmallList::new(), SmallList::new());
         for it in ["1", "2", "3"] {
             few.push(&mut things, it);
             other.push(&mut things, it);
@@ -120,7 +121,7 @@ mod tests {
         }
         assert_eq!(few.take(&mut things, |it| *it == "4"), None);
         assert_eq!(few.find_mut(&mut things, |it| *it == "4"), None);
-        let show = |few: &Few| few.iter(&things).copied().collect::<Vec<_>>().join(" ");
+        let show = |few: &SmallList| few.iter(&things).copied().collect::<Vec<_>>().join(" ");
         assert_eq!((&*show(&few), &*show(&other)), (left, "1 2 3"));
         assert_eq!(few.is_empty(), left.is_empty());
     }

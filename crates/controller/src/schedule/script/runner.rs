@@ -25,17 +25,18 @@ use crate::{
     Action, HandlerId,
     route::KindId,
     schedule::{
-        About, Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, Schedule, Turn, Work,
+        Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, Schedule, ScheduleItem, TakenLane,
+        Work,
     },
 };
 
 /// A schedule, and what must be true of it.
-pub(super) struct Play {
-    pub(super) schedule: Schedule<Told, Life>,
+pub(super) struct ScriptRunner {
+    pub(super) schedule: Schedule<ScriptEvent, ScriptCall>,
     now: Moment,
     /// Whether events of one object fold.
     folding: bool,
-    hands: HashMap<String, Turn<Told, Life>>,
+    hands: HashMap<String, TakenLane<ScriptEvent, ScriptCall>>,
     /// What has been offered and not been told, by object.
     untold: HashMap<String, Vec<u32>>,
     offered: HashMap<String, u32>,
@@ -48,7 +49,7 @@ type Slot = (u64, Option<Uid>, Reason, Action);
 
 /// The numbers of what happened, by object; what was folded holds more than one.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ScriptEvent {
     uid: Option<Uid>,
     action: Action,
     numbers: Vec<u32>,
@@ -56,21 +57,21 @@ pub(super) struct Told {
 
 /// The object that a pending call is about.
 #[derive(Clone, Debug)]
-pub(super) struct Life(Option<Uid>);
+pub(super) struct ScriptCall(Option<Uid>);
 
-impl About for Told {
+impl ScheduleItem for ScriptEvent {
     fn uid(&self) -> Option<&str> {
         self.uid.as_ref().map(Uid::as_str)
     }
 }
 
-impl About for Life {
+impl ScheduleItem for ScriptCall {
     fn uid(&self) -> Option<&str> {
         self.0.as_ref().map(Uid::as_str)
     }
 }
 
-impl Default for Play {
+impl Default for ScriptRunner {
     fn default() -> Self {
         let mut schedule = Schedule::default();
         for handler in 0..4 {
@@ -88,7 +89,7 @@ impl Default for Play {
     }
 }
 
-impl Play {
+impl ScriptRunner {
     /// A play in which events of one object fold, or not.
     pub(super) fn folding(folding: bool) -> Self {
         Self {
@@ -155,12 +156,12 @@ impl Play {
         });
     }
 
-    fn happen(&mut self, words: &[&str]) -> (LaneKey, Offer<Told>) {
+    fn happen(&mut self, words: &[&str]) -> (LaneKey, Offer<ScriptEvent>) {
         let [verb, name] = *words else {
             panic!("no such step: {words:?}");
         };
         let (name, uid) = name.split_once('#').unwrap_or((name, "1"));
-        let (action, class) = match verb {
+        let (action, priority) = match verb {
             "create" => (Action::Created, Priority::Live),
             "update" => (Action::Updated, Priority::Live),
             "delete" => (Action::Deleted, Priority::Live),
@@ -175,9 +176,9 @@ impl Play {
             .or_default()
             .push(*number);
         let offer = Offer {
-            class,
-            asked: false,
-            event: Told {
+            priority,
+            pendings_checked: false,
+            event: ScriptEvent {
                 uid: Some(Uid::from(uid)),
                 action,
                 numbers: vec![*number],
@@ -202,7 +203,7 @@ impl Play {
                 for pending in pendings {
                     assert!(pending.call.0 == offer.event.uid, "of the same uid");
                 }
-                if !offer.asked {
+                if !offer.pendings_checked {
                     slots.retain(|slot| slot.1 != offer.event.uid);
                 }
                 let numbers: Vec<_> = (oldest.iter())
@@ -244,7 +245,7 @@ impl Play {
                 reason,
                 due: self.now + secs(after),
                 overtaken: false,
-                call: Life(uid),
+                call: ScriptCall(uid),
             });
         }
         self.note(name, &all);
@@ -262,7 +263,7 @@ impl Play {
                 untold.splice(..0, offer.event.numbers.iter().copied());
                 if let Some((handler, after)) = failed {
                     // Its pending calls were asked about, and kept.
-                    offer.asked = true;
+                    offer.pendings_checked = true;
                     owed = std::mem::take(pendings);
                     owed.push(Pending {
                         handler: id(handler),
@@ -270,7 +271,7 @@ impl Play {
                         reason: Reason::Failed,
                         due: self.now + secs(after),
                         overtaken: false,
-                        call: Life(offer.event.uid.clone()),
+                        call: ScriptCall(offer.event.uid.clone()),
                     });
                 }
                 let pendings = std::mem::take(pendings);
@@ -293,7 +294,7 @@ impl Play {
     }
 
     /// Writes down what is pending from now on.
-    fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<Life>>) {
+    fn note<'a>(&mut self, name: &str, all: impl IntoIterator<Item = &'a Pending<ScriptCall>>) {
         let slots = self.slots.entry(name.to_owned()).or_default();
         for pending in all {
             let new = slot(pending);
@@ -324,7 +325,7 @@ impl Play {
     }
 }
 
-fn slot(pending: &Pending<Life>) -> Slot {
+fn slot(pending: &Pending<ScriptCall>) -> Slot {
     let Pending {
         handler,
         action,

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use kube::Resource;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Break, Follow};
+use super::{Reflector, StepError};
 use crate::{
-    DecodeError, Form, Named as _, Verb,
-    decode::{Line, Raw},
+    DecodeError, ObjectIdentity as _, StoredForm, Verb,
+    decode::{Line, RawJson},
     source::{Change, Stopped},
-    watch::{Answer, Ask, one_line},
+    watch::{NextRequest, ServerStatus, one_line},
 };
 
 #[derive(Deserialize)]
@@ -32,26 +32,30 @@ struct Annotations {
     initial_events_end: Option<String>,
 }
 
-// === impl Follow ===
+// === impl Reflector ===
 
-impl<K, O> Follow<'_, K, O>
+impl<K, O> Reflector<'_, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
-    O: Form<K>,
+    O: StoredForm<K>,
 {
     /// Takes one line. Returns whether it shows that the server makes progress: an event or
     /// bookmark of a watch does, and an object that is added to a streamed list. What changes
     /// while a list is streamed does not: it comes although the list never ends.
-    pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, Break> {
+    pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, StepError> {
         let is_following = self.session.is_following();
         let there = Line::there(&line).filter(|_| !self.again);
         if !is_following {
             if let Some(object) = there
-                && self.workers.are_wanted()
+                && self.workers.should_offload()
             {
                 let read = self
                     .workers
-                    .put(&self.decoder, self.changes.heard(), line.slice_ref(object))
+                    .put(
+                        &self.decoder,
+                        self.changes.subscribers(),
+                        line.slice_ref(object),
+                    )
                     .await;
                 self.settle(read).await?;
                 return Ok(Line::is_added(&line));
@@ -59,7 +63,7 @@ where
             self.settle_all().await?;
         }
         if let Some(object) = there
-            && let Ok(object) = self.read(Raw::of(object))
+            && let Ok(object) = self.read(RawJson::of(object))
         {
             let object = self.apply(object).await?;
             if let Some(version) = object.resource_version() {
@@ -68,19 +72,19 @@ where
             return Ok(is_following || Line::is_added(&line));
         }
         let Line { kind, object } =
-            Line::read(&line).map_err(|error| self.requests.garbled(Verb::Watch, error))?;
+            Line::read(&line).map_err(|error| self.requests.malformed(Verb::Watch, error))?;
         match &*kind {
             "ADDED" | "MODIFIED" => {
-                let who = self.present(Verb::Watch, Raw::whole(object)).await?;
+                let who = self.present(Verb::Watch, RawJson::whole(object)).await?;
                 self.followed(who.resource_version());
             }
             "DELETED" => {
                 let identity = self.decoder.identity(object);
                 let identity =
-                    identity.map_err(|error| self.requests.garbled(Verb::Watch, error))?;
+                    identity.map_err(|error| self.requests.malformed(Verb::Watch, error))?;
                 let version = identity.resource_version.clone();
                 self.quarantine.forget(&identity.key);
-                let last = self.read(Raw::whole(object)).ok();
+                let last = self.read(RawJson::whole(object)).ok();
                 self.changes
                     .send(Change::Deleted { identity, last })
                     .await?;
@@ -88,8 +92,8 @@ where
             }
             "BOOKMARK" => return self.bookmark(object).await,
             "ERROR" => {
-                let answer = Answer::read(500, object, None);
-                return Err(self.requests.answered(Verb::Watch, answer).into());
+                let answer = ServerStatus::read(500, object, None);
+                return Err(self.requests.from_status(Verb::Watch, answer).into());
             }
             // A type from the future. Its object may be a change that we must not miss, so
             // we do not read on past it.
@@ -98,7 +102,7 @@ where
                     expected: "a watch event".to_owned(),
                     found: one_line(&kind).into_owned(),
                 };
-                return Err(self.requests.garbled(Verb::Watch, error).into());
+                return Err(self.requests.malformed(Verb::Watch, error).into());
             }
         }
         Ok(is_following || kind == "ADDED")
@@ -106,7 +110,7 @@ where
 
     /// Takes a bookmark. Returns whether it shows that the server makes progress: one from
     /// the past does not, because the server is not where the watch is.
-    async fn bookmark(&mut self, object: &[u8]) -> Result<bool, Break> {
+    async fn bookmark(&mut self, object: &[u8]) -> Result<bool, StepError> {
         let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
             return Ok(false);
         };
@@ -114,7 +118,7 @@ where
         if version.is_empty() {
             return Ok(false);
         }
-        let is_listing = !matches!(self.session.ask(), Ask::Watch { .. });
+        let is_listing = !matches!(self.session.next_request(), NextRequest::Watch { .. });
         let ends = bookmark
             .metadata
             .annotations
@@ -123,7 +127,7 @@ where
             self.session.streamed(&version)?;
             self.again = false;
             for object in std::mem::take(&mut self.held_back) {
-                self.present(Verb::Watch, Raw::whole(&object)).await?;
+                self.present(Verb::Watch, RawJson::whole(&object)).await?;
             }
             self.end_list(version).await?;
             self.changes.send(Change::Connected).await?;

@@ -11,23 +11,23 @@ use crate::{HandlerId, route::KindId};
 
 /// The pending deletes of all kinds.
 #[derive(Debug, Default)]
-pub(super) struct Deletes {
-    kinds: HashMap<KindId, Kind>,
+pub(super) struct PendingDeletes {
+    kinds: HashMap<KindId, KindDeletes>,
     next: u64,
 }
 
 /// The pending deletes of one kind.
 #[derive(Debug, Default)]
-struct Kind {
+struct KindDeletes {
     /// By the order in which they became pending.
     order: BTreeMap<u64, (LaneId, HandlerId)>,
     /// Objects of one name can follow each other faster than their deletes succeed.
     places: HashMap<(LaneId, HandlerId), VecDeque<u64>>,
 }
 
-// === impl Deletes ===
+// === impl PendingDeletes ===
 
-impl Deletes {
+impl PendingDeletes {
     /// How many deletes of one kind can be pending. Each holds the last state of an object, so
     /// this bounds memory to some tens of megabytes.
     pub(super) const LIMIT: usize = 10_000;
@@ -89,30 +89,30 @@ impl Deletes {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::pool::Number, *};
+    use super::{super::slab::SlabKey, *};
 
     #[test]
     fn the_oldest_delete_of_a_kind_goes_when_there_are_too_many() {
         let (pods, nodes, handler) = (KindId(1), KindId(2), HandlerId(0));
-        let mut deletes = Deletes::default();
-        for lane in 0..Deletes::LIMIT {
-            assert_eq!(deletes.insert(pods, Number::at(lane), handler), None);
+        let mut deletes = PendingDeletes::default();
+        for lane in 0..PendingDeletes::LIMIT {
+            assert_eq!(deletes.insert(pods, SlabKey::at(lane), handler), None);
         }
-        assert_eq!(deletes.insert(nodes, Number::at(0), handler), None);
+        assert_eq!(deletes.insert(nodes, SlabKey::at(0), handler), None);
         // One that is tried again waits anew.
-        deletes.remove(pods, Number::at(0), handler);
-        assert_eq!(deletes.insert(pods, Number::at(0), handler), None);
-        let oldest = deletes.insert(pods, Number::at(Deletes::LIMIT), handler);
-        assert_eq!(oldest, Some((Number::at(1), handler)));
-        deletes.remove(pods, Number::at(2), handler);
-        assert_eq!(deletes.insert(pods, Number::at(1), handler), None);
+        deletes.remove(pods, SlabKey::at(0), handler);
+        assert_eq!(deletes.insert(pods, SlabKey::at(0), handler), None);
+        let oldest = deletes.insert(pods, SlabKey::at(PendingDeletes::LIMIT), handler);
+        assert_eq!(oldest, Some((SlabKey::at(1), handler)));
+        deletes.remove(pods, SlabKey::at(2), handler);
+        assert_eq!(deletes.insert(pods, SlabKey::at(1), handler), None);
     }
 
     #[test]
     fn deletes_of_one_name_are_counted_each() {
-        let (pods, lane, handler) = (KindId(1), Number::at(0), HandlerId(0));
-        let mut deletes = Deletes::default();
-        for _ in 0..Deletes::LIMIT {
+        let (pods, lane, handler) = (KindId(1), SlabKey::at(0), HandlerId(0));
+        let mut deletes = PendingDeletes::default();
+        for _ in 0..PendingDeletes::LIMIT {
             assert_eq!(deletes.insert(pods, lane, handler), None);
         }
         assert_eq!(deletes.insert(pods, lane, handler), Some((lane, handler)));
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_kind_without_pending_deletes_is_forgotten() {
-        let mut deletes = Deletes::default();
-        deletes.insert(KindId(1), Number::at(0), HandlerId(0));
-        deletes.remove(KindId(1), Number::at(0), HandlerId(1));
+        let mut deletes = PendingDeletes::default();
+        deletes.insert(KindId(1), SlabKey::at(0), HandlerId(0));
+        deletes.remove(KindId(1), SlabKey::at(0), HandlerId(1));
         assert_eq!(deletes.kinds.len(), 1);
-        deletes.remove(KindId(1), Number::at(0), HandlerId(0));
+        deletes.remove(KindId(1), SlabKey::at(0), HandlerId(0));
         assert!(deletes.kinds.is_empty());
     }
 }

@@ -6,26 +6,29 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::{DecodeError, Decoder};
-use crate::{Fresh, Kept, Packed, Stored};
+use crate::{IncomingObject, LazyObject, RawObject, Stored};
 
-/// A form in which a store can keep a `K`: as it is, or [`Packed`].
+/// A form in which a store can keep a `K`: as it is, or [`RawObject`].
 ///
 /// It is chosen where the list and watch is set up, with
-/// [`ListWatch::packed`](crate::ListWatch::packed).
-pub trait Form<K>: Stored + Sized {
+/// [`ListWatch::raw`](crate::ListWatch::raw).
+pub trait StoredForm<K>: Stored + Sized {
     /// Reads an object that came over the wire.
     ///
     /// # Errors
     ///
     /// [`DecodeError`] if it cannot be kept in this form.
     #[doc(hidden)]
-    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Fresh<Self>, DecodeError>;
+    fn read(
+        decoder: &Arc<Decoder<K>>,
+        raw: RawJson<'_>,
+    ) -> Result<IncomingObject<Self>, DecodeError>;
 }
 
 /// An object as it came over the wire.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
-pub struct Raw<'a> {
+pub struct RawJson<'a> {
     pub(crate) json: &'a [u8],
 
     /// Whether it was cut out of something greater by its brackets. Where it was not, the decoder
@@ -33,9 +36,9 @@ pub struct Raw<'a> {
     pub(crate) is_whole: bool,
 }
 
-// === impl Raw ===
+// === impl RawJson ===
 
-impl<'a> Raw<'a> {
+impl<'a> RawJson<'a> {
     /// What should be one object.
     pub(crate) const fn of(json: &'a [u8]) -> Self {
         let is_whole = false;
@@ -49,10 +52,13 @@ impl<'a> Raw<'a> {
     }
 }
 
-// === impl Form ===
+// === impl StoredForm ===
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
-    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Fresh<Self>, DecodeError> {
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K {
+    fn read(
+        decoder: &Arc<Decoder<K>>,
+        raw: RawJson<'_>,
+    ) -> Result<IncomingObject<Self>, DecodeError> {
         let named = |object: K| match object.meta().name {
             Some(_) => Ok(Arc::new(object)),
             None => Err(DecodeError::Shape {
@@ -60,24 +66,27 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for K {
                 expected: "missing field `name`".to_owned(),
             }),
         };
-        if decoder.keeps_decoded {
-            return Ok(Fresh::from(named(decoder.object(raw.json)?)?));
+        if decoder.keep_decoded {
+            return Ok(IncomingObject::from(named(decoder.object(raw.json)?)?));
         }
-        let packed = Packed::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        let packed = RawObject::new(decoder.pruned(raw)?, Arc::clone(decoder));
         // Where it is wrong is a place in what came, and not in what is kept.
         let explain = |error| decoder.object(raw.json).err().unwrap_or(error);
         let object = packed.decode().map_err(explain)?;
-        Ok(Fresh {
+        Ok(IncomingObject {
             object: Some(named(object)?),
-            kept: Kept::any(Arc::new(packed)),
+            kept: LazyObject::from_erased(Arc::new(packed)),
             bytes: 0,
         })
     }
 }
 
-impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Form<K> for Packed<K> {
-    fn read(decoder: &Arc<Decoder<K>>, raw: Raw<'_>) -> Result<Fresh<Self>, DecodeError> {
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for RawObject<K> {
+    fn read(
+        decoder: &Arc<Decoder<K>>,
+        raw: RawJson<'_>,
+    ) -> Result<IncomingObject<Self>, DecodeError> {
         let packed = Self::new(decoder.pruned(raw)?, Arc::clone(decoder));
-        Ok(Fresh::from(packed))
+        Ok(IncomingObject::from(packed))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use windlass_informer::{ListWatch, Named as _, ObjectKey, Packed};
+use windlass_informer::{ListWatch, ObjectIdentity as _, ObjectKey, RawObject};
 
 use crate::{
     server::{Answer, Server},
@@ -82,16 +82,16 @@ async fn what_is_to_stay_decoded_does() {
 async fn to_look_at_what_is_kept_decodes_nothing() {
     let wire = many([]).await;
     let store = wire.informer.store();
-    let kept = store.list_kept();
+    let kept = store.list_lazy();
     assert_eq!(kept.len(), MANY);
     for object in &kept {
         assert_eq!(object.uid(), Some(&*format!("uid-{}", object.name())));
         assert_eq!(object.metadata().name.as_deref(), Some(object.name()));
     }
-    let one = store.kept(&key("o-0")).expect("there");
+    let one = store.get_lazy(&key("o-0")).expect("there");
     let read = wire.read("o-0");
     assert!(read.ptr_eq(&Arc::downgrade(&one.get().expect("it has decoded"))));
-    assert!(store.kept(&key("absent")).is_none());
+    assert!(store.get_lazy(&key("absent")).is_none());
 }
 
 /// The last state of an object whose delete no watch showed is the one that was kept.
@@ -107,7 +107,7 @@ async fn what_is_gone_is_told_as_it_was_kept() {
 }
 
 /// More than are remembered because they were decoded not long ago.
-const MANY: usize = 2 * Packed::<ConfigMap>::RECENT;
+const MANY: usize = 2 * RawObject::<ConfigMap>::RECENT;
 
 /// Many objects; and when the watch has been silent for too long, `then`.
 async fn many(then: impl IntoIterator<Item = Answer>) -> Wire {

@@ -8,11 +8,11 @@ use std::{
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use parking_lot::RwLock;
 
-use crate::{Fresh, Kept, Named, ObjectKey, Stored};
+use crate::{IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored};
 
 /// Every object, with its key once: a lookup needs no key but only a name.
-pub(super) struct Shelves<K> {
-    rows: Box<[Row<K>]>,
+pub(super) struct ShardedMap<K> {
+    shards: Box<[Shard<K>]>,
     hasher: DefaultHashBuilder,
     len: AtomicUsize,
 
@@ -21,12 +21,12 @@ pub(super) struct Shelves<K> {
 }
 
 /// Some of the objects, under one lock.
-pub(super) struct Row<K>(RwLock<HashTable<Entry<K>>>);
+pub(super) struct Shard<K>(RwLock<HashTable<Entry<K>>>);
 
 /// One object in its place.
 pub(super) struct Entry<K> {
     pub(super) key: ObjectKey,
-    pub(super) kept: Kept<K>,
+    pub(super) kept: LazyObject<K>,
 
     pub(super) mark: Mark,
 }
@@ -42,7 +42,7 @@ pub(super) struct Mark {
 }
 
 /// What an object found in its place.
-pub(super) enum Put<K> {
+pub(super) enum PutOutcome<K> {
     /// Nothing.
     New(ObjectKey),
     /// Itself, or a newer state of it, which was left there.
@@ -50,23 +50,23 @@ pub(super) enum Put<K> {
     /// An older state, or a predecessor.
     Replaced {
         key: ObjectKey,
-        old: Kept<K>,
+        old: LazyObject<K>,
         /// The epoch of the old state.
         epoch: u32,
     },
 }
 
-// === impl Shelves ===
+// === impl ShardedMap ===
 
-impl<K> Shelves<K> {
+impl<K> ShardedMap<K> {
     /// Enough that readers seldom meet the writer, and that a row which grows is a small part
     /// of the store.
-    const ROWS: usize = 64;
+    const SHARDS: usize = 64;
 
     pub(super) fn new() -> Self {
-        let row = || Row(RwLock::new(HashTable::new()));
+        let shard = || Shard(RwLock::new(HashTable::new()));
         Self {
-            rows: std::iter::repeat_with(row).take(Self::ROWS).collect(),
+            shards: std::iter::repeat_with(shard).take(Self::SHARDS).collect(),
             hasher: DefaultHashBuilder::default(),
             len: AtomicUsize::new(0),
             shown: AtomicUsize::new(0),
@@ -95,39 +95,39 @@ impl<K> Shelves<K> {
     }
 
     /// What `look` makes of the entry of `name`, if there is one.
-    pub(super) fn get<T>(&self, name: Name<'_>, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
-        let (hash, row) = self.place(name);
-        row.read().find(hash, |entry| name.is(entry)).map(look)
+    pub(super) fn get<T>(&self, name: NameRef<'_>, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
+        let (hash, shard) = self.place(name);
+        shard.read().find(hash, |entry| name.is(entry)).map(look)
     }
 
     /// What `look` makes of the entry of `name`, which it may change, if there is one.
     pub(super) fn get_mut<T>(
         &self,
-        name: Name<'_>,
+        name: NameRef<'_>,
         look: impl FnOnce(&mut Entry<K>) -> T,
     ) -> Option<T> {
-        let (hash, row) = self.place(name);
-        let mut row = row.write();
-        row.find_mut(hash, |entry| name.is(entry)).map(look)
+        let (hash, shard) = self.place(name);
+        let mut shard = shard.write();
+        shard.find_mut(hash, |entry| name.is(entry)).map(look)
     }
 
     /// Puts `fresh` in its place, unless `is_known` says of what is there, and is of the same
     /// history, that `fresh` tells nothing new; `key` makes its key if it has none here.
     pub(super) fn put(
         &self,
-        fresh: &Fresh<K>,
+        fresh: &IncomingObject<K>,
         mark: Mark,
-        key: impl FnOnce(&Kept<K>) -> ObjectKey,
-        is_known: impl FnOnce(&Kept<K>) -> bool,
-    ) -> Put<K>
+        key: impl FnOnce(&LazyObject<K>) -> ObjectKey,
+        is_known: impl FnOnce(&LazyObject<K>) -> bool,
+    ) -> PutOutcome<K>
     where
         K: Stored,
     {
-        let name = Name::of(&fresh.kept);
-        let (hash, row) = self.place(name);
-        let mut row = row.write();
-        let rehash = |entry: &Entry<K>| self.hasher.hash_one(Name::from(&entry.key));
-        match row.entry(hash, |entry| name.is(entry), rehash) {
+        let name = NameRef::of(&fresh.kept);
+        let (hash, shard) = self.place(name);
+        let mut shard = shard.write();
+        let rehash = |entry: &Entry<K>| self.hasher.hash_one(NameRef::from(&entry.key));
+        match shard.entry(hash, |entry| name.is(entry), rehash) {
             hash_table::Entry::Vacant(slot) => {
                 let key = key(&fresh.kept);
                 slot.insert(Entry {
@@ -137,53 +137,53 @@ impl<K> Shelves<K> {
                 });
                 self.len.fetch_add(1, Ordering::Relaxed);
                 self.shown.fetch_add(1, Ordering::Relaxed);
-                Put::New(key)
+                PutOutcome::New(key)
             }
             hash_table::Entry::Occupied(mut slot) => {
                 let entry = slot.get_mut();
                 self.show(entry, mark.list);
                 if entry.mark.epoch == mark.epoch && is_known(&entry.kept) {
-                    return Put::Known;
+                    return PutOutcome::Known;
                 }
                 let epoch = std::mem::replace(&mut entry.mark, mark).epoch;
                 let old = std::mem::replace(&mut entry.kept, fresh.kept.clone());
                 let key = entry.key.clone();
-                Put::Replaced { key, old, epoch }
+                PutOutcome::Replaced { key, old, epoch }
             }
         }
     }
 
     /// Takes the entry of `key` away.
     pub(super) fn remove(&self, key: &ObjectKey) -> Option<Entry<K>> {
-        let name = Name::from(key);
-        let (hash, row) = self.place(name);
-        let mut row = row.write();
-        let entry = row.find_entry(hash, |entry| name.is(entry)).ok()?;
+        let name = NameRef::from(key);
+        let (hash, shard) = self.place(name);
+        let mut shard = shard.write();
+        let entry = shard.find_entry(hash, |entry| name.is(entry)).ok()?;
         self.len.fetch_sub(1, Ordering::Relaxed);
         Some(entry.remove().0)
     }
 
     /// What `look` makes of all entries, row by row; where it makes nothing, nothing.
     pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
-        let rows = self.rows().iter();
-        rows.flat_map(|row| row.filter_map(&look)).collect()
+        let shards = self.shards().iter();
+        shards.flat_map(|shard| shard.filter_map(&look)).collect()
     }
 
-    pub(super) fn rows(&self) -> &[Row<K>] {
-        &self.rows
+    pub(super) fn shards(&self) -> &[Shard<K>] {
+        &self.shards
     }
 
-    fn place(&self, name: Name<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
+    fn place(&self, name: NameRef<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
         let hash = self.hasher.hash_one(name);
         // The table looks at the lowest and the highest bits.
-        let row = usize::try_from(hash >> 32).unwrap_or_default() % Self::ROWS;
-        (hash, &self.rows[row].0)
+        let shard = usize::try_from(hash >> 32).unwrap_or_default() % Self::SHARDS;
+        (hash, &self.shards[shard].0)
     }
 }
 
-// === impl Row ===
+// === impl Shard ===
 
-impl<K> Row<K> {
+impl<K> Shard<K> {
     /// What `look` makes of its entries; where it makes nothing, nothing.
     pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
         self.0.read().iter().filter_map(look).collect()
@@ -192,12 +192,12 @@ impl<K> Row<K> {
 
 /// A namespace and a name, of whatever stands there.
 #[derive(Clone, Copy, Hash)]
-pub(super) struct Name<'a>(Option<&'a str>, &'a str);
+pub(super) struct NameRef<'a>(Option<&'a str>, &'a str);
 
-// === impl Name ===
+// === impl NameRef ===
 
-impl<'a> Name<'a> {
-    pub(super) fn of(object: &'a impl Named) -> Self {
+impl<'a> NameRef<'a> {
+    pub(super) fn of(object: &'a impl ObjectIdentity) -> Self {
         Self(object.namespace(), object.name())
     }
 
@@ -206,7 +206,7 @@ impl<'a> Name<'a> {
     }
 }
 
-impl<'a> From<&'a ObjectKey> for Name<'a> {
+impl<'a> From<&'a ObjectKey> for NameRef<'a> {
     fn from(key: &'a ObjectKey) -> Self {
         Self(key.namespace(), key.name())
     }

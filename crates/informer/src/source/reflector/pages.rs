@@ -6,31 +6,31 @@ use bytes::Bytes;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use super::{Break, Follow};
+use super::{Reflector, StepError};
 use crate::{
-    Form, Verb,
-    decode::{Page, PageMeta, Raw},
-    source::workers::Read,
-    watch::Ask,
+    StoredForm, Verb,
+    decode::{Page, PageMeta, RawJson},
+    source::workers::DecodedItem,
+    watch::NextRequest,
 };
 
-// === impl Follow ===
+// === impl Reflector ===
 
-impl<K, O> Follow<'_, K, O>
+impl<K, O> Reflector<'_, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
-    O: Form<K>,
+    O: StoredForm<K>,
 {
     /// Reads one page of a list, object by object as they arrive.
-    pub(super) async fn list(&mut self, ask: &Ask) -> Result<(), Break> {
-        let answer = self.requests.ask(ask, Duration::ZERO).await?;
+    pub(super) async fn list(&mut self, request: &NextRequest) -> Result<(), StepError> {
+        let answer = self.requests.send(request, Duration::ZERO).await?;
         let mut body = answer.into_body();
         let mut page = Page::new(self.requests.max_bytes);
-        let mut patience = self.requests.patience();
+        let mut time_budget = self.requests.time_budget();
         let mut begun = false;
         while let Some(chunk) = self
             .requests
-            .chunk(&mut body, Verb::List, &mut patience)
+            .chunk(&mut body, Verb::List, &mut time_budget)
             .await?
         {
             page.push(chunk);
@@ -50,7 +50,7 @@ where
         }
         let metadata = page
             .end()
-            .map_err(|error| self.requests.garbled(Verb::List, error))?;
+            .map_err(|error| self.requests.malformed(Verb::List, error))?;
         if !begun {
             self.begin_page(&metadata).await?;
         }
@@ -66,15 +66,15 @@ where
     }
 
     /// Asks for the server's version, before a watch resumes that was silent.
-    pub(super) async fn version(&mut self, ask: &Ask) -> Result<(), Break> {
-        let answer = self.requests.ask(ask, Duration::ZERO).await?;
+    pub(super) async fn version(&mut self, request: &NextRequest) -> Result<(), StepError> {
+        let answer = self.requests.send(request, Duration::ZERO).await?;
         let mut body = answer.into_body();
         let mut page = Page::new(self.requests.max_bytes);
-        let mut patience = self.requests.patience();
+        let mut time_budget = self.requests.time_budget();
         let unreadable = |error| self.requests.unreadable(error);
         while let Some(chunk) = self
             .requests
-            .chunk(&mut body, Verb::List, &mut patience)
+            .chunk(&mut body, Verb::List, &mut time_budget)
             .await?
         {
             page.push(chunk);
@@ -82,12 +82,12 @@ where
         }
         let metadata = page
             .end()
-            .map_err(|error| self.requests.garbled(Verb::List, error))?;
+            .map_err(|error| self.requests.malformed(Verb::List, error))?;
         Ok(self.session.learned(&metadata)?)
     }
 
     /// Looks at what a page says about the list, before any of its items is used.
-    async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), Break> {
+    async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), StepError> {
         let history = self.session.check(metadata)?;
         if self.session.begins_list() {
             self.begin_list(true, history).await?;
@@ -96,13 +96,13 @@ where
     }
 
     /// Takes one object of a list.
-    async fn item(&mut self, json: Bytes) -> Result<(), Break> {
-        if !self.again && self.workers.are_wanted() {
-            let heard = self.changes.heard();
-            let read = self.workers.put(&self.decoder, heard, json).await;
+    async fn item(&mut self, json: Bytes) -> Result<(), StepError> {
+        if !self.again && self.workers.should_offload() {
+            let subscribers = self.changes.subscribers();
+            let read = self.workers.put(&self.decoder, subscribers, json).await;
             return self.settle(read).await;
         }
-        let raw = Raw::whole(&json);
+        let raw = RawJson::whole(&json);
         if !self.again
             && let Ok(object) = self.read(raw)
         {
@@ -114,10 +114,10 @@ where
     }
 
     /// Takes what the workers still have of a list.
-    pub(super) async fn settle_all(&mut self) -> Result<(), Break> {
+    pub(super) async fn settle_all(&mut self) -> Result<(), StepError> {
         loop {
-            let heard = self.changes.heard();
-            let read = self.workers.next(&self.decoder, heard).await;
+            let subscribers = self.changes.subscribers();
+            let read = self.workers.next(&self.decoder, subscribers).await;
             if read.is_empty() {
                 return Ok(());
             }
@@ -129,13 +129,13 @@ where
     /// read step by step, which finds out what is wrong.
     pub(super) async fn settle(
         &mut self,
-        read: impl IntoIterator<Item = Read<O>>,
-    ) -> Result<(), Break> {
-        for Read { json, object } in read {
+        read: impl IntoIterator<Item = DecodedItem<O>>,
+    ) -> Result<(), StepError> {
+        for DecodedItem { json, object } in read {
             if let Some(object) = object {
                 self.apply(object).await?;
             } else {
-                self.present(Verb::List, Raw::of(&json)).await?;
+                self.present(Verb::List, RawJson::of(&json)).await?;
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ async fn run_starts_all_informers_and_blocks_until_it_is_stopped() {
     assert!(controller.has_synced());
     let health = controller.health();
     assert_eq!([&*health[0].kind, &*health[1].kind], [KIND, "more"]);
-    assert!(health.iter().all(|informer| informer.watch.is_well()));
+    assert!(health.iter().all(|informer| informer.watch.is_healthy()));
 
     tokio::time::sleep(Duration::from_secs(3600)).await;
     running.stop().await.expect("it stops");

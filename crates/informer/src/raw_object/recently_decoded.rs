@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 ///
 /// A number has one slot that it shares with every `SLOTS`th: to forget, nothing need be
 /// counted, and two who decode different objects seldom meet.
-pub(crate) struct Recent<K> {
+pub(crate) struct RecentlyDecoded<K> {
     /// Not there before the first object is.
     slots: OnceLock<Box<[Slot<K>]>>,
 
@@ -24,9 +24,9 @@ pub(crate) struct Recent<K> {
 
 type Slot<K> = Mutex<Option<(u64, Arc<K>)>>;
 
-// === impl Recent ===
+// === impl RecentlyDecoded ===
 
-impl<K> Recent<K> {
+impl<K> RecentlyDecoded<K> {
     /// Twice as many as a controller works on at once, by default: an update has two states.
     pub(super) const SLOTS: usize = 32;
 
@@ -70,7 +70,7 @@ impl<K> Recent<K> {
     }
 }
 
-impl<K> Default for Recent<K> {
+impl<K> Default for RecentlyDecoded<K> {
     fn default() -> Self {
         Self {
             slots: OnceLock::new(),
@@ -79,8 +79,8 @@ impl<K> Default for Recent<K> {
     }
 }
 
-impl<K> fmt::Debug for Recent<K> {
+impl<K> fmt::Debug for RecentlyDecoded<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recent").finish_non_exhaustive()
+        f.debug_struct("RecentlyDecoded").finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use super::{pool::Number, ready::LaneId};
+use super::{ready::LaneId, slab::SlabKey};
 
 /// A point in time, counted from when the engine was made.
 ///
@@ -22,22 +22,22 @@ use super::{pool::Number, ready::LaneId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// What was written down in an [`Agenda`]: enough to cancel it. The number of one that is over
+/// What was written down in an [`TimerQueue`]: enough to cancel it. The number of one that is over
 /// is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Appointment(Number);
+pub(crate) struct TimerKey(SlabKey);
 
 /// The due times of everything that is pending.
 #[derive(Debug, Default)]
-pub(crate) struct Agenda {
+pub(crate) struct TimerQueue {
     /// Nothing is due before its parent, which is at an eighth of its place.
-    heap: Vec<Entry>,
+    heap: Vec<TimerEntry>,
 
     /// By the number of the appointment.
-    places: Vec<Place>,
+    places: Vec<TimerSlot>,
 
     /// The number that was given back last.
-    left: Option<Number>,
+    left: Option<SlabKey>,
 
     /// How many have been set, beginning again after four thousand million.
     numbers: u32,
@@ -45,19 +45,19 @@ pub(crate) struct Agenda {
 
 /// Sixteen bytes: the children of a node are in two or three lines of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct TimerEntry {
     due: Moment,
     /// Tells apart what is due at the same time, in the order in which it was set.
     number: u32,
-    appointment: Number,
+    timer: SlabKey,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum TimerSlot {
     /// Where in the heap, and for which lane.
     Set { at: u32, lane: LaneId },
     /// With the number that was given back before.
-    Left(Option<Number>),
+    Left(Option<SlabKey>),
 }
 
 // === impl Moment ===
@@ -104,9 +104,9 @@ impl Sub for Moment {
     }
 }
 
-// === impl Agenda ===
+// === impl TimerQueue ===
 
-impl Agenda {
+impl TimerQueue {
     /// With a million set, to cancel one and to set another took a third less than with four,
     /// and to take the first one no longer; with sixteen that did.
     const CHILDREN: usize = 8;
@@ -115,36 +115,36 @@ impl Agenda {
     const SMALL: usize = 1024;
 
     /// Notes that something in `lane` is due at `due`.
-    pub(crate) fn set(&mut self, due: Moment, lane: LaneId) -> Appointment {
+    pub(crate) fn set(&mut self, due: Moment, lane: LaneId) -> TimerKey {
         let at = self.heap.len();
-        let place = Place::Set {
+        let place = TimerSlot::Set {
             at: u32::try_from(at).expect("fewer appointments than lanes have slots"),
             lane,
         };
-        let appointment = if let Some(left) = self.left {
+        let timer = if let Some(left) = self.left {
             let was = std::mem::replace(&mut self.places[left.index()], place);
-            if let Place::Left(next) = was {
+            if let TimerSlot::Left(next) = was {
                 self.left = next;
             }
             left
         } else {
             self.places.push(place);
-            Number::at(self.places.len() - 1)
+            SlabKey::at(self.places.len() - 1)
         };
-        let entry = Entry {
+        let entry = TimerEntry {
             due,
             number: self.numbers,
-            appointment,
+            timer,
         };
         self.numbers = self.numbers.wrapping_add(1);
         self.heap.push(entry);
         self.rise(at, entry);
-        Appointment(appointment)
+        TimerKey(timer)
     }
 
-    /// Forgets `appointment`, which has not come due.
-    pub(crate) fn cancel(&mut self, appointment: Appointment) {
-        if let Place::Set { at, .. } = self.places[appointment.0.index()] {
+    /// Forgets `timer`, which has not come due.
+    pub(crate) fn cancel(&mut self, timer: TimerKey) {
+        if let TimerSlot::Set { at, .. } = self.places[timer.0.index()] {
             self.remove(at as usize);
         }
     }
@@ -155,23 +155,23 @@ impl Agenda {
     }
 
     /// Takes the first thing that is due by `now`.
-    pub(crate) fn take_due(&mut self, now: Moment) -> Option<(Appointment, LaneId)> {
+    pub(crate) fn take_due(&mut self, now: Moment) -> Option<(TimerKey, LaneId)> {
         let first = self.heap.first()?;
         if first.due > now {
             return None;
         }
-        let appointment = first.appointment;
-        let Place::Set { lane, .. } = self.places[appointment.index()] else {
+        let timer = first.timer;
+        let TimerSlot::Set { lane, .. } = self.places[timer.index()] else {
             unreachable!("what is in the heap is set");
         };
         self.remove(0);
-        Some((Appointment(appointment), lane))
+        Some((TimerKey(timer), lane))
     }
 
     /// Takes out what is at `at`, and puts the last in its place.
     fn remove(&mut self, at: usize) {
         let gone = self.heap.swap_remove(at);
-        self.places[gone.appointment.index()] = Place::Left(self.left.replace(gone.appointment));
+        self.places[gone.timer.index()] = TimerSlot::Left(self.left.replace(gone.timer));
         if let Some(&moved) = self.heap.get(at) {
             self.put(at, moved);
             if self.rise(at, moved) == at {
@@ -185,7 +185,7 @@ impl Agenda {
 
     /// Moves `entry` up from `from` for as long as it is due before its parents. Returns where
     /// it is then.
-    fn rise(&mut self, from: usize, entry: Entry) -> usize {
+    fn rise(&mut self, from: usize, entry: TimerEntry) -> usize {
         let mut at = from;
         while at > 0 {
             let parent = (at - 1) / Self::CHILDREN;
@@ -202,7 +202,7 @@ impl Agenda {
     }
 
     /// Moves `entry` down from `from` for as long as one of its children is due before it.
-    fn sink(&mut self, from: usize, entry: Entry) {
+    fn sink(&mut self, from: usize, entry: TimerEntry) {
         let mut at = from;
         loop {
             let first = at * Self::CHILDREN + 1;
@@ -221,9 +221,9 @@ impl Agenda {
         }
     }
 
-    fn put(&mut self, to: usize, entry: Entry) {
+    fn put(&mut self, to: usize, entry: TimerEntry) {
         self.heap[to] = entry;
-        if let Place::Set { at, .. } = &mut self.places[entry.appointment.index()] {
+        if let TimerSlot::Set { at, .. } = &mut self.places[entry.timer.index()] {
             *at = u32::try_from(to).expect("fewer appointments than lanes have slots");
         }
     }
@@ -250,11 +250,11 @@ mod tests {
 
     #[test]
     fn what_is_due_at_once_comes_in_the_order_in_which_it_was_set() {
-        let mut agenda = Agenda::default();
+        let mut timers = TimerQueue::default();
         for lane in 0..3 {
-            agenda.set(at(7), Number::at(lane));
+            timers.set(at(7), SlabKey::at(lane));
         }
-        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_due(at(7)))
+        let taken: Vec<_> = std::iter::from_fn(|| timers.take_due(at(7)))
             .map(|(_, lane)| lane.index())
             .collect();
         assert_eq!(taken, [0, 1, 2]);
@@ -268,24 +268,24 @@ mod tests {
     #[test]
     fn whatever_is_set_and_cancelled_the_rest_comes_in_order() {
         let mut random = StdRng::seed_from_u64(7);
-        let mut agenda = Agenda::default();
+        let mut timers = TimerQueue::default();
         let mut set = Vec::new();
         for lane in 0..10_000 {
             let due = at(random.random_range(0..5_000));
-            set.push((due, lane, agenda.set(due, Number::at(lane))));
+            set.push((due, lane, timers.set(due, SlabKey::at(lane))));
             if random.random_bool(0.4) {
                 let (.., gone) = set.swap_remove(random.random_range(0..set.len()));
-                agenda.cancel(gone);
+                timers.cancel(gone);
             }
         }
         set.sort_unstable_by_key(|(due, lane, _)| (*due, *lane));
-        assert_eq!(agenda.heap.len(), set.len(), "what was cancelled is gone");
-        for (due, lane, appointment) in set {
-            assert_eq!(agenda.next_due(), Some(due));
-            let taken = agenda.take_due(due);
-            assert_eq!(taken, Some((appointment, Number::at(lane))));
+        assert_eq!(timers.heap.len(), set.len(), "what was cancelled is gone");
+        for (due, lane, timer) in set {
+            assert_eq!(timers.next_due(), Some(due));
+            let taken = timers.take_due(due);
+            assert_eq!(taken, Some((timer, SlabKey::at(lane))));
         }
-        assert_eq!((agenda.heap.capacity(), agenda.places.capacity()), (0, 0));
+        assert_eq!((timers.heap.capacity(), timers.places.capacity()), (0, 0));
     }
 
     #[test]
@@ -301,21 +301,21 @@ mod tests {
     /// Runs `script` against a new agenda; `came` is the due time of each `take`.
     #[track_caller]
     fn check(script: &str, came: &str) {
-        let mut agenda = Agenda::default();
+        let mut timers = TimerQueue::default();
         let mut set = Vec::new();
         let mut taken = Vec::new();
         for step in script.split(", ") {
             let (verb, seconds) = step.split_once(' ').expect("a verb and a time");
             let time = at(seconds.parse().expect("a number of seconds"));
             match verb {
-                "set" => set.push((time, agenda.set(time, Number::at(0)))),
+                "set" => set.push((time, timers.set(time, SlabKey::at(0)))),
                 "cancel" => {
                     let which = set.iter().position(|it| it.0 == time).expect("was set");
-                    agenda.cancel(set.remove(which).1);
+                    timers.cancel(set.remove(which).1);
                 }
                 _ => {
-                    let next = agenda.next_due();
-                    taken.push(match agenda.take_due(time).and(next) {
+                    let next = timers.next_due();
+                    taken.push(match timers.take_due(time).and(next) {
                         Some(due) => due.elapsed().as_secs().to_string(),
                         None => "-".to_owned(),
                     });

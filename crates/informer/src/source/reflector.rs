@@ -15,15 +15,16 @@ use tracing::Instrument as _;
 
 use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
 use crate::{
-    DecodeError, Form, Fresh, Identity, Kept, Named as _, Verb, WatchError,
-    decode::{Decoder, Raw, Who},
+    DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity as _, StoredForm, Verb,
+    WatchError,
+    decode::{BorrowedIdentity, Decoder, RawJson},
     subscription::SubscriberCount,
     trace,
-    watch::{Ask, DecodeQuarantine, History, Session},
+    watch::{DecodeQuarantine, History, NextRequest, Session},
 };
 
 /// A [`ListWatch`] that runs.
-pub(super) struct Follow<'s, K: Resource, O> {
+pub(super) struct Reflector<'s, K: Resource, O> {
     requests: &'s Requests<K>,
     decoder: Arc<Decoder<K>>,
     workers: Workers<K, O>,
@@ -49,27 +50,27 @@ pub(super) struct Follow<'s, K: Resource, O> {
 }
 
 /// Why a step did not come to its end.
-enum Break {
+enum StepError {
     /// The receiver was dropped.
     Stopped,
     Watch(WatchError),
 }
 
-impl From<Stopped> for Break {
+impl From<Stopped> for StepError {
     fn from(Stopped: Stopped) -> Self {
         Self::Stopped
     }
 }
 
-impl From<WatchError> for Break {
+impl From<WatchError> for StepError {
     fn from(error: WatchError) -> Self {
         Self::Watch(error)
     }
 }
 
-// === impl Break ===
+// === impl StepError ===
 
-impl Break {
+impl StepError {
     fn reason(&self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -78,12 +79,12 @@ impl Break {
     }
 }
 
-// === impl Follow ===
+// === impl Reflector ===
 
-impl<'s, K, O> Follow<'s, K, O>
+impl<'s, K, O> Reflector<'s, K, O>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
-    O: Form<K>,
+    O: StoredForm<K>,
 {
     /// Objects that are held back, at most. Each is one that was undecodable before, so there
     /// are few; a stale replica may have many.
@@ -105,9 +106,7 @@ where
         } = source;
         Self {
             workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
-            decoder: Arc::new(
-                Decoder::new(requests.types(), trim.clone()).keeping_decoded(*decoded),
-            ),
+            decoder: Arc::new(Decoder::new(requests.types(), trim.clone()).keep_decoded(*decoded)),
             session: Session::new(
                 Arc::clone(&requests.resource),
                 *backoff,
@@ -138,17 +137,22 @@ where
     /// Sends one request, uses the answer, and waits as long as its end asks for.
     async fn once(&mut self) -> Result<(), Stopped> {
         let mut opened = None;
-        let ask = self.session.ask();
-        let span = trace::request(&self.requests.resource, &ask);
+        let request = self.session.next_request();
+        let span = trace::request(&self.requests.resource, &request);
         let outcome = async {
-            match &ask {
-                Ask::List { .. } => self.list(&ask).await,
-                Ask::Version => self.version(&ask).await,
-                Ask::StreamedList | Ask::Watch { .. } => self.watch(&ask, &mut opened).await,
+            match &request {
+                NextRequest::List { .. } => self.list(&request).await,
+                NextRequest::Version => self.version(&request).await,
+                NextRequest::StreamedList | NextRequest::Watch { .. } => {
+                    self.watch(&request, &mut opened).await
+                }
             }
         };
         let outcome = outcome.instrument(span.clone()).await;
-        trace::ended(&span, outcome.as_ref().err().map_or("ended", Break::reason));
+        trace::ended(
+            &span,
+            outcome.as_ref().err().map_or("ended", StepError::reason),
+        );
         // Whatever wait follows is not a part of the request.
         drop(span);
         let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
@@ -156,17 +160,17 @@ where
             Ok(()) if opened.is_none() => Duration::ZERO,
             Ok(()) => {
                 self.changes.send(Change::Ended).await?;
-                self.session.ended(stood, self.rng)
+                self.session.on_end(stood, self.rng)
             }
-            Err(Break::Watch(error)) => {
+            Err(StepError::Watch(error)) => {
                 self.workers.drop_all();
-                let retry_in = self.session.broke(&error, stood, self.rng);
+                let retry_in = self.session.on_error(&error, stood, self.rng);
                 self.changes
                     .send(Change::Interrupted { error, retry_in })
                     .await?;
                 retry_in
             }
-            Err(Break::Stopped) => return Err(Stopped),
+            Err(StepError::Stopped) => return Err(Stopped),
         };
         if !wait.is_zero() {
             sleep(wait).await;
@@ -204,12 +208,12 @@ where
     }
 
     /// Reads an object that came over the wire.
-    fn read(&self, raw: Raw<'_>) -> Result<Fresh<O>, DecodeError> {
-        read(&self.decoder, raw, self.changes.heard())
+    fn read(&self, raw: RawJson<'_>) -> Result<IncomingObject<O>, DecodeError> {
+        read(&self.decoder, raw, self.changes.subscribers())
     }
 
     /// Reports an object that is there, and decodes.
-    async fn apply(&mut self, fresh: Fresh<O>) -> Result<Kept<O>, Stopped> {
+    async fn apply(&mut self, fresh: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
         if !self.quarantine.is_empty() {
             self.quarantine.forget(&fresh.kept.key());
         }
@@ -221,15 +225,19 @@ where
     /// Whether an object was deleted before the last complete version: it is from before, and
     /// the store does not have it. A streamed list that is not the first shows such an object
     /// if it comes from a stale replica, so it waits until the version of the list is known.
-    fn is_gone(&self, who: &Who<'_>) -> bool {
+    fn is_gone(&self, who: &BorrowedIdentity<'_>) -> bool {
         let version = who.resource_version();
         version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
     }
 
     /// Reports an object that is there, and returns who it is.
-    async fn present<'a>(&mut self, verb: Verb, raw: Raw<'a>) -> Result<Who<'a>, Break> {
-        let who = self.decoder.who(raw.json);
-        let who = who.map_err(|error| self.requests.garbled(verb, error))?;
+    async fn present<'a>(
+        &mut self,
+        verb: Verb,
+        raw: RawJson<'a>,
+    ) -> Result<BorrowedIdentity<'a>, StepError> {
+        let who = self.decoder.borrowed_identity(raw.json);
+        let who = who.map_err(|error| self.requests.malformed(verb, error))?;
         if !self.went_back
             && let Some(known) = self.changes.known(&who)
         {
@@ -264,11 +272,15 @@ where
 }
 
 /// Reads an object that came over the wire, decoded if there are subscribers.
-pub(super) fn read<K, O: Form<K>>(
+pub(super) fn read<K, O: StoredForm<K>>(
     decoder: &Arc<Decoder<K>>,
-    raw: Raw<'_>,
-    heard: &SubscriberCount,
-) -> Result<Fresh<O>, DecodeError> {
+    raw: RawJson<'_>,
+    subscribers: &SubscriberCount,
+) -> Result<IncomingObject<O>, DecodeError> {
     let fresh = O::read(decoder, raw)?;
-    Ok(if heard.any() { fresh } else { fresh.unheard() })
+    Ok(if subscribers.any() {
+        fresh
+    } else {
+        fresh.without_decoded()
+    })
 }

@@ -3,15 +3,15 @@
 //! A type of which only that is declared which is read passes over most of an object, so that
 //! this is most of what decoding it costs.
 
-use super::{Problem, Reader, text::plain};
+use super::{JsonError, Reader, text::plain};
 
 // === impl Reader ===
 
 impl Reader<'_> {
     /// Steps over the value that comes next, which must be valid.
-    pub(super) fn pass(&mut self) -> Result<(), Problem> {
+    pub(super) fn ignore(&mut self) -> Result<(), JsonError> {
         match self.peek() {
-            b'"' => self.pass_text(),
+            b'"' => self.ignore_text(),
             // `serde_json` steps over values of any depth.
             b'{' | b'[' if self.depth == 0 => self.raw().map(drop),
             b'{' => self.nested(b'}', |reader| {
@@ -21,12 +21,12 @@ impl Reader<'_> {
                     if reader.peek() != b'"' {
                         return Err(reader.misplaced());
                     }
-                    reader.pass_text()?;
+                    reader.ignore_text()?;
                     if reader.peek() != b':' {
                         return Err(reader.misplaced());
                     }
                     reader.at += 1;
-                    reader.pass()?;
+                    reader.ignore()?;
                 }
                 Ok(())
             }),
@@ -34,11 +34,11 @@ impl Reader<'_> {
                 let mut is_first = true;
                 while reader.has_element(b']', is_first)? {
                     is_first = false;
-                    reader.pass()?;
+                    reader.ignore()?;
                 }
                 Ok(())
             }),
-            b'-' | b'0'..=b'9' => self.pass_number(),
+            b'-' | b'0'..=b'9' => self.ignore_number(),
             b't' => self.word("true"),
             b'f' => self.word("false"),
             b'n' => self.word("null"),
@@ -47,7 +47,7 @@ impl Reader<'_> {
     }
 
     /// Steps over the string whose quote comes next.
-    fn pass_text(&mut self) -> Result<(), Problem> {
+    fn ignore_text(&mut self) -> Result<(), JsonError> {
         let end = plain(self.text.as_bytes(), self.at + 1);
         if self.text.as_bytes().get(end) != Some(&b'"') {
             // With escapes, of which `serde_json` asks less where the text is not wanted.
@@ -65,7 +65,7 @@ mod tests {
     use crate::decode::json::Reader;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Named {
+    struct OnlyName {
         name: String,
     }
 
@@ -82,7 +82,7 @@ mod tests {
             r#"{"name":"b","c":{"name":[{}]}}"#,
         ] {
             let json = format!(r#"{{"before":{value},"name":"a","behind": {value} }}"#);
-            let read: Named = Reader::read(&json).expect("an object");
+            let read: OnlyName = Reader::read(&json).expect("an object");
             assert_eq!(read.name, "a", "{value}");
         }
     }
@@ -91,7 +91,7 @@ mod tests {
     fn what_is_passed_over_is_valid() {
         for value in ["nul", "01", "[1,]", r#"{"a"}"#, r#""\x""#, "[}", "{]", ""] {
             let json = format!(r#"{{"name":"a","behind":{value}}}"#);
-            assert!(Reader::read::<Named>(&json).is_err(), "{value}");
+            assert!(Reader::read::<OnlyName>(&json).is_err(), "{value}");
         }
     }
 }

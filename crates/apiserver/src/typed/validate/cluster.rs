@@ -293,18 +293,22 @@ pub(super) fn resource_claim(root: At<'_>, faults: &mut Faults) {
 
 /// What an event of the group `events.k8s.io` must say besides, in the form of the core group.
 pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
-    let reporter = root.text("reportingComponent");
-    if reporter.is_empty() {
-        faults.required("reportingController", "");
+    if root.text("eventTime").is_empty() {
+        faults.required("eventTime", "");
+    } else {
+        let reporter = root.text("reportingComponent");
+        if reporter.is_empty() {
+            faults.required("reportingController", "");
+        }
+        faults.qualified("reportingController".to_owned(), reporter);
+        for field in ["reportingInstance", "action", "reason"] {
+            faults.needs(root, field);
+        }
     }
-    faults.qualified("reportingController".to_owned(), reporter);
     let kind = root.text("type");
     if !matches!(kind, "Normal" | "Warning") {
         let why = format!("has invalid value: {kind}");
         faults.invalid("type", &"".into(), why);
-    }
-    for field in ["reportingInstance", "action", "reason"] {
-        faults.needs(root, field);
     }
 }
 

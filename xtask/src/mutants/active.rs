@@ -1,4 +1,4 @@
-//! Whether a mutant is active in this process.
+//! The active mutant of this process.
 //!
 //! `cargo xtask mutants` compiles this file as a crate that only its copy of the checkout has. Each
 //! switch in the mutated packages calls it.

@@ -37,7 +37,7 @@ pub(super) struct Switched {
     wrapped: Vec<(Range<usize>, usize)>,
 }
 
-/// Reads the syntax of a file and collects what is to be inserted.
+/// Collects the insertions while it visits the syntax of a file.
 struct Collector<'a> {
     source: &'a str,
     wanted: HashMap<&'a Place, Vec<(usize, &'a Mutant)>>,

@@ -1,4 +1,4 @@
-//! Which tests a mutant runs, in which order.
+//! The order in which a mutant runs the tests that reach it.
 
 use std::{
     collections::HashMap,

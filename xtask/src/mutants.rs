@@ -48,7 +48,7 @@ use self::{
 ///
 /// All changes are compiled at once, each behind a switch, in a copy of this checkout. Then each
 /// change runs the tests that reach it, the fastest first, until one fails: first the tests of the
-/// changed packages, then those of all packages on the embedded server. Doc tests are left out. The
+/// changed package, then those of all packages on the embedded server. Doc tests are left out. The
 /// report is written to `target/mutants/report.md`. An interrupted run continues where it was: an
 /// outcome is kept until the changed file changes, and for an undetected change until any file does.
 #[derive(Args, Debug)]
@@ -70,7 +70,7 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 
-    /// Skips the second pass, in which the tests of all packages run.
+    /// Runs only the tests of the given packages.
     #[arg(long)]
     own_tests_only: bool,
 
@@ -87,8 +87,8 @@ pub(crate) struct Mutants {
 /// The version of cargo-mutants that is installed into `target/tools`.
 const VERSION: &str = "26.0.0";
 
-/// Packages that are mutated by default.
-const PACKAGES: [&str; 5] = ["listmap", "informer", "controller", "operator", "apiserver"];
+/// Packages that are mutated by default, in the order in which their mutants are tried.
+const PACKAGES: [&str; 5] = ["listmap", "operator", "informer", "controller", "apiserver"];
 
 /// Packages whose tests run in the second pass: all packages that use the mutated ones.
 const TESTED: [&str; 8] = [
@@ -159,7 +159,8 @@ impl Mutants {
             packages.sort();
             packages.dedup();
         }
-        let mut build = Build::new(repository, mutants, outcomes.unviable())?;
+        let known = [Outcome::Unviable, Outcome::Untried].map(|it| outcomes.ids(it));
+        let mut build = Build::new(repository, mutants, known, output.join("keep-const.txt"))?;
         let binaries = build.tests(&packages);
         // Also if another error stopped the build: the next run continues without them.
         for id in build.unviable {
@@ -168,29 +169,18 @@ impl Mutants {
         for id in build.untried {
             outcomes.set(id, Outcome::Untried, "")?;
         }
-        let (own, others): (Vec<_>, Vec<_>) = binaries?
-            .into_iter()
-            .partition(|binary| own.contains(&binary.package));
-        let mut left_out = Vec::new();
-        for (last, binaries) in [(others.is_empty(), own), (true, others)] {
-            let open: Vec<usize> = outcomes.open_ids().collect();
-            if open.is_empty() || binaries.is_empty() {
-                continue;
-            }
-            let (tests, slow) = Test::measure(&binaries, &output.join("reached"))?;
-            left_out.extend(slow);
-            let trials = Trials::new(mutants, &tests);
-            let outcomes = Mutex::new(&mut *outcomes);
-            parallel("mutants tried", open.len(), |i| {
-                let id = open[i];
-                let (outcome, detail) = trials.run(id)?;
-                let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-                if outcome != Outcome::Missed || last {
-                    outcomes.set(id, outcome, &detail)?;
-                }
-                Ok(())
-            })?;
-        }
+        let mut open: Vec<usize> = outcomes.open_ids().collect();
+        open.sort_by_key(|id| own.iter().position(|it| *it == mutants[*id].package));
+        let binaries = binaries?;
+        let (tests, left_out) =
+            Test::measure(&binaries, &output.join("measured"), &outcomes.list())?;
+        let trials = Trials::new(mutants, &tests);
+        let outcomes = Mutex::new(outcomes);
+        parallel("mutants tried", open.len(), |i| {
+            let (outcome, detail) = trials.run(open[i])?;
+            let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+            outcomes.set(open[i], outcome, &detail)
+        })?;
         Ok(left_out)
     }
 

@@ -34,6 +34,7 @@ pub(super) struct Build<'a> {
 
     /// Functions that are called in constant expressions.
     keep_const: BTreeSet<String>,
+    keep_const_file: PathBuf,
 
     /// The mutated files by path.
     switched: BTreeMap<String, Switched>,
@@ -61,19 +62,24 @@ const FOLDER: &str = "crates/mutants";
 // === impl Build ===
 
 impl<'a> Build<'a> {
-    /// Prepares the copy. `unviable` are the mutants that are known not to compile.
+    /// Prepares the copy. `unviable` and `untried` are the known mutants of these kinds, and the file
+    /// at `keep_const` has the functions that remain `const`: with them the copy does not change
+    /// between two runs, and cargo compiles nothing again.
     pub(super) fn new(
         repository: &'a Repository,
         mutants: &'a [Mutant],
-        unviable: BTreeSet<usize>,
+        [unviable, untried]: [BTreeSet<usize>; 2],
+        keep_const: PathBuf,
     ) -> Result<Self> {
+        let names = fs::read_to_string(&keep_const).unwrap_or_default();
         Ok(Self {
             repository,
             mutants,
             tree: Tree::new(repository, "mutants-copy")?,
             unviable,
-            untried: BTreeSet::new(),
-            keep_const: BTreeSet::new(),
+            untried,
+            keep_const: names.lines().map(Into::into).collect(),
+            keep_const_file: keep_const,
             switched: BTreeMap::new(),
         })
     }
@@ -200,6 +206,8 @@ impl<'a> Build<'a> {
             self.untried.extend(&switched.constant);
             self.switched.insert(file.to_owned(), switched);
         }
+        let names: Vec<&str> = self.keep_const.iter().map(|it| &**it).collect();
+        fs::write(&self.keep_const_file, names.join("\n"))?;
         let folders: BTreeSet<&str> = self
             .switched
             .keys()

@@ -91,17 +91,23 @@ impl<'a> Outcomes<'a> {
         Ok(outcomes)
     }
 
+    /// The hash of the names of all mutants.
+    pub(super) fn list(&self) -> String {
+        let names = self.mutants.iter().map(|it| &*it.name);
+        format!("{:016x}", hash(&names.collect::<Vec<_>>().join("\n")))
+    }
+
     /// The mutants that have no outcome yet.
     pub(super) fn open_ids(&self) -> impl Iterator<Item = usize> {
         let ids = (0..).zip(&self.found);
         ids.filter(|(_, it)| it.is_none()).map(|(id, _)| id)
     }
 
-    /// The mutants that do not compile.
-    pub(super) fn unviable(&self) -> BTreeSet<usize> {
+    /// The mutants with this outcome.
+    pub(super) fn ids(&self, outcome: Outcome) -> BTreeSet<usize> {
         let ids = (0..).zip(&self.found);
-        let unviable = ids.filter(|(_, it)| matches!(it, Some((Outcome::Unviable, _))));
-        unviable.map(|(id, _)| id).collect()
+        let ids = ids.filter(|(_, it)| it.as_ref().is_some_and(|(it, _)| *it == outcome));
+        ids.map(|(id, _)| id).collect()
     }
 
     /// Records the outcome of a mutant. `detail` is the test, or the number of tests.

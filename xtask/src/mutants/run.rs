@@ -1,13 +1,19 @@
 //! Runs single tests, each in a separate process with limits.
 
 use std::{
+    collections::{BTreeSet, HashMap},
     ffi::OsStr,
-    fmt, fs,
+    fmt,
+    fs::{self, File},
+    io::Write as _,
     path::Path,
     process::{Command, Stdio},
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     thread,
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use super::build::Binary;
@@ -47,11 +53,13 @@ const MEMORY: &str = "6000000";
 // === impl Test ===
 
 impl<'a> Test<'a> {
-    /// Runs all tests of `binaries`, and measures them. Returns also the names of those that are left
-    /// out, with the reason.
+    /// Runs all tests of `binaries` without a mutant, and measures them, except those that the file at
+    /// `known` has measured for the same binaries. `mutants` identifies the list of mutants. Returns
+    /// also the names of the tests that are left out, with the reason.
     pub(super) fn measure(
         binaries: &'a [Binary],
-        folder: &Path,
+        known: &Path,
+        mutants: &str,
     ) -> Result<(Vec<Self>, Vec<String>)> {
         let mut names = Vec::new();
         let mut left_out = Vec::new();
@@ -63,45 +71,69 @@ impl<'a> Test<'a> {
             let mut list = Command::new(&binary.path);
             list.args(["--list", "--format", "terse"]);
             let list = list.current_dir(&binary.folder).output()?;
+            let built = fs::metadata(&binary.path)?.modified()?;
+            let built = built.duration_since(UNIX_EPOCH)?.as_nanos();
             for line in String::from_utf8(list.stdout)?.lines() {
-                names.extend(
-                    line.strip_suffix(": test")
-                        .map(|it| (binary, it.to_owned())),
-                );
+                let Some(name) = line.strip_suffix(": test") else {
+                    continue;
+                };
+                let key = format!("{mutants} {built} {} {name}", binary.path.display());
+                names.push((binary, name.to_owned(), key));
             }
         }
-        fs::create_dir_all(folder)?;
-        let all = names.len();
-        let measured = parallel("tests measured", all, |i| {
-            let (binary, name) = &names[i];
-            let file = folder.join(i.to_string());
-            fs::write(&file, "")?;
+        let lines = fs::read_to_string(known).unwrap_or_default();
+        let before: HashMap<&str, &str> = lines
+            .lines()
+            .filter_map(|line| line.split_once('\t'))
+            .collect();
+        let file = Mutex::new(File::create(known)?);
+        let measured = parallel("tests measured", names.len(), |i| {
+            let (binary, name, key) = &names[i];
             let mut test = Test {
                 binary,
                 name: name.clone(),
                 took: Duration::ZERO,
                 reached: Vec::new(),
             };
-            let stopwatch = Stopwatch::start();
-            let end = test.run("WINDLASS_MUTANTS_REACHED", &file, SLOW)?;
-            test.took = stopwatch.elapsed().0;
-            let reached = fs::read_to_string(&file)?;
-            fs::remove_file(&file)?;
-            let reached = reached.lines().map(str::parse);
-            test.reached = reached.collect::<std::result::Result<_, _>>()?;
-            test.reached.sort_unstable();
-            test.reached.dedup();
+            let line = match before.get(&**key) {
+                Some(line) => (*line).to_owned(),
+                None => test.measured(&known.with_extension(i.to_string()))?,
+            };
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            writeln!(file, "{key}\t{line}")?;
+            let mut fields = line.split(' ');
+            let end = fields.next().unwrap_or_default().to_owned();
+            test.took = Duration::from_millis(fields.next().unwrap_or_default().parse()?);
+            test.reached = fields
+                .map(str::parse)
+                .collect::<std::result::Result<_, _>>()?;
             Ok((test, end))
         })?;
         let mut tests = Vec::new();
         for (test, end) in measured {
-            match end {
-                End::Passed => tests.push(test),
-                End::Failed => left_out.push(format!("{test}: fails without a mutant")),
-                End::TimedOut => left_out.push(format!("{test}: takes too long")),
+            if end == "Passed" {
+                tests.push(test);
+            } else {
+                left_out.push(format!("{test}: {end} without a mutant"));
             }
         }
         Ok((tests, left_out))
+    }
+
+    /// How this test ends without a mutant, after how many milliseconds, and the mutants that it
+    /// reaches, which it writes to `file` in the meantime.
+    fn measured(&self, file: &Path) -> Result<String> {
+        File::create(file)?;
+        let stopwatch = Stopwatch::start();
+        let end = self.run("WINDLASS_MUTANTS_REACHED", file, SLOW)?;
+        let took = stopwatch.elapsed().0.as_millis();
+        let text = fs::read_to_string(file)?;
+        fs::remove_file(file)?;
+        let reached: BTreeSet<&str> = text.lines().collect();
+        let reached: Vec<&str> = reached.into_iter().collect();
+        Ok(format!("{end:?} {took} {}", reached.join(" "))
+            .trim_end()
+            .to_owned())
     }
 
     /// Runs this test while mutant `id` is active. A test that fails is run again: only a mutant with
@@ -159,8 +191,9 @@ impl fmt::Display for Test<'_> {
     }
 }
 
-/// Calls `work` with each number below `count`, on as many threads as there are processors. Returns
-/// the results in the order of the numbers. Prints how many are done each minute, as `what`.
+/// Calls `work` with each number below `count`, on four threads for each processor, because many tests
+/// wait. Returns the results in the order of the numbers. Prints how many are done each minute, as
+/// `what`.
 pub(super) fn parallel<T: Send>(
     what: &str,
     count: usize,
@@ -169,7 +202,7 @@ pub(super) fn parallel<T: Send>(
     let next = AtomicUsize::new(0);
     let minutes = AtomicU64::new(0);
     let stopwatch = Stopwatch::start();
-    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let threads = 4 * thread::available_parallelism().map_or(2, usize::from);
     let worker = || {
         let mut results = Vec::new();
         loop {

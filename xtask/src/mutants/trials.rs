@@ -13,9 +13,9 @@ use super::{
 };
 use crate::Result;
 
-/// The time of the tests that a mutant runs in each pass. Most mutants that survive so long survive
+/// The time of the tests that a mutant runs: those of its package, and those of other packages. Most mutants that survive so long survive
 /// all others too; the report names those for which tests were left.
-const BUDGET: Duration = Duration::from_secs(10);
+const BUDGET: Duration = Duration::from_secs(30);
 
 /// Runs the tests that reach a mutant, in the order in which they probably find it soonest.
 pub(super) struct Trials<'a> {
@@ -66,17 +66,21 @@ impl<'a> Trials<'a> {
             order.push((seconds / chance, *test));
         }
         order.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut left = BUDGET;
-        for (position, (_, test)) in order.iter().enumerate() {
-            let took = self.tests[*test].took;
+        let is_own = |test: usize| self.tests[test].binary.package == self.mutants[id].package;
+        let (own, others): (Vec<_>, Vec<_>) = order.iter().partition(|(_, test)| is_own(*test));
+        let mut left = [BUDGET, BUDGET];
+        let mut count = 0;
+        for &(_, test) in own.into_iter().chain(others) {
+            let took = self.tests[test].took;
+            let left = &mut left[usize::from(is_own(test))];
             let Some(rest) = left.checked_sub(took) else {
-                let (count, all) = (position, order.len());
-                return Ok((Outcome::Missed, format!("after {count} of {all} tests")));
+                continue;
             };
-            left = rest;
-            let end = self.tests[*test].mutated(id)?;
+            *left = rest;
+            count += 1;
+            let end = self.tests[test].mutated(id)?;
             let mut tried = tried();
-            let (runs, failures) = tried.entry((file, *test)).or_default();
+            let (runs, failures) = tried.entry((file, test)).or_default();
             *runs += 1;
             let outcome = match end {
                 End::Passed => continue,
@@ -84,8 +88,9 @@ impl<'a> Trials<'a> {
                 End::TimedOut => Outcome::TimedOut,
             };
             *failures += 1;
-            return Ok((outcome, self.tests[*test].to_string()));
+            return Ok((outcome, self.tests[test].to_string()));
         }
-        Ok((Outcome::Missed, format!("after all {} tests", order.len())))
+        let detail = format!("after {count} of {} tests", order.len());
+        Ok((Outcome::Missed, detail))
     }
 }

@@ -1,5 +1,5 @@
-//! What a request may not do: use a token that has expired, be someone else, delete more than it
-//! asks for, or change what belongs to the server.
+//! What a request may not do: use a token that has expired, impersonate another user, delete more
+//! than it asks for, or change what belongs to the server.
 
 use std::time::Duration;
 

@@ -209,7 +209,7 @@ async fn a_long_streamed_list_that_comes_slowly_is_taken() {
     assert_eq!(wire.server.requests().len(), 1);
 }
 
-/// A streamed list of so many objects, without its end.
+/// A streamed list with this number of objects, without its end.
 fn many(objects: usize) -> Answer {
     Answer::lines((0..objects).map(|number| added(&format!("o-{number}"), number + 1, "1")))
 }

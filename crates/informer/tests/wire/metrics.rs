@@ -1,6 +1,6 @@
 //! What is counted of an informer.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use prometheus::{Encoder as _, Registry, TextEncoder};
 use windlass_informer::{Informer, InformerMetrics};
@@ -59,7 +59,6 @@ async fn changes_undecodable_objects_and_restarts_are_counted_by_what_they_are()
         registry.register(collector).expect("no name twice");
     }
     let informer = Informer::builder(source(&server))
-        .buffer(NonZeroUsize::MIN)
         .resync(Duration::from_secs(100))
         .on_error(|_| {})
         .build();

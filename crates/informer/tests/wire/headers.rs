@@ -48,7 +48,8 @@ async fn a_list_and_watch_of_metadata_asks_for_metadata_in_every_request() {
     }
 }
 
-/// A server that has the object `a` of these types, and one that does not decode, in a list and a watch.
+/// A server that has the object `a` of these types, and one that does not decode, in a list and a
+/// watch.
 fn server(is_streamed: bool, types: &str) -> Server {
     let typed = |text: String| text.replace(WHOLE, types);
     let broken = object("b", 2, "1").replace(r#""name":"b""#, r#""name":"b","labels":7"#);

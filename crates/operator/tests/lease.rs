@@ -6,7 +6,7 @@ use std::{
     io,
     net::TcpListener,
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower::ServiceExt as _;
+use tracing::{Dispatch, subscriber::NoSubscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use windlass_apiserver::ApiServer;
 use windlass_controller::Controller;
@@ -173,6 +174,10 @@ impl<'a> MakeWriter<'a> for Log {
 /// The first failure of each outage is a warning; the others of an outage are not.
 #[tokio::test(start_paused = true)]
 async fn each_outage_is_logged_with_one_warning() {
+    // While there is just one subscriber, `tracing` asks that of the thread that reaches a message
+    // first, and keeps the answer: another test's may be that there is no subscriber.
+    static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&ANOTHER);
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)

@@ -1,4 +1,4 @@
-//! How a controller begins, runs and ends.
+//! How a controller starts, runs and stops.
 
 use std::{
     num::NonZeroUsize,
@@ -129,7 +129,7 @@ async fn a_stop_waits_for_no_fence() {
     assert_eq!(log.take().await, "");
 }
 
-/// A source that cannot go on.
+/// A source that fails permanently.
 struct Hopeless;
 
 impl Source<ConfigMap> for Hopeless {

@@ -1,4 +1,4 @@
-//! What is counted.
+//! The metrics of a controller.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -386,7 +386,7 @@ async fn a_pending_delete_that_is_dropped_for_another_becomes_a_dead_letter() {
 }
 
 /// A registry is looked at for longer than there is a controller: what was counted since it was
-/// last looked at is in it all the same, and once.
+/// last gathered are included, and once.
 #[tokio::test(start_paused = true)]
 async fn what_was_counted_outlives_the_controller() {
     let rig = Rig::new(
@@ -498,7 +498,7 @@ async fn the_objects_of_a_kind_are_those_of_the_informers_that_it_has() {
         .expect("added again");
     assert_eq!(objects(&controller), "1");
 
-    // With the kind its series are removed, and made again with it.
+    // With the kind its series are removed, and created again with it.
     assert!(other.remove_informer(&informer));
     assert_eq!(series(&registry(&other)).get(OBJECTS), None);
     other

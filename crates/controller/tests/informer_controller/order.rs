@@ -1,4 +1,4 @@
-//! In which order handlers are called.
+//! The order in which handlers are called.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ async fn watchers_of_a_kind_are_called_one_after_the_other_in_add_order() {
             }
         })
     };
-    // The earlier is the slower: if they ran side by side, or in another order, it would show.
+    // The earlier is the slower: if they ran concurrently, or in another order, it would show.
     rig.watch(slow("first", 90))
         .watch(slow("second", 30))
         .watch(slow("third", 0));
@@ -201,7 +201,7 @@ async fn a_deletion_mark_is_an_update_and_the_end_is_a_delete() {
     running.stop().await.expect("it stops");
 }
 
-/// An object is in one hand, and another object does not wait for it.
+/// Calls for one object never overlap, and another object does not wait for it.
 #[tokio::test(start_paused = true)]
 async fn one_object_is_worked_on_once_at_a_time_and_others_beside_it() {
     let rig = Rig::new(InformerController::builder());

@@ -1,4 +1,4 @@
-//! What a reconciler is given.
+//! The requests that a reconciler receives.
 
 use std::{num::NonZeroUsize, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Which calls are made again, when, and with what.
+//! Which calls are repeated, when, and with which object.
 
 use std::{
     num::NonZeroUsize,

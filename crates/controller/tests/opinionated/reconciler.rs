@@ -1,4 +1,4 @@
-//! What `OpinionatedReconciler` passes on, and as what.
+//! The calls that `OpinionatedReconciler` passes to its reconciler.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn the_order_of_the_page_removes_first_and_tells_afterwards() {
     assert_eq!(rig.said().await, "web [], deleted web=1");
     assert_eq!(rig.world.finalizers("web").await, "gone");
 
-    // What it can lose: the finalizer is gone, the call has failed, and no process remembers.
+    // What it can lose: the finalizer was removed, the call has failed, and no process remembers.
     rig.world.create("web", 2).await;
     rig.said().await;
     rig.log.fail("deleted");
@@ -171,7 +171,7 @@ async fn what_somebody_else_let_go_is_passed_on_when_gone() {
     running.stop(&rig).await;
 }
 
-/// A reconciler that always asks to be called again gets its finalizer all the same, and the
+/// A reconciler that always requests a requeue still gets its finalizer, and the
 /// calls that it asked for, as what they were.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_asks_for_another_passes_through() {

@@ -1,4 +1,4 @@
-//! What an informer is made of: where it lists, what it keeps, how that is found.
+//! The parts of an informer: source, store and indexes.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! What breaks a request, and when the next one is sent.
+//! Failed requests, and when the next one is sent.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Answers from the past: of a stale replica, and of a cluster that was restored.
+//! Stale responses: of a stale replica, and of a cluster that was restored.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The replica behind a load balancer that is minutes behind would end what is there, and
-/// bring back what is gone.
+/// bring back deleted objects.
 ///
 /// Rows: BO-01
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn an_object_that_decodes_since_the_last_list_is_added() {
     assert_eq!(wire.server.requests().len(), 3);
 }
 
-/// A replica that shows much that is gone is not held in memory until its list ends.
+/// The many deleted objects of a stale replica are not kept in memory until its list ends.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_shows_much_that_is_gone_is_given_up() {
     let gone = (0..200).map(|number| added(&format!("gone-{number}"), 5, "1"));

@@ -1,4 +1,4 @@
-//! What an informer does with everything that can come over the wire, on paused time.
+//! Tests of an informer with every kind of response, on paused time.
 //!
 //! Each test scripts a server answer by answer, and checks the events and the times of the
 //! requests.

@@ -1,4 +1,4 @@
-//! Answers that are refusals, and the waits that they ask for.
+//! Error responses, and the waits that they demand.
 
 use std::{
     sync::{Arc, Mutex},

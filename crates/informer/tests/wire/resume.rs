@@ -1,4 +1,4 @@
-//! Where a watch resumes, when, and for how long it is asked to last.
+//! Where and when a watch resumes, and its requested duration.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A server that answers as it was told, and remembers when it was asked what.
+//! A scripted server that records the time of each request.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! Watches that are silent, or that go on for too long.
+//! Watches that are silent, or that last too long.
 
 use std::{
     sync::{Arc, Mutex},

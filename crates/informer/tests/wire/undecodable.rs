@@ -1,4 +1,4 @@
-//! Objects that do not decode: reported, requested again, and never in the way.
+//! Objects that do not decode: reported, requested again, and without an effect on other objects.
 
 use std::{
     num::{NonZeroU32, NonZeroUsize},

@@ -1,4 +1,4 @@
-//! When the named objects are dispatched: in their turn, and not once for every change.
+//! When the returned objects are dispatched: in their lane, and not once for each change.
 
 use std::{
     num::NonZeroUsize,
@@ -84,7 +84,7 @@ async fn nobody_is_told_again_before_being_told() {
             let line = format!("{action} site-{site}");
             said.iter().position(|it| *it == line)
         };
-        let created = at("created").expect("it was told");
+        let created = at("created").expect("it was dispatched");
         assert!(at("resynced").is_none_or(|at| created < at), "{site}");
     }
     assert!(said.len() <= 200, "{}", said.len());

@@ -1,5 +1,5 @@
-//! What a request may not do: use a token that has expired, be someone else, delete more than it
-//! asks for, or change what belongs to the server.
+//! What a request may not do: use a token that has expired, impersonate another user, delete more
+//! than it asks for, or change what belongs to the server.
 
 use std::time::Duration;
 
@@ -93,30 +93,22 @@ async fn a_request_impersonates_only_users_and_groups_that_the_authorizer_allows
             },
         )
         .start();
-    for (headers, expected) in [
-        (&[("impersonate-user", "bob")][..], 200),
-        (&[("impersonate-user", "eve")], 403),
-        (
-            &[("impersonate-user", "bob"), ("impersonate-group", "devs")],
-            200,
-        ),
-        (
-            &[
-                ("impersonate-user", "bob"),
-                ("impersonate-group", "devs"),
-                ("impersonate-group", "system:masters"),
-            ],
-            403,
-        ),
+    let (bob, devs) = (("impersonate-user", "bob"), ("impersonate-group", "devs"));
+    let mut answers = Vec::new();
+    for headers in [
+        &[bob][..],
+        &[("impersonate-user", "eve")],
+        &[bob, devs],
+        &[bob, devs, ("impersonate-group", "system:masters")],
     ] {
         let mut request = Request::get(NAMESPACES);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::default()).expect("a request");
-        let (parts, body) = answer(&server, request).await;
-        assert_eq!(parts.status, expected, "{headers:?}: {body:?}");
+        answers.push(answer(&server, request).await.0.status.as_u16());
     }
+    assert_eq!(answers, [200, 403, 200, 403]);
 }
 
 #[tokio::test(start_paused = true)]

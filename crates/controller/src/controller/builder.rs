@@ -206,7 +206,8 @@ impl InformerControllerBuilder {
     /// Calls `hook` for each call that is not repeated any more, after
     /// [`on_error`](Self::on_error), and waits for it before the next call for the object. The hook
     /// gets the object, so that it can write a status. It has the same [`timeout`](Self::timeout)
-    /// as a handler.
+    /// as a handler. Behind a [`Fence`](crate::Fence) it waits until the fence is open; if the
+    /// controller is stopped before, it is not called.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;

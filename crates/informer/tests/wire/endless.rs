@@ -10,7 +10,7 @@ use windlass_informer::{HealthState, Informer};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, bad, error, list, modified, object, page},
+    text::{END, added, bad, list, modified, object, page},
     wire::{Wire, source},
 };
 
@@ -209,7 +209,7 @@ async fn a_long_streamed_list_that_comes_slowly_is_taken() {
     assert_eq!(wire.server.requests().len(), 1);
 }
 
-/// A streamed list of so many objects, without its end.
+/// A streamed list with this number of objects, without its end.
 fn many(objects: usize) -> Answer {
     Answer::lines((0..objects).map(|number| added(&format!("o-{number}"), number + 1, "1")))
 }
@@ -250,32 +250,6 @@ async fn the_time_in_which_the_informer_waits_for_a_handler_is_not_counted() {
         .iter()
         .filter(|(_, asked)| asked.contains("sendInitialEvents"));
     assert_eq!(streams.count(), 1);
-}
-
-/// The list begins when the informer still waits for a handler with the events before it.
-#[tokio::test(start_paused = true)]
-async fn a_list_that_begins_behind_a_slow_handler_is_not_silent() {
-    const OBJECTS: usize = 700;
-    let name = |number| format!("o-{number}");
-    let lines = (0..OBJECTS).map(|number| added(&name(number), number + 11, "1"));
-    // In one chunk each, so that a watch takes all of it before its time is over.
-    let chunk = |lines: Vec<String>| Answer::json(200, &(lines.join("\n") + "\n"));
-    let first = std::iter::once(END.to_owned())
-        .chain(lines.clone())
-        .chain([error(410, "Expired")]);
-    let second = lines.chain([END.replace("10", "999")]);
-    let mut wire = Wire::start([
-        chunk(first.collect()),
-        chunk(second.collect()).then_hang_for_good(),
-    ]);
-    assert_eq!(wire.told(1).await, ["synced"]);
-    for number in 0..OBJECTS {
-        // In virtual time: longer than a list may be silent.
-        tokio::time::sleep(Duration::from_secs(40)).await;
-        assert_eq!(wire.told(1).await, [format!("added {}", name(number))]);
-    }
-    tokio::time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(wire.server.requests().len(), 2);
 }
 
 /// What `server` answers costs at most `most` requests in ten minutes, and is reported.

@@ -12,11 +12,15 @@ use crate::{
     wire::source,
 };
 
+/// The types of an object in the form in which it is sent.
+const WHOLE: &str = r#""kind":"ConfigMap","apiVersion":"v1""#;
+const METADATA: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#;
+
 /// A compressed watch buys little and costs both sides.
 #[tokio::test(start_paused = true)]
 async fn no_request_accepts_compression() {
     for is_streamed in [true, false] {
-        let server = server(is_streamed);
+        let server = server(is_streamed, WHOLE);
         run(source(&server).streamed_lists(is_streamed), &server).await;
         for headers in server.headers() {
             assert_eq!(headers[header::ACCEPT_ENCODING], "identity", "{headers:?}");
@@ -29,7 +33,7 @@ async fn no_request_accepts_compression() {
 #[tokio::test(start_paused = true)]
 async fn a_list_and_watch_of_metadata_asks_for_metadata_in_every_request() {
     for is_streamed in [true, false] {
-        let server = server(is_streamed);
+        let server = server(is_streamed, METADATA);
         let source = source(&server).streamed_lists(is_streamed);
         run(ListWatch::metadata(source), &server).await;
         let asked = server.requests();
@@ -44,18 +48,20 @@ async fn a_list_and_watch_of_metadata_asks_for_metadata_in_every_request() {
     }
 }
 
-/// A server that has the object `a` and one that does not decode, in a list and a watch.
-fn server(is_streamed: bool) -> Server {
+/// A server that has the object `a` of these types, and one that does not decode, in a list and a
+/// watch.
+fn server(is_streamed: bool, types: &str) -> Server {
+    let typed = |text: String| text.replace(WHOLE, types);
     let broken = object("b", 2, "1").replace(r#""name":"b""#, r#""name":"b","labels":7"#);
     assert_ne!(broken, object("b", 2, "1"));
     let watch = || Answer::lines([]).then_hang_for_good();
     if is_streamed {
         let broken = added("b", 2, "1").replace(&object("b", 2, "1"), &broken);
         let lines = [added("a", 1, "1"), broken, END.to_owned()];
-        return Server::new([Answer::lines(lines), watch()]);
+        return Server::new([Answer::lines(lines.map(typed)), watch()]);
     }
     let list = list("10", &[("a", 1), ("b", 2)]).replace(&object("b", 2, "1"), &broken);
-    Server::new([Answer::json(200, &list), watch()])
+    Server::new([Answer::json(200, &typed(list)), watch()])
 }
 
 /// Runs a source until it has listed, watched, and requested the object that does not decode.
@@ -66,7 +72,9 @@ async fn run<K: Stored>(source: impl Source<K>, server: &Server) {
         let (informer, stop) = (informer.clone(), stop.clone());
         async move { informer.run(stop).await }
     });
-    informer.synced().await.expect("it runs");
+    // On paused time: a source that never lists ends the test.
+    let synced = tokio::time::timeout(Duration::from_secs(3600), informer.synced());
+    synced.await.expect("it lists").expect("it runs");
     // On paused time: the object is requested after half a minute.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let asked: Vec<String> = server

@@ -148,7 +148,7 @@ async fn the_status_line_decides_what_a_refusal_is() {
     for (status, code, expected) in [
         (503, 404, "503"),
         (404, 503, "does not serve this kind"),
-        (401, 200, "401"),
+        (401, 503, "not authenticated"),
     ] {
         let body = format!(r#"{{"kind":"Status","code":{code},"message":"no"}}"#);
         let wire = Wire::start([Answer::json(status, &body)]);

@@ -152,7 +152,7 @@ async fn an_object_that_a_change_names_too_does_not_wait_like_a_first_list() {
     assert!(at("resynced site-1") < at("created listed-19"), "{called}");
 }
 
-/// A change names an object that is gone before its resync is delivered. That says nothing of
+/// A change names an object that is deleted before its resync is delivered. That says nothing of
 /// another object that takes its name.
 #[tokio::test(start_paused = true)]
 async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {

@@ -31,6 +31,8 @@ mod silence;
 
 mod resume;
 
+mod recovery;
+
 mod undecodable;
 
 mod pace;

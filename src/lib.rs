@@ -42,7 +42,7 @@ pub mod store {
     //! Stores: the last known state of each object of a kind, and indexes.
 
     pub use windlass_informer::{
-        AnyObject, Index, Kept, Named, Packed, Store, Stored, UndeclaredIndex,
+        ErasedObject, Index, LazyObject, ObjectIdentity, RawObject, Store, Stored, UndeclaredIndex,
     };
 }
 
@@ -50,9 +50,9 @@ pub mod informer {
     //! Informers: each has a source and a store, and publishes an event for each change.
 
     pub use windlass_informer::{
-        ErrorChain, Event, Health, HealthState, Informer, InformerBuilder, InformerError,
-        InformerId, InformerMetrics, InformerUser, ObjectKey, Problem, SharedInformerError,
-        Subscription, SyncError, Told, Uid,
+        ErrorChain, Event, EventEnvelope, Health, HealthState, Informer, InformerBuilder,
+        InformerError, InformerId, InformerMetrics, InformerUser, ObjectKey, Problem,
+        SharedInformerError, Subscription, SyncError, Uid,
     };
 }
 
@@ -60,7 +60,7 @@ pub mod controller {
     //! Controllers: they call watchers and reconcilers for the events of informers.
 
     pub use windlass_controller::{
-        AddError, BuildError, Coalescing, Controller, ErrorReport, ExhaustedCall, GivenUp,
+        AddError, BuildError, Coalescing, Controller, DeadLetter, ErrorReport, ExhaustedCall,
         HandlerError, HandlerId, InformerController, InformerControllerBuilder, InformerHealth,
         Role, RunError,
     };
@@ -95,7 +95,7 @@ pub mod retry {
     //! event drops a pending call.
 
     pub use windlass_controller::{
-        AlwaysDequeue, Arrival, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry,
+        AlwaysDequeue, DeleteRetry, ExponentialBackoff, NeverDequeue, NeverRetry, NewEvent,
         OpinionatedRetryDequeuePolicy, PendingRetry, RetryDequeuePolicy, RetryObject, RetryPolicy,
     };
 }

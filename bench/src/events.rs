@@ -78,11 +78,11 @@ impl Events {
     async fn follow<K: Object>(&self) -> Result<()> {
         let pages = ListWatch::new(Api::<K>::all(self.client())).streamed_lists(false);
         if self.metadata && self.packed {
-            self.take(&Informer::new(pages.metadata().packed())).await
+            self.take(&Informer::new(pages.metadata().raw())).await
         } else if self.metadata {
             self.take(&Informer::new(pages.metadata())).await
         } else if self.packed {
-            self.take(&Informer::new(pages.packed())).await
+            self.take(&Informer::new(pages.raw())).await
         } else {
             self.take(&Informer::new(pages)).await
         }

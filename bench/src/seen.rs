@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use kube::Resource;
 use tokio::sync::{Mutex, Notify};
-use windlass_informer::Named;
+use windlass_informer::ObjectIdentity;
 
 use crate::{
     measure::{Measured, float, monotonic},
@@ -56,7 +56,7 @@ impl Seen {
     }
 
     /// Records a call of a handler with an undecoded object, whose time of sending is not known.
-    pub(crate) fn named(&self, object: &impl Named) {
+    pub(crate) fn named(&self, object: &impl ObjectIdentity) {
         let unsent = None::<fn() -> Option<u64>>;
         self.note(Some(object.name()), object.resource_version(), unsent);
     }
@@ -104,7 +104,7 @@ impl Seen {
     }
 
     /// Hangs if this is the handler of the disturbing object.
-    pub(crate) async fn or_hang(&self, object: &impl Named) {
+    pub(crate) async fn or_hang(&self, object: &impl ObjectIdentity) {
         if self.hanging.load(Ordering::Relaxed) && index_of(object.name()) == self.apart {
             std::future::pending::<()>().await;
         }

@@ -141,7 +141,7 @@ async fn run_scenario(
     obstacles.forbid("Dry Dock");
     create("aquarium", "Dry Dock").await?;
     output.until("no more retries: aquarium").await?;
-    for call in controller.given_up() {
+    for call in controller.dead_letters() {
         let (key, attempts) = (&call.key, call.attempts);
         output.print(
             Actor::You,

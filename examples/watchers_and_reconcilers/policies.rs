@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use windlass::{
     Action,
     controller::{ErrorReport, ExhaustedCall},
-    retry::{Arrival, PendingRetry},
-    store::AnyObject,
+    retry::{NewEvent, PendingRetry},
+    store::ErasedObject,
 };
 
 use crate::{
@@ -34,8 +34,10 @@ pub(crate) fn retry(output: &Output) -> impl Fn(&ErrorReport<'_>) -> Option<Dura
 }
 
 /// Keeps a retry unless the address has changed or the parcel is deleted.
-pub(crate) fn dequeue(output: &Output) -> impl Fn(&Arrival<'_>, &PendingRetry<'_>) -> bool + use<> {
-    fn address(object: &Arc<dyn AnyObject>) -> Option<String> {
+pub(crate) fn dequeue(
+    output: &Output,
+) -> impl Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool + use<> {
+    fn address(object: &Arc<dyn ErasedObject>) -> Option<String> {
         let config = object.typed::<ConfigMap>().ok()??;
         Some(parcel::to(&config).to_owned())
     }

@@ -124,7 +124,7 @@ on_both_servers! {
 
         let orphans = finalizers.orphans(&configs, |key| key.name() == "shown").await;
         let orphans = orphans.expect("a list");
-        let names = orphans.iter().map(|it| (it.key.name(), it.dying));
+        let names = orphans.iter().map(|it| (it.key.name(), it.terminating));
         assert_eq!(
             names.collect::<Vec<_>>(),
             [("guarded", false), ("held", true), ("reborn", false)]

@@ -17,7 +17,8 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{
-    Informer, InformerController, ObjectKey, Outcome, Request, source::Scripted, store::Named as _,
+    Informer, InformerController, ObjectKey, Outcome, Request, source::Scripted,
+    store::ObjectIdentity as _,
 };
 
 use crate::{
@@ -119,7 +120,7 @@ on_both_servers! {
         for round in 0..4 {
             let mut whole = others.get("a").await.expect("there");
             whole.metadata.managed_fields = None;
-            let kept = store.kept(&key).expect("there");
+            let kept = store.get_lazy(&key).expect("there");
             assert_eq!(kept.resource_version(), whole.metadata.resource_version.as_deref());
             assert_eq!(kept.metadata().into_owned(), whole.metadata);
             assert_eq!(*store.get(&key).expect("there"), whole);
@@ -143,7 +144,7 @@ on_both_servers! {
         let store = watched.informer.store();
         let key = |name: &str| ObjectKey::new(name).within(cluster.namespace());
         assert!(store.get(&key("fickle")).is_none());
-        assert_eq!(store.kept(&key("fickle")).expect("kept").name(), "fickle");
+        assert_eq!(store.get_lazy(&key("fickle")).expect("kept").name(), "fickle");
         assert_eq!(store.get(&key("steady")).expect("there").data.value, "1");
         assert_eq!((store.list().len(), store.len()), (1, 2));
         for name in ["fickle", "steady"] {

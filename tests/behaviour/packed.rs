@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     Event, ExponentialBackoff, Informer, InformerController, ObjectKey, Outcome, Request,
-    store::{Index, Named as _, Packed, Stored as _},
+    store::{Index, ObjectIdentity as _, RawObject, Stored as _},
 };
 
 use crate::{
@@ -31,7 +31,7 @@ on_both_servers! {
     async fn a_packed_store_tells_what_a_typed_one_tells(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "1")).await.expect("new");
-        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await).packed());
+        let mut watched = Watched::start(quick(cluster.api::<ConfigMap>().await).raw());
         assert_eq!(watched.first_list().await, ["added a"]);
         let patch = json!({ "data": { "value": "2" } });
         others.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("there");
@@ -63,7 +63,7 @@ on_both_servers! {
     async fn metadata_alone_are_asked_for_and_kept(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
         others.create(&PostParams::default(), &config("a", "hunter2")).await.expect("new");
-        let metadata = quick(cluster.api::<ConfigMap>().await).metadata().packed();
+        let metadata = quick(cluster.api::<ConfigMap>().await).metadata().raw();
         let mut watched = Watched::start(metadata);
         assert_eq!(watched.first_list().await, ["added a"]);
         let patch = json!({ "metadata": { "labels": { "tier": "front" } } });
@@ -103,10 +103,10 @@ on_both_servers! {
 
     async fn an_index_over_packed_objects_is_kept_current(cluster: Cluster) {
         let others = cluster.api_aside::<ConfigMap>();
-        let by_value = Index::new(|config: &Packed<ConfigMap>| {
+        let by_value = Index::new(|config: &RawObject<ConfigMap>| {
             config.get().ok()?.data.as_ref()?.get("value").cloned()
         });
-        let source = quick(cluster.api::<ConfigMap>().await).packed();
+        let source = quick(cluster.api::<ConfigMap>().await).raw();
         let informer = Informer::builder(source).index(&by_value).build();
         let mut events = informer.subscribe();
         let stop = CancellationToken::new();
@@ -131,7 +131,7 @@ on_both_servers! {
     async fn handlers_of_a_kind_are_given_packed_objects_decoded(cluster: Cluster) {
         let configs = cluster.api_aside::<ConfigMap>();
         let controller = InformerController::new();
-        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await).packed());
+        let informer = Informer::new(quick(cluster.api::<ConfigMap>().await).raw());
         controller.add_informer("configs", &informer).expect("new");
         let (tell, mut told) = mpsc::channel(64);
         controller
@@ -149,7 +149,7 @@ on_both_servers! {
             })
             .expect("a reconciler of config maps");
         controller
-            .add_reconciler("configs", move |request: Request<Packed<ConfigMap>>| {
+            .add_reconciler("configs", move |request: Request<RawObject<ConfigMap>>| {
                 let said = format!("{:?} packed {}", request.action(), request.object().name());
                 let tell = tell.clone();
                 async move {
@@ -196,7 +196,7 @@ on_both_servers! {
             })
             .build()
             .expect("a good name");
-        let informer = Informer::new(quick(cluster.api::<Gizmo>().await).packed());
+        let informer = Informer::new(quick(cluster.api::<Gizmo>().await).raw());
         controller.add_informer("gizmos", &informer).expect("new");
         controller
             .add_reconciler("gizmos", move |request: Request<Gizmo>| {

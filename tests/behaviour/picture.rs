@@ -108,7 +108,7 @@ on_both_servers! {
         assert_eq!(watched.first_list().await, ["added a", "added c"]);
         let bad = ObjectKey::new("bad").within(cluster.namespace());
         assert_eq!(watched.informer.health().undecodable, std::slice::from_ref(&bad));
-        assert!(!watched.informer.health().is_well());
+        assert!(!watched.informer.health().is_healthy());
         let problems = watched.problems.lock().expect("no thread panics while it holds the lock").join("\n");
         assert!(problems.contains("gizmos.test.windlass.dev"), "{problems}");
         assert!(problems.contains(&bad.to_string()), "{problems}");
@@ -122,7 +122,7 @@ on_both_servers! {
         others.patch("bad", &PatchParams::default(), &mended).await.expect("there");
         assert_eq!(watched.next().await, "added bad");
         watched.following().await;
-        assert!(watched.informer.health().is_well(), "{}", watched.informer.health());
+        assert!(watched.informer.health().is_healthy(), "{}", watched.informer.health());
 
         // An object that breaks while it is known is not gone: its last good state stays.
         let broken = Patch::Merge(json!({ "spec": { "size": "hunter2" } }));

@@ -127,7 +127,7 @@ async fn w38_an_operator_returns_the_collectors_of_its_controllers_and_informers
     let health = rig.controller.health();
     assert_eq!(health.len(), 1);
     assert_eq!(&*health[0].kind, KIND);
-    assert!(health[0].watch.is_well() && health[0].has_synced);
+    assert!(health[0].watch.is_healthy() && health[0].has_synced);
     assert_eq!(more.health().len(), 1);
     stop.cancel();
     run.await.expect("no panic").expect("no error");

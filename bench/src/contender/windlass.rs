@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{InformerController, Outcome, Request};
-use windlass_informer::{HealthState, Informer, ListWatch, Packed, Source, Stored};
+use windlass_informer::{HealthState, Informer, ListWatch, RawObject, Source, Stored};
 
 use super::{Following, Keeps, Lists, Object};
 use crate::{Result, seen::Seen};
@@ -23,8 +23,8 @@ pub(crate) async fn store<K: Object>(
         Keeps::Typed => whole(informer(source), seen, typed).await,
         // The decoded objects are smaller than their JSON.
         Keeps::Own => whole(informer(source.decoded()), seen, typed).await,
-        Keeps::Packed | Keeps::Metadata => whole(informer(source.packed()), seen, untouched).await,
-        Keeps::Decoded => whole(informer(source.packed()), seen, decoded).await,
+        Keeps::Packed | Keeps::Metadata => whole(informer(source.raw()), seen, untouched).await,
+        Keeps::Decoded => whole(informer(source.raw()), seen, decoded).await,
     }
 }
 
@@ -43,10 +43,10 @@ pub(crate) async fn controller<K: Object>(
     match keeps {
         Keeps::Typed => add(&controller, &informer(healthy), &seen, typed)?,
         Keeps::Own => add(&controller, &informer(healthy.decoded()), &seen, typed)?,
-        Keeps::Packed => add(&controller, &informer(healthy.packed()), &seen, untouched)?,
+        Keeps::Packed => add(&controller, &informer(healthy.raw()), &seen, untouched)?,
         // Decode metadata too, because the handlers of the peers get decoded metadata.
         Keeps::Decoded | Keeps::Metadata => {
-            add(&controller, &informer(healthy.packed()), &seen, decoded)?;
+            add(&controller, &informer(healthy.raw()), &seen, decoded)?;
         }
     }
     if broken {
@@ -135,11 +135,11 @@ fn typed<K: Object>(seen: &Seen, object: &K) {
     seen.object(object);
 }
 
-fn untouched<K: Object>(seen: &Seen, object: &Packed<K>) {
+fn untouched<K: Object>(seen: &Seen, object: &RawObject<K>) {
     seen.named(object);
 }
 
-fn decoded<K: Object>(seen: &Seen, object: &Packed<K>) {
+fn decoded<K: Object>(seen: &Seen, object: &RawObject<K>) {
     if let Ok(object) = object.get() {
         seen.object(&*object);
     }

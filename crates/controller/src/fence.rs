@@ -7,6 +7,7 @@
 
 use std::{
     fmt,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -14,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::sleep};
+use tokio::{sync::Notify, task_local, time::sleep};
 
 // The clock that runs during suspend.
 mod clock;
@@ -23,17 +24,17 @@ mod clock;
 mod client;
 mod layer;
 
-// What can go wrong.
+// Errors.
 mod error;
 
-use self::clock::Clock;
+use self::clock::FenceClock;
 pub use self::{
     clock::is_time_simulated,
     error::FenceClosed,
     layer::{FenceLayer, Fenced},
 };
 
-/// The deadline until which this replica may begin calls and send writes.
+/// The deadline after which this replica begins no call and sends no write.
 ///
 /// A fence is open until its deadline, and closed before the first one is set. Clones share one
 /// deadline.
@@ -46,11 +47,13 @@ pub use self::{
 /// process is stopped and while the machine is suspended: `CLOCK_BOOTTIME` on Linux, the monotonic
 /// clock elsewhere. On a paused tokio clock (tests) it is tokio's clock.
 ///
-/// *Not guaranteed.* That nothing sent before the deadline arrives after it. No lease can
-/// guarantee that; use `resourceVersion` preconditions where it matters. And a check and what it
-/// permits are two instructions: a thread that is stopped between them, for longer than the rest of
-/// the lease, begins one call or hands one write to the socket when it wakes. That is at most one
-/// for each thread of the runtime, and the writes of such a call are refused.
+/// *Not guaranteed.* That a request which was sent before the deadline does not arrive after it. No
+/// lease can guarantee that; use `resourceVersion` preconditions where it matters. That an upgraded
+/// connection (`exec`, `attach`, `portforward`), which is opened before the deadline, is closed at
+/// it. Also, the check and the permitted operation are separate instructions: a thread that is
+/// suspended between them for longer than the rest of the lease begins one call, or passes one
+/// write to the socket, when it continues. That is at most one for each thread of the runtime, and
+/// the writes of such a call are refused.
 ///
 /// # Example
 ///
@@ -74,14 +77,14 @@ pub use self::{
 /// ```
 #[derive(Clone)]
 pub struct Fence {
-    shared: Arc<Shared>,
+    shared: Arc<FenceState>,
 }
 
-struct Shared {
-    clock: Clock,
+struct FenceState {
+    clock: FenceClock,
     /// In nanoseconds of `clock`. 0 is closed.
     deadline: AtomicU64,
-    /// Permits that were given out and have not been dropped.
+    /// The number of permits in use.
     running: AtomicUsize,
     /// Notified when the deadline moves.
     moved: Notify,
@@ -89,7 +92,12 @@ struct Shared {
     idle: Notify,
 }
 
-/// Permission for one call or write; dropping it says that the call or write has ended.
+task_local! {
+    /// The fence that permitted the call that runs.
+    static CALL: Fence;
+}
+
+/// A permit for one call or write. Dropping it ends the call or write.
 #[derive(Debug)]
 #[must_use = "the permit must live as long as what it permits"]
 pub struct FencePermit {
@@ -102,7 +110,7 @@ impl Fence {
     /// Creates a closed fence with the clock that runs during suspend.
     #[must_use]
     pub fn new() -> Self {
-        Self::from_clock(Clock::system())
+        Self::from_clock(FenceClock::system())
     }
 
     /// Creates a closed fence that reads the time from `clock`: a duration since any fixed point.
@@ -110,12 +118,12 @@ impl Fence {
     /// For tests that freeze or jump the clock. `clock` must not go back.
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self::from_clock(Clock::custom(clock))
+        Self::from_clock(FenceClock::custom(clock))
     }
 
-    fn from_clock(clock: Clock) -> Self {
+    fn from_clock(clock: FenceClock) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(FenceState {
                 clock,
                 deadline: AtomicU64::new(0),
                 running: AtomicUsize::new(0),
@@ -125,15 +133,16 @@ impl Fence {
         }
     }
 
-    /// The time by this fence's clock, since a fixed point that is the clock's own.
+    /// The time of this fence's clock, since a fixed point of that clock.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.shared.clock.now()
     }
 
-    /// Sets the deadline, by this fence's clock. A deadline in the past closes the fence.
+    /// Sets the deadline, in the time of this fence's clock. A deadline in the past closes the
+    /// fence.
     ///
-    /// To be called with a time computed from *before* the renewal was sent.
+    /// Compute the deadline from a time *before* the renewal was sent.
     pub fn open_until(&self, deadline: Duration) {
         self.set(nanos(deadline));
     }
@@ -171,25 +180,30 @@ impl Fence {
     ///
     /// [`FenceClosed`] if the deadline has passed or none was set.
     pub fn try_permit(&self) -> Result<FencePermit, FenceClosed> {
-        // Counted first: who closes the fence and then counts misses no permit.
+        // Counted first: code that closes the fence and then counts misses no permit.
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         let permit = FencePermit {
             fence: self.clone(),
         };
+        self.check().map(|()| permit)
+    }
+
+    /// Fails if the fence is closed.
+    fn check(&self) -> Result<(), FenceClosed> {
         if self.is_open() {
-            Ok(permit)
+            Ok(())
         } else {
             Err(self.refusal())
         }
     }
 
-    /// How many permits are in use.
+    /// The number of permits in use.
     #[must_use]
     pub fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)
     }
 
-    /// Waits until no permit is in use. Only a closed fence stays so.
+    /// Waits until no permit is in use. Close the fence first, so that no new permit is issued.
     pub async fn idle(&self) {
         loop {
             let idle = self.shared.idle.notified();
@@ -219,7 +233,7 @@ impl Fence {
         }
     }
 
-    /// Why nothing may begin now.
+    /// The error of a closed fence.
     fn refusal(&self) -> FenceClosed {
         let deadline = match self.shared.deadline.load(Ordering::SeqCst) {
             0 => None,
@@ -252,6 +266,13 @@ impl fmt::Debug for Fence {
 
 // === impl FencePermit ===
 
+impl FencePermit {
+    /// Runs `call`, within which [`check`] checks the fence of this permit.
+    pub(crate) async fn within<C: Future>(&self, call: C) -> C::Output {
+        CALL.scope(self.fence.clone(), call).await
+    }
+}
+
 impl Drop for FencePermit {
     fn drop(&mut self) {
         let shared = &self.fence.shared;
@@ -259,6 +280,16 @@ impl Drop for FencePermit {
             shared.idle.notify_waiters();
         }
     }
+}
+
+/// Checks the fence of the call that runs, if it has one: a wrapper awaits the API server before it
+/// calls the user's code, and the deadline may pass meanwhile.
+///
+/// # Errors
+///
+/// [`FenceClosed`] if the deadline has passed.
+pub(crate) fn check() -> Result<(), FenceClosed> {
+    CALL.try_with(Fence::check).unwrap_or(Ok(()))
 }
 
 /// Saturates after 584 years.

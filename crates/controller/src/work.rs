@@ -1,7 +1,7 @@
-//! Calls of the user's code, with panics and timeouts made errors.
+//! Calls user code, and turns panics and timeouts into errors.
 //!
-//! Whatever it does comes back as a value: a panic and a call that takes too long are errors
-//! of that call. No lock of ours is held meanwhile.
+//! Panics and calls that exceed the time limit are errors of that call. No lock of this crate is
+//! held during a call.
 
 use std::{
     marker::PhantomData,
@@ -11,88 +11,87 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use windlass_informer::{DecodeError, Event, Kept, ObjectKey, panic_message};
+use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey, panic_message};
 
 use crate::{
-    AnyObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
+    ErasedObject, Failure, HandlerError, Mapper, Outcome, Predicate, Reconciler, State, Watcher,
     event::AnyEvent,
     reconciler::{Call, Retry, cast, of_kind},
     route::Handler,
 };
 
-/// A watcher or a reconciler, whatever the type of its objects and errors.
-pub(crate) trait Handle: Send + Sync {
-    /// Calls it. Its code is called by the future and not before, so that a handler that panics
-    /// before its first `await` is caught too.
+/// A watcher or reconciler, with erased types.
+pub(crate) trait ErasedHandler: Send + Sync {
+    /// Calls the handler. User code runs only when the future is polled, so that a panic before the
+    /// first `await` is caught too.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
 
-    /// The type of the user's code, as Rust names it.
+    /// The type of the user code, as Rust names it.
     fn type_name(&self) -> &'static str;
 
-    /// Whether its predicates let `event` pass.
+    /// Whether its predicates accept `event`.
     fn wants(&self, event: &AnyEvent) -> bool;
 
-    /// The finalizer that it writes, if it writes one.
+    /// The finalizer of the handler, if it has one.
     fn finalizer(&self) -> Option<&str> {
         None
     }
 
-    /// The next event of the object with `uid` is from a history before what the handler may
-    /// remember of it.
+    /// The next event of the object with `uid` is from before what the handler may remember of it.
     fn history_went_back(&self, uid: &str) {
         let _ = uid;
     }
 }
 
-/// A mapper, whatever the type of its objects.
-pub(crate) trait Map: Send + Sync {
-    /// The keys of the objects that it concerns.
-    fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
+/// A mapper, with erased types.
+pub(crate) trait ErasedMapper: Send + Sync {
+    /// The keys for a new state.
+    fn keys(&self, object: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
-    /// The keys of those that it concerned before it was updated.
-    fn keys_before(&self, old: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError>;
+    /// The keys for an old state.
+    fn keys_before(&self, old: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
-    /// The type of the user's code, as Rust names it.
+    /// The type of the user code, as Rust names it.
     fn type_name(&self) -> &'static str;
 
-    /// Whether it is to be asked of `event`.
+    /// Whether its predicates accept `event`.
     fn wants(&self, event: &AnyEvent) -> bool;
 }
 
-/// A watcher as a handler.
-pub(crate) struct Watching<K, W>(W, PhantomData<fn(K)>);
+/// A watcher as an [`ErasedHandler`].
+pub(crate) struct WatcherAdapter<K, W>(W, PhantomData<fn(K)>);
 
-/// A reconciler as a handler.
-pub(crate) struct Reconciling<K, R>(R, PhantomData<fn(K)>);
+/// A reconciler as an [`ErasedHandler`].
+pub(crate) struct ReconcilerAdapter<K, R>(R, PhantomData<fn(K)>);
 
-/// A mapper, without its type.
-pub(crate) struct Mapping<K, M>(M, PhantomData<fn(K)>);
+/// A mapper as an [`ErasedMapper`].
+pub(crate) struct MapperAdapter<K, M>(M, PhantomData<fn(K)>);
 
-/// What a call that did not succeed comes to.
+/// The failure of a call.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct CallFailure {
     pub(crate) error: HandlerError,
     pub(crate) state: Option<State>,
     pub(crate) retry: Retry,
 }
 
-/// Calls `handler`, for as long as `limit` at most.
+/// Calls `handler` with a time limit.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the handler's.
+/// Dropping the future drops the future of the handler.
 pub(crate) async fn call(
     handler: &Handler,
     call: Call,
     limit: Option<Duration>,
-) -> Result<Outcome, Failed> {
+) -> Result<Outcome, CallFailure> {
     let mut called = AssertUnwindSafe(handler.code.call(call)).catch_unwind();
     let ended = match limit {
         None => called.await,
         Some(limit) => {
             let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
-                // What the handler has on its stack may panic when it is dropped.
-                ask("drop of a call that timed out", || drop(called));
+                // Values on the stack of the handler may panic when they are dropped.
+                call_user_code("drop of a call that timed out", || drop(called));
                 return Err(HandlerError::TimedOut { limit }.into());
             };
             ended
@@ -102,7 +101,7 @@ pub(crate) async fn call(
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(failure)) => {
             let (source, state, retry) = failure.into_parts();
-            Err(Failed {
+            Err(CallFailure {
                 error: HandlerError::Failed { source },
                 state,
                 retry,
@@ -115,22 +114,26 @@ pub(crate) async fn call(
     }
 }
 
-/// What `handler` receives for `event`, with which a resync may have become one: the event, or,
-/// where it does not want that, the resync; none if it wants neither.
-pub(crate) fn share(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
+/// Returns what `handler` receives for `event`, into which a resync may have been folded: the
+/// event, or the resync if it rejects the event; `None` if it rejects both.
+pub(crate) fn event_for(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     if wants(handler, event) {
         return Some(event.clone());
     }
-    instead(handler, event, resynced)
+    resync_instead(handler, event, resynced)
 }
 
-/// Whether `handler` wants to be told of `event`.
+/// Whether `handler` accepts `event`.
 pub(crate) fn wants(handler: &Handler, event: &AnyEvent) -> bool {
-    ask("predicate", || handler.code.wants(event)).unwrap_or(true)
+    call_user_code("predicate", || handler.code.wants(event)).unwrap_or(true)
 }
 
-/// What `handler` receives for `event`, which it does not want.
-pub(crate) fn instead(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
+/// Returns what `handler` receives for `event`, which it rejects.
+pub(crate) fn resync_instead(
+    handler: &Handler,
+    event: &AnyEvent,
+    resynced: bool,
+) -> Option<AnyEvent> {
     match event {
         Event::Added(object) | Event::Updated { new: object, .. } if resynced => {
             let again = Event::Resynced(Arc::clone(object));
@@ -140,14 +143,17 @@ pub(crate) fn instead(handler: &Handler, event: &AnyEvent, resynced: bool) -> Op
     }
 }
 
-/// Asks a mapper about each object of `event`, if it wants to be asked about that. Also returns
-/// that it panicked, or that an object does not decode; what it says of the other is still there.
-pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option<HandlerError>) {
-    if !ask("predicate", || mapper.wants(event)).unwrap_or(true) {
+/// Calls a mapper with each object of `event`, if it accepts the event. Also returns an error if it
+/// panicked or an object does not decode; keys for the other object are still returned.
+pub(crate) fn map(
+    mapper: &dyn ErasedMapper,
+    event: &AnyEvent,
+) -> (Vec<ObjectKey>, Option<HandlerError>) {
+    if !call_user_code("predicate", || mapper.wants(event)).unwrap_or(true) {
         return (Vec::new(), None);
     }
     let before = match event {
-        Event::Updated { old, .. } => Some(old.as_any()),
+        Event::Updated { old, .. } => Some(old.as_erased()),
         _ => None,
     };
     let before = before.map(|old| catch_unwind(AssertUnwindSafe(|| mapper.keys_before(old))));
@@ -170,8 +176,8 @@ pub(crate) fn map(mapper: &dyn Map, event: &AnyEvent) -> (Vec<ObjectKey>, Option
     (named, failed)
 }
 
-/// Asks code of the user's that is not a handler: a policy, or a hook. None if it panicked.
-pub(crate) fn ask<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> {
+/// Calls user code that is not a handler: a policy or a hook. `None` if it panicked.
+pub(crate) fn call_user_code<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(said) => Some(said),
         Err(panic) => {
@@ -187,9 +193,9 @@ pub(crate) fn ask<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> 
     }
 }
 
-// === impl Failed ===
+// === impl CallFailure ===
 
-impl From<HandlerError> for Failed {
+impl From<HandlerError> for CallFailure {
     fn from(error: HandlerError) -> Self {
         Self {
             error,
@@ -199,15 +205,15 @@ impl From<HandlerError> for Failed {
     }
 }
 
-// === impl Watching ===
+// === impl WatcherAdapter ===
 
-impl<K, W> Watching<K, W> {
+impl<K, W> WatcherAdapter<K, W> {
     pub(crate) const fn new(watcher: W) -> Self {
         Self(watcher, PhantomData)
     }
 }
 
-impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
+impl<K: Send + Sync + 'static, W: Watcher<K>> ErasedHandler for WatcherAdapter<K, W> {
     fn type_name(&self) -> &'static str {
         std::any::type_name::<W>()
     }
@@ -215,7 +221,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>> {
         async move {
             let Call { key, event, .. } = call;
-            let told = match cast(event, &key)? {
+            let called = match cast(event, &key)? {
                 Event::Added(object) => self.0.add(object).await,
                 Event::Updated { old, new } => match old.get() {
                     Ok(old) => self.0.update(old, new).await,
@@ -226,13 +232,13 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
                 Event::Resynced(object) => self.0.resync(object).await,
                 _ => Ok(()),
             };
-            told.map(|()| Outcome::done()).map_err(Into::into)
+            called.map(|()| Outcome::done()).map_err(Into::into)
         }
         .boxed()
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        // Without predicates it is not looked at: to look may be to decode.
+        // Without predicates the object is not decoded.
         self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
@@ -245,15 +251,15 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> Handle for Watching<K, W> {
     }
 }
 
-// === impl Reconciling ===
+// === impl ReconcilerAdapter ===
 
-impl<K, R> Reconciling<K, R> {
+impl<K, R> ReconcilerAdapter<K, R> {
     pub(crate) const fn new(reconciler: R) -> Self {
         Self(reconciler, PhantomData)
     }
 }
 
-impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
+impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAdapter<K, R> {
     fn type_name(&self) -> &'static str {
         std::any::type_name::<R>()
     }
@@ -267,7 +273,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        // Without predicates it is not looked at: to look may be to decode.
+        // Without predicates the object is not decoded.
         self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
@@ -280,28 +286,29 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> Handle for Reconciling<K, R> {
     }
 }
 
-// === impl Mapping ===
+// === impl MapperAdapter ===
 
-impl<K, M> Mapping<K, M> {
+impl<K, M> MapperAdapter<K, M> {
     pub(crate) const fn new(mapper: M) -> Self {
         Self(mapper, PhantomData)
     }
 }
 
-impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
+impl<K: Send + Sync + 'static, M: Mapper<K>> ErasedMapper for MapperAdapter<K, M> {
     fn type_name(&self) -> &'static str {
         std::any::type_name::<M>()
     }
 
-    fn keys(&self, object: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError> {
+    fn keys(&self, object: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError> {
         let object = object.typed::<K>()?;
         Ok(object.map_or_else(Vec::new, |object| {
             self.0.keys(&object).into_iter().collect()
         }))
     }
 
-    fn keys_before(&self, old: &Arc<dyn AnyObject>) -> Result<Vec<ObjectKey>, DecodeError> {
-        self.0.keys_before(&Kept::any(Arc::clone(old)))
+    fn keys_before(&self, old: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError> {
+        self.0
+            .keys_before(&LazyObject::from_erased(Arc::clone(old)))
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
@@ -309,15 +316,14 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> Map for Mapping<K, M> {
     }
 }
 
-/// Whether `event` passes all of `predicates`. Where there are none it is not looked at: to look
-/// may be to decode.
+/// Whether `event` passes all `predicates`. Without predicates the object is not decoded.
 fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &AnyEvent) -> bool {
     let all = |event| predicates.iter().all(|it| it.passes(&event));
     predicates.is_empty() || typed(event).is_none_or(all)
 }
 
-/// The event as one about a `K`, to be asked about. One that does not decode is wanted, so that
-/// it is reported.
+/// Converts the event for predicates. `None` if it does not decode; then it is accepted, so that
+/// the error is reported.
 pub(crate) fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
     of_kind(event.clone()).ok().flatten()
 }
@@ -341,8 +347,8 @@ mod tests {
         ] {
             let chain = chain(wanted);
             let share = |resynced| {
-                let told = share(&chain[0], &event_called(event), resynced);
-                told.map_or("-", |told| told.action())
+                let called = event_for(&chain[0], &event_called(event), resynced);
+                called.map_or("-", |called| called.action())
             };
             let shown = (share(false), share(true));
             assert_eq!(shown, (alone, with_resync), "{event}, wanted {wanted}");
@@ -351,22 +357,22 @@ mod tests {
 
     #[test]
     fn a_mapper_is_asked_of_the_old_and_of_the_new() {
-        let named = |event: &str, mapper: &dyn Map| {
+        let named = |event: &str, mapper: &dyn ErasedMapper| {
             let (keys, panicked) = map(mapper, &event_called(event));
             let keys: Vec<_> = keys.iter().map(ObjectKey::name).collect();
             (keys.join(" "), panicked.is_some())
         };
-        let same = Mapping::<ConfigMap, _>::new(SameName);
+        let same = MapperAdapter::<ConfigMap, _>::new(SameName);
         assert_eq!(named("UPDATE", &same), ("old new".to_owned(), false));
         assert_eq!(named("DELETE", &same), ("new".to_owned(), false));
         let refuses = |object: &ConfigMap| {
             assert_ne!(object.metadata.name.as_deref(), Some("old"), "not this one");
             SameName.keys(object).into_iter().collect::<Vec<_>>()
         };
-        let refuses = Mapping::<ConfigMap, _>::new(refuses);
+        let refuses = MapperAdapter::<ConfigMap, _>::new(refuses);
         assert_eq!(named("UPDATE", &refuses), ("new".to_owned(), true));
         let nothing = |_: &Event<ConfigMap>| false;
-        let deaf = Mapping::<ConfigMap, _>::new(Mapper::filter(SameName, nothing));
+        let deaf = MapperAdapter::<ConfigMap, _>::new(Mapper::filter(SameName, nothing));
         assert_eq!(named("UPDATE", &deaf), (String::new(), false));
     }
 
@@ -374,7 +380,7 @@ mod tests {
     fn chain(wanted: &'static str) -> crate::route::Chain {
         let handler = |_: Request<ConfigMap>| async { Ok::<_, Failure>(Outcome::done()) };
         let wants = move |event: &Event<ConfigMap>| wanted.contains(event.action());
-        let code = Reconciling::<ConfigMap, _>::new(handler.filter(wants));
+        let code = ReconcilerAdapter::<ConfigMap, _>::new(handler.filter(wants));
         let mut route = Route::default();
         let of = crate::route::ObjectType::of::<ConfigMap>();
         let metrics = crate::metrics::Metrics::new("", "test").expect("good names");
@@ -390,7 +396,7 @@ mod tests {
     }
 
     fn event_called(action: &str) -> AnyEvent {
-        let object = |name: &str| -> Arc<dyn AnyObject> {
+        let object = |name: &str| -> Arc<dyn ErasedObject> {
             let mut object = ConfigMap::default();
             object.metadata.name = Some(name.to_owned());
             Arc::new(object)
@@ -398,7 +404,7 @@ mod tests {
         match action {
             "CREATE" => Event::Added(object("new")),
             "UPDATE" => Event::Updated {
-                old: Kept::any(object("old")),
+                old: LazyObject::from_erased(object("old")),
                 new: object("new"),
             },
             "DELETE" => Event::Deleted {
@@ -411,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_panics_has_no_opinion() {
-        assert_eq!(ask("policy", || 1), Some(1));
-        assert_eq!(ask("policy", || -> u8 { panic!("no") }), None);
+        assert_eq!(call_user_code("policy", || 1), Some(1));
+        assert_eq!(call_user_code("policy", || -> u8 { panic!("no") }), None);
     }
 }

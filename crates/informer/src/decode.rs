@@ -1,28 +1,27 @@
-//! From bytes to objects, trimmed before they are kept.
+//! Decodes objects from JSON, without the trimmed fields.
 //!
-//! An object is read in two steps. Its [`Identity`] comes first, and is cheap: with it the
-//! watch knows which object a line concerns even when the rest does not decode, and a relist
-//! recognises what it has already. The object itself follows only where it is needed,
-//! straight into the [`Form`] that is kept, without the fields that are dropped
-//! ([`Trim`]).
+//! An object is read in two steps. First its [`Identity`], which is cheap: with it the watch knows
+//! the object of a line even if the rest does not decode, and a relist detects unchanged objects.
+//! Then, only if necessary, the object itself, directly into its [`StoredForm`], without the fields
+//! that a [`Trim`] removes.
 
-// Where things end, without a look at what they mean.
+// Finds the ends of values, without parsing them.
 mod block;
 mod fields;
 mod nesting;
-mod skim;
+mod value_scanner;
 
-// What they mean.
+// Reads values.
 mod json;
 
-// What comes over the wire.
+// Splits responses.
 mod line;
 mod lines;
 mod page;
 
-// Which object it is, and the form of it that is kept.
-mod form;
+// Identity and stored form.
 mod identity;
+mod stored_form;
 mod trim;
 
 use std::fmt;
@@ -32,50 +31,50 @@ use serde::de::DeserializeOwned;
 
 use self::{
     fields::Fields,
-    json::{Problem, Reader},
+    json::{JsonError, Reader},
 };
-pub use self::{form::Form, identity::Identity, trim::Trim};
 pub(crate) use self::{
-    form::Raw,
-    identity::Who,
+    identity::BorrowedIdentity,
     line::Line,
     lines::{LineTooLong, Lines},
     page::{Page, PageError, PageMeta},
-    trim::{Pruned, Types},
+    stored_form::RawJson,
+    trim::{Pruned, TypeMeta},
 };
-use crate::{packed::Recent, panics};
+pub use self::{identity::Identity, stored_form::StoredForm, trim::Trim};
+use crate::{panics, raw_object::RecentlyDecoded};
 
-/// Why bytes are not the object they should be.
+/// Why an object does not decode.
 ///
-/// The message says where and what was expected, and never what stood there, which may be
-/// a secret. The names in it are cut to one line of at most 300 characters.
+/// The message has the position and what was expected there, and never the value, which may be
+/// secret. Names in it are cut to one line of at most 300 characters.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The bytes are not JSON.
+    /// The text is not valid JSON.
     #[error("not valid JSON at line {line}, column {column}")]
     Syntax {
-        /// The line of the first byte that does not fit.
+        /// The line of the first invalid byte.
         line: usize,
-        /// The column of that byte.
+        /// Its column.
         column: usize,
     },
 
-    /// The JSON is not of the type that is asked for.
+    /// The JSON does not have the shape of the type.
     #[error("{path}: {expected}")]
     Shape {
-        /// Where in the object.
+        /// The path in the object.
         path: String,
-        /// What was expected there.
+        /// What the type expects there.
         expected: String,
     },
 
-    /// The object is of another kind.
-    #[error("an object of kind {found:?} where {expected:?} was asked for")]
+    /// The object has another kind.
+    #[error("expected an object of kind {expected:?}, found {found:?}")]
     Kind {
-        /// The kind that was asked for.
+        /// The expected kind.
         expected: String,
-        /// The kind that came.
+        /// The kind of the object.
         found: String,
     },
 
@@ -87,16 +86,16 @@ pub enum DecodeError {
     },
 }
 
-/// Reads the objects of one kind. A [`ListWatch`](crate::ListWatch) has one.
+/// Decodes the objects of one kind. Each [`ListWatch`](crate::ListWatch) has one.
 pub struct Decoder<K> {
-    types: Types,
+    types: TypeMeta,
     trim: Trim,
 
-    /// Whether what is decoded is kept so, and not as JSON.
-    pub(crate) keeps_decoded: bool,
+    /// Whether objects are kept decoded instead of as JSON.
+    pub(crate) keep_decoded: bool,
 
-    /// What was decoded of packed objects not long ago.
-    pub(crate) recent: Recent<K>,
+    /// The raw objects that were decoded last.
+    pub(crate) recent: RecentlyDecoded<K>,
 }
 
 // === impl Decoder ===
@@ -107,64 +106,67 @@ where
 {
     pub(crate) fn new(types: &K::DynamicType, trim: Trim) -> Self {
         let types = if K::metadata_api() {
-            Types::new("meta.k8s.io/v1", "PartialObjectMetadata")
+            TypeMeta::new("meta.k8s.io/v1", "PartialObjectMetadata")
         } else {
-            Types::new(&K::api_version(types), &K::kind(types))
+            TypeMeta::new(&K::api_version(types), &K::kind(types))
         };
         Self {
             types,
             trim,
-            keeps_decoded: false,
-            recent: Recent::default(),
+            keep_decoded: false,
+            recent: RecentlyDecoded::default(),
         }
     }
 
-    /// The same, with what is decoded kept `decoded`, or as JSON.
-    pub(crate) fn keeping_decoded(self, decoded: bool) -> Self {
+    /// Sets whether objects are kept decoded.
+    pub(crate) fn keep_decoded(self, decoded: bool) -> Self {
         Self {
-            keeps_decoded: decoded,
+            keep_decoded: decoded,
             ..self
         }
     }
 
-    /// Reads the identity of `json`, and refuses an object of another kind.
-    pub(crate) fn who<'a>(&self, json: &'a [u8]) -> Result<Who<'a>, DecodeError> {
-        Who::read(json, &self.types.kind)
+    /// Reads the identity of `json`. An object of another kind is an error.
+    pub(crate) fn borrowed_identity<'a>(
+        &self,
+        json: &'a [u8],
+    ) -> Result<BorrowedIdentity<'a>, DecodeError> {
+        BorrowedIdentity::read(json, &self.types.kind)
     }
 
-    /// The same, to be kept.
+    /// Like [`borrowed_identity`](Self::borrowed_identity), but owned.
     pub(crate) fn identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
-        self.who(json).map(|who| Identity::from(&who))
+        self.borrowed_identity(json).map(|who| Identity::from(&who))
     }
 
-    /// Reads the whole object.
+    /// Decodes the object, without the trimmed fields.
     pub(crate) fn object(&self, json: &[u8]) -> Result<K, DecodeError> {
         let text = utf8(json)?;
         self.read(text, self.trim.reader(text))
     }
 
-    /// Reads the whole object out of what is kept of it, in which nothing is to be dropped.
-    pub(crate) fn kept(&self, pruned: &Pruned) -> Result<K, DecodeError> {
+    /// Decodes an object from JSON that has been trimmed.
+    pub(crate) fn decode_pruned(&self, pruned: &Pruned) -> Result<K, DecodeError> {
         let text = pruned.json();
         self.read(text, Reader::new(text, None))
     }
 
     fn read<'a>(&'a self, text: &'a str, mut reader: Reader<'a>) -> Result<K, DecodeError> {
-        // `Deserialize` is user code: its panic concerns this object and no other.
+        // `Deserialize` is user code: its panic is an error of this object.
         let decode = || {
-            let object = K::deserialize(self.types.whole(&mut reader))
+            let object = K::deserialize(self.types.with_type_meta(&mut reader))
                 .and_then(|object| reader.end().map(|()| object));
             object.map_err(|problem| self.explain(text, problem))
         };
         panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
     }
 
-    /// Who an object is, and how it stands, without the fields that are dropped.
-    pub(crate) fn pruned(&self, raw: Raw<'_>) -> Result<Pruned, DecodeError> {
+    /// Reads the identity, and removes the trimmed fields from the JSON.
+    pub(crate) fn pruned(&self, raw: RawJson<'_>) -> Result<Pruned, DecodeError> {
         self.trim.prune(raw, &self.types.kind)
     }
 
-    /// The metadata alone, of an object that may not decode.
+    /// Decodes only the metadata, of an object that may not decode.
     pub(crate) fn metadata(json: &str) -> Option<ObjectMeta> {
         let mut fields = Fields::of(json.as_bytes());
         if !fields.enter() {
@@ -179,14 +181,15 @@ where
         None
     }
 
-    /// The way to a failure costs time on every field, so it is walked only after one.
-    fn explain(&self, text: &str, problem: Problem) -> DecodeError {
+    /// Finds the path of an error. Tracking paths costs time for every field, so the object is
+    /// decoded again after an error.
+    fn explain(&self, text: &str, problem: JsonError) -> DecodeError {
         if problem.is_syntax() {
             return problem.at(text, "");
         }
         let mut track = serde_path_to_error::Track::new();
         let mut reader = self.trim.reader(text);
-        let whole = self.types.whole(&mut reader);
+        let whole = self.types.with_type_meta(&mut reader);
         let again = K::deserialize(serde_path_to_error::Deserializer::new(whole, &mut track));
         match again {
             Ok(_) => problem.at(text, "object"),
@@ -205,7 +208,7 @@ impl<K> fmt::Debug for Decoder<K> {
 
 fn utf8(json: &[u8]) -> Result<&str, DecodeError> {
     simdutf8::basic::from_utf8(json).map_err(|_| {
-        // The slower one knows where.
+        // The slower function reports the position.
         let valid = std::str::from_utf8(json).map_or_else(|error| error.valid_up_to(), str::len);
         let mut fields = Fields::of(&json[..valid]);
         fields.skip_to_end();

@@ -8,24 +8,24 @@
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
 
-// What comes from the operating system, and how a simulation replaces it.
+// The randomness and the clock of the operating system, which a simulation replaces.
 mod simulated;
 
-// Keys of objects, and the forms in which objects are kept.
-mod held;
-mod kept;
+// Keys and identities of objects, and the forms in which a store keeps objects.
+mod decoded_slot;
 mod key;
+mod lazy_object;
 mod object;
-mod packed;
+mod raw_object;
 mod stored;
 
 // 1. Sources of changes.
 mod source;
 
-// 2. From bytes to objects.
+// 2. Decoding.
 mod decode;
 
-// 3. A watch that survives.
+// 3. The state machine of a list and watch.
 mod watch;
 
 // 4. The store.
@@ -35,7 +35,7 @@ mod store;
 mod event;
 mod subscription;
 
-// The five together.
+// The informer: runs stages 1 to 5.
 mod informer;
 
 // 10. Observability.
@@ -57,25 +57,26 @@ pub use crate::{
         Informer, InformerBuilder, InformerError, InformerId, InformerUser, SharedInformerError,
         SyncError,
     },
-    kept::Kept,
     key::{ObjectKey, Uid},
+    lazy_object::LazyObject,
     metrics::InformerMetrics,
-    object::AnyObject,
-    packed::Packed,
+    object::ErasedObject,
     problem::Problem,
+    raw_object::RawObject,
     simulated::{SimulatedHost, random_seed, wall_clock},
     source::{Change, Changes, InvalidListWatch, ListWatch, Script, Scripted, Source, Stopped},
     store::{Index, Store, UndeclaredIndex},
-    stored::{Named, Stored},
-    subscription::{Subscription, Told},
+    stored::{ObjectIdentity, Stored},
+    subscription::{EventEnvelope, Subscription},
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };
 
-// What the crates above need, and no user does.
+// For the other crates of the workspace, not for users.
 #[doc(hidden)]
 pub use crate::{
-    decode::{Decoder, Form},
-    kept::Fresh,
+    decode::{Decoder, StoredForm},
+    lazy_object::IncomingObject,
     panics::panic_message,
-    subscription::{AnyTold, ResyncHandle},
+    subscription::{ErasedEventEnvelope, ResyncHandle},
+    watch::one_line,
 };

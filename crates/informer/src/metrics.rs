@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
-use crate::store::What;
+use crate::store::DeltaType;
 
-/// Why a list or a watch ended: its regular end, a requested list, and the reasons of a
+/// The values of the label `reason`: a regular end, a requested list, and the reasons of
 /// `WatchError`.
 const REASONS: [&str; 15] = [
     "ended",
@@ -22,14 +22,14 @@ const REASONS: [&str; 15] = [
     "expired",
     "throttled",
     "server",
-    "garbled",
+    "malformed",
     "too_long",
     "inconsistent",
 ];
 
-/// The collectors of all informers of a process, told apart by the label `kind`.
+/// The collectors of all informers of a process. The label `kind` distinguishes the informers.
 ///
-/// Cloning one gives the same collectors.
+/// Clones share the collectors.
 ///
 /// # Example
 ///
@@ -47,13 +47,13 @@ pub struct InformerMetrics {
     objects: IntGaugeVec,
     restarts: IntCounterVec,
     lists: IntCounterVec,
-    told: IntCounterVec,
+    changes: IntCounterVec,
     undecodable: IntCounterVec,
-    /// Its address says which collectors these are.
+    /// Its address identifies the collectors.
     identity: Arc<()>,
 }
 
-/// The counters of one informer: a set for each [`InformerMetrics`] that it counts in.
+/// The counters of one informer, one set for each [`InformerMetrics`] that it counts in.
 #[derive(Default)]
 pub(crate) struct Instruments {
     counts: Mutex<Counts>,
@@ -61,12 +61,12 @@ pub(crate) struct Instruments {
 
 #[derive(Default)]
 struct Counts {
-    /// The objects in the store, by the changes that were counted.
+    /// The number of objects in the store, according to the counted changes.
     objects: i64,
-    sets: Vec<Set>,
+    counters: Vec<KindCounters>,
 }
 
-struct Set {
+struct KindCounters {
     kind: String,
     metrics: InformerMetrics,
     objects: prometheus::IntGauge,
@@ -81,11 +81,11 @@ struct Set {
 // === impl InformerMetrics ===
 
 impl InformerMetrics {
-    /// Creates the collectors; `namespace` comes before each name, with an underscore.
+    /// Creates the collectors. `namespace` and an underscore precede each name.
     ///
     /// # Errors
     ///
-    /// [`prometheus::Error`] if `namespace` cannot stand in the name of a metric.
+    /// [`prometheus::Error`] if `namespace` cannot be part of the name of a metric.
     pub fn new(namespace: Option<&str>) -> prometheus::Result<Self> {
         let opts =
             |name: &str, help: &str| Opts::new(name, help).namespace(namespace.unwrap_or_default());
@@ -97,25 +97,22 @@ impl InformerMetrics {
             restarts: IntCounterVec::new(
                 opts(
                     "informer_watch_restarts_total",
-                    "Lists and watches that ended or broke off, by reason.",
+                    "Lists and watches that ended or broke, by reason.",
                 ),
                 &["kind", "reason"],
             )?,
-            lists: IntCounterVec::new(
-                opts("informer_lists_total", "Whole lists taken."),
-                &["kind"],
-            )?,
-            told: IntCounterVec::new(
+            lists: IntCounterVec::new(opts("informer_lists_total", "Complete lists."), &["kind"])?,
+            changes: IntCounterVec::new(
                 opts(
                     "informer_store_changes_total",
-                    "Changes of the store that were told to handlers.",
+                    "Changes of the store that were delivered to subscribers.",
                 ),
                 &["kind", "event_type"],
             )?,
             undecodable: IntCounterVec::new(
                 opts(
                     "informer_undecodable_objects_total",
-                    "Times that an object did not decode and was set aside.",
+                    "Objects that did not decode and were quarantined.",
                 ),
                 &["kind"],
             )?,
@@ -124,34 +121,34 @@ impl InformerMetrics {
     }
 
     /// Removes the series of `kind`, which has no informer any more. Call
-    /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of them before: what an
-    /// informer still counts under this name is not shown, or in part.
+    /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of its informers first:
+    /// later counts of such an informer under this name may not be shown.
     pub fn remove(&self, kind: &str) {
-        // A series that was never made cannot be removed, which is no error here.
+        // A series that was never created cannot be removed, which is no error here.
         _ = self.objects.remove_label_values(&[kind]);
         _ = self.lists.remove_label_values(&[kind]);
         _ = self.undecodable.remove_label_values(&[kind]);
         for event in ["CREATE", "UPDATE", "DELETE", "RESYNC"] {
-            _ = self.told.remove_label_values(&[kind, event]);
+            _ = self.changes.remove_label_values(&[kind, event]);
         }
         for reason in REASONS {
             _ = self.restarts.remove_label_values(&[kind, reason]);
         }
     }
 
-    /// Whether these are the same collectors as `other`.
+    /// Whether `other` has the same collectors.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.identity, &other.identity)
     }
 
-    /// The collectors, to be registered in a registry.
+    /// The collectors, for a registry.
     #[must_use]
     pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
         vec![
             Box::new(self.objects.clone()),
             Box::new(self.restarts.clone()),
             Box::new(self.lists.clone()),
-            Box::new(self.told.clone()),
+            Box::new(self.changes.clone()),
             Box::new(self.undecodable.clone()),
         ]
     }
@@ -169,30 +166,30 @@ impl Instruments {
     /// Counts in `metrics` from now on. The objects that are in the store are counted at once.
     pub(crate) fn add(&self, metrics: &InformerMetrics, kind: &str) {
         let mut counts = self.counts.lock();
-        if counts.sets.iter().any(|set| set.metrics.is(metrics)) {
+        if counts.counters.iter().any(|set| set.metrics.is(metrics)) {
             return;
         }
-        let told = |event: &str| metrics.told.with_label_values(&[kind, event]);
-        let set = Set {
+        let changes = |event: &str| metrics.changes.with_label_values(&[kind, event]);
+        let set = KindCounters {
             objects: metrics.objects.with_label_values(&[kind]),
             lists: metrics.lists.with_label_values(&[kind]),
             undecodable: metrics.undecodable.with_label_values(&[kind]),
-            added: told("CREATE"),
-            updated: told("UPDATE"),
-            deleted: told("DELETE"),
-            resynced: told("RESYNC"),
+            added: changes("CREATE"),
+            updated: changes("UPDATE"),
+            deleted: changes("DELETE"),
+            resynced: changes("RESYNC"),
             kind: kind.to_owned(),
             metrics: metrics.clone(),
         };
         set.objects.add(counts.objects);
-        counts.sets.push(set);
+        counts.counters.push(set);
     }
 
-    /// Counts no longer in `metrics`, and takes the objects in the store out of their number.
+    /// Stops counting in `metrics`, and subtracts the stored objects.
     pub(crate) fn remove(&self, metrics: &InformerMetrics) {
         let mut counts = self.counts.lock();
         let objects = counts.objects;
-        counts.sets.retain(|set| {
+        counts.counters.retain(|set| {
             let stays = !set.metrics.is(metrics);
             if !stays {
                 set.objects.sub(objects);
@@ -201,31 +198,32 @@ impl Instruments {
         });
     }
 
-    /// The store has so many objects: a run that was dropped may not have counted its last change.
+    /// Corrects the number of stored objects: a run that was dropped may not have counted its last
+    /// change.
     pub(crate) fn correct(&self, objects: usize) {
         let mut counts = self.counts.lock();
         let objects = i64::try_from(objects).unwrap_or(i64::MAX);
         let missed = objects.saturating_sub(counts.objects);
         counts.objects = objects;
-        for set in &counts.sets {
+        for set in &counts.counters {
             set.objects.add(missed);
         }
     }
 
-    pub(crate) fn changed<K>(&self, what: &What<K>) {
+    pub(crate) fn changed<K>(&self, delta_type: &DeltaType<K>) {
         let mut counts = self.counts.lock();
-        let added = match what {
-            What::Added => 1,
-            What::Updated { .. } => 0,
-            What::Deleted { .. } => -1,
+        let added = match delta_type {
+            DeltaType::Added => 1,
+            DeltaType::Updated { .. } => 0,
+            DeltaType::Deleted { .. } => -1,
         };
         counts.objects += added;
-        for set in &counts.sets {
+        for set in &counts.counters {
             set.objects.add(added);
-            match what {
-                What::Added => set.added.inc(),
-                What::Updated { .. } => set.updated.inc(),
-                What::Deleted { .. } => set.deleted.inc(),
+            match delta_type {
+                DeltaType::Added => set.added.inc(),
+                DeltaType::Updated { .. } => set.updated.inc(),
+                DeltaType::Deleted { .. } => set.deleted.inc(),
             }
         }
     }
@@ -249,7 +247,7 @@ impl Instruments {
         });
     }
 
-    fn each(&self, count: impl Fn(&Set)) {
-        self.counts.lock().sets.iter().for_each(count);
+    fn each(&self, count: impl Fn(&KindCounters)) {
+        self.counts.lock().counters.iter().for_each(count);
     }
 }

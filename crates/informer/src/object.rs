@@ -1,14 +1,14 @@
-//! Objects of any kind and any form, type-erased.
+//! Type-erased objects: any kind, decoded or kept as JSON.
 
 use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
 use kube::api::ObjectMeta;
 
-use crate::{DecodeError, Named, Stored, Uid, held::Hold};
+use crate::{DecodeError, ObjectIdentity, Stored, Uid, decoded_slot::ErasedDecodedSlot};
 
-/// An object of whatever kind, for code that works on many kinds at once.
+/// An object of any kind, for code that handles several kinds at once.
 ///
-/// Implemented by everything that a store can keep; `Arc<K>` becomes `Arc<dyn AnyObject>`
+/// Every type that a store can keep implements it. `Arc<K>` converts to `Arc<dyn ErasedObject>`
 /// without a copy.
 ///
 /// # Example
@@ -17,44 +17,44 @@ use crate::{DecodeError, Named, Stored, Uid, held::Hold};
 /// use std::sync::Arc;
 ///
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use windlass_informer::{AnyObject, Named as _};
+/// use windlass_informer::{ErasedObject, ObjectIdentity as _};
 ///
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("web".into());
 ///
-/// let any: Arc<dyn AnyObject> = Arc::new(map);
+/// let any: Arc<dyn ErasedObject> = Arc::new(map);
 /// assert_eq!(any.key().name(), "web");
 /// assert!(any.typed::<ConfigMap>()?.is_some());
 /// assert!(any.typed::<Secret>()?.is_none());
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
-pub trait AnyObject: Any + Named + Send + Sync {
-    /// The object's metadata. Costs nothing for an object that is decoded.
+pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
+    /// Returns the metadata. A decoded object lends it; otherwise only the metadata are decoded.
     fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
-    /// The object, decoded: what handlers are for.
+    /// Returns the decoded object.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
     fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError>;
 
-    /// The JSON of the object, if it is kept as JSON.
+    /// The JSON of the object, if the object is kept as JSON.
     #[doc(hidden)]
     fn json(&self) -> Option<&str>;
 
-    /// What is held of it decoded, if it is kept in another form.
+    /// The slot for the decoded form, if the object is kept as JSON.
     #[doc(hidden)]
-    fn held(&self) -> Option<&dyn Hold>;
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot>;
 
-    /// Drops what was remembered of it decoded because it was decoded not long ago.
+    /// Removes the decoded form from the cache of recently decoded objects.
     #[doc(hidden)]
-    fn forget(&self);
+    fn forget_decoded(&self);
 }
 
-// === impl AnyObject ===
+// === impl ErasedObject ===
 
-impl<K: Stored> AnyObject for K {
+impl<K: Stored> ErasedObject for K {
     fn metadata(&self) -> Cow<'_, ObjectMeta> {
         Stored::metadata(self)
     }
@@ -67,32 +67,31 @@ impl<K: Stored> AnyObject for K {
         Stored::kept_json(self)
     }
 
-    fn held(&self) -> Option<&dyn Hold> {
-        Stored::held(self)
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
+        Stored::decoded_slot(self)
     }
 
-    fn forget(&self) {
-        Stored::forget(self);
+    fn forget_decoded(&self) {
+        Stored::forget_decoded(self);
     }
 }
 
-impl dyn AnyObject {
-    /// The object as a `K`, if it is one: as it is, or decoded, where it is kept in another
-    /// form.
+impl dyn ErasedObject {
+    /// Returns the object as a `K`, decoding it if necessary, or `None` if it has another type.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
     pub fn typed<K: Any + Send + Sync>(self: &Arc<Self>) -> Result<Option<Arc<K>>, DecodeError> {
         Arc::clone(self).into_typed()
     }
 
-    /// The object as a `K`, if it is one, as `typed` has it; nothing is counted for one
-    /// that is decoded.
+    /// Like `typed`, but consumes the reference, so that a decoded object is converted without a
+    /// change of its reference count.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
     pub fn into_typed<K: Any + Send + Sync>(
         self: Arc<Self>,
     ) -> Result<Option<Arc<K>>, DecodeError> {
@@ -101,37 +100,40 @@ impl dyn AnyObject {
         Ok(object.downcast().ok())
     }
 
-    /// The uid, if the API server has given it one.
+    /// The uid, or `None` if no API server has assigned one.
     #[must_use]
     pub fn uid(&self) -> Option<Uid> {
-        Named::uid(self).map(Uid::from)
+        ObjectIdentity::uid(self).map(Uid::from)
     }
 
-    /// The generation, which changes with the spec, if the API server counts it.
+    /// The generation, which changes with the spec. `None` if the API server does not count it for
+    /// this kind.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         self.metadata().generation
     }
 
-    /// Says that no handler works on the object now: what was held of it decoded for that may go.
-    /// The next read decodes it again.
-    pub fn rest(&self) {
-        if let Some(held) = self.held() {
-            held.rest();
-            self.forget();
+    /// Drops the decoded form of an object that is kept as JSON, unless the object is read often.
+    /// The next read decodes it again. The controller calls this after the last handler of an
+    /// event.
+    pub fn release_decoded(&self) {
+        if let Some(slot) = self.decoded_slot() {
+            slot.unpin();
+            self.forget_decoded();
         }
     }
 
-    /// Whether decoding of the object was tried and failed.
+    /// Whether an attempt to decode the object has failed.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
-        self.held().is_some_and(Hold::has_failed)
+        self.decoded_slot()
+            .is_some_and(ErasedDecodedSlot::has_failed)
     }
 }
 
-/// Shows who it is, and never what is in it, which may be secret.
-impl fmt::Debug for dyn AnyObject {
+/// Shows the key and never the content, which may be secret.
+impl fmt::Debug for dyn ErasedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyObject({})", self.key())
+        write!(f, "ErasedObject({})", self.key())
     }
 }

@@ -1,25 +1,25 @@
-//! The trait of everything that a store keeps, in any form.
+//! The traits of the objects that a store keeps: identity and stored form.
 
 use std::{borrow::Cow, sync::Arc};
 
 use kube::{Resource, api::ObjectMeta};
 
-use crate::{DecodeError, ObjectKey, held::Hold};
+use crate::{DecodeError, ObjectKey, decoded_slot::ErasedDecodedSlot};
 
-/// An object that knows who it is, decoded or not.
+/// An object whose identity is known without decoding it.
 ///
-/// Every [`Resource`] is one.
-pub trait Named {
-    /// The namespace, unless the kind has none.
+/// Every [`Resource`] implements it.
+pub trait ObjectIdentity {
+    /// The namespace, or `None` if the kind has no namespaces.
     fn namespace(&self) -> Option<&str>;
 
-    /// The name; empty if it has none.
+    /// The name. Empty if the object has none.
     fn name(&self) -> &str;
 
-    /// The uid, if the API server has given it one.
+    /// The uid, or `None` if no API server has assigned one.
     fn uid(&self) -> Option<&str>;
 
-    /// The version of this state, opaque.
+    /// The `resourceVersion` of this state.
     fn resource_version(&self) -> Option<&str>;
 
     /// The namespace and the name.
@@ -32,9 +32,10 @@ pub trait Named {
     }
 }
 
-/// An object as a store keeps it: decoded, or in a smaller form that knows who it is.
+/// An object in the form in which a store keeps it: decoded, or as JSON.
 ///
-/// Every [`Resource`] is one, as it is; [`Packed`](crate::Packed) is another.
+/// Every [`Resource`] implements it in decoded form. [`RawObject`](crate::RawObject) is the JSON
+/// form.
 ///
 /// # Example
 ///
@@ -42,7 +43,7 @@ pub trait Named {
 /// use std::sync::Arc;
 ///
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass_informer::{Named as _, Stored as _};
+/// use windlass_informer::{ObjectIdentity as _, Stored as _};
 ///
 /// let mut map = ConfigMap::default();
 /// map.metadata.name = Some("web".into());
@@ -52,41 +53,40 @@ pub trait Named {
 /// assert!(Arc::ptr_eq(&Arc::clone(&map).object()?, &map));
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
-pub trait Stored: Named + Send + Sync + 'static {
-    /// What it is, decoded.
+pub trait Stored: ObjectIdentity + Send + Sync + 'static {
+    /// The decoded type.
     type Object: Send + Sync + 'static;
 
-    /// The metadata. Costs nothing for an object that is decoded, and a part of its decoding
-    /// for one that is not.
+    /// Returns the metadata. A decoded object lends it; a raw object decodes only the metadata.
     fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
-    /// The object. Costs nothing for one that is decoded.
+    /// Returns the decoded object. A decoded object is returned as it is.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it does not decode.
+    /// [`DecodeError`] if the JSON does not decode.
     fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
 
-    /// The JSON of the object, if it is kept as JSON.
+    /// The JSON of the object, if the object is kept as JSON.
     #[doc(hidden)]
     fn kept_json(&self) -> Option<&str> {
         None
     }
 
-    /// What is held of it decoded, if it is kept in another form.
+    /// The slot for the decoded form, if the object is kept as JSON.
     #[doc(hidden)]
-    fn held(&self) -> Option<&dyn Hold> {
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
         None
     }
 
-    /// Drops what was remembered of it decoded because it was decoded not long ago.
+    /// Removes the decoded form from the cache of recently decoded objects.
     #[doc(hidden)]
-    fn forget(&self) {}
+    fn forget_decoded(&self) {}
 }
 
-// === impl Named ===
+// === impl ObjectIdentity ===
 
-impl<K: Resource> Named for K {
+impl<K: Resource> ObjectIdentity for K {
     fn namespace(&self) -> Option<&str> {
         self.meta().namespace.as_deref()
     }

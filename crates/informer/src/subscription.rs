@@ -1,14 +1,14 @@
 //! Bounded, ordered event subscriptions; a late subscriber receives a replay of the store.
 
-// What is delivered.
+// What a subscription delivers.
 mod envelope;
 
-// How a subscription reaches the informer, and events reach the subscription.
+// How a new subscription reaches the informer, and how events reach the subscription.
 mod count;
 mod new_subscribers;
 mod publisher;
 
-// How a subscriber asks for objects again.
+// How a subscriber requests a resync.
 mod resync_handle;
 
 use std::{
@@ -24,99 +24,100 @@ use std::{
 use futures::{Stream, future};
 use tokio::sync::mpsc;
 
-use self::{count::Counted, resync_handle::Wanted};
 pub(crate) use self::{
     count::SubscriberCount,
     new_subscribers::NewSubscribers,
     publisher::{Publisher, Subscriber},
 };
+use self::{count::SubscriberToken, resync_handle::RequestedKeys};
 pub use self::{
-    envelope::{AnyTold, Told},
+    envelope::{ErasedEventEnvelope, EventEnvelope},
     resync_handle::ResyncHandle,
 };
 use crate::Event;
 
-/// The events of one informer, for one handler.
+/// A bounded stream of the events of one informer.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* What [`Event`] guarantees. A late subscriber receives an
-/// [`Added`](Event::Added) for every object of the store, then [`Synced`](Event::Synced), then
-/// what happens.
+/// *Guaranteed.* What [`Event`] guarantees. A late subscriber receives an [`Added`](Event::Added)
+/// for each object of the store, then [`Synced`](Event::Synced), then new events.
 ///
-/// A subscription belongs to one run of the informer: the one that is under way, or else the
-/// next. It ends when the last caller of [`Informer::run`](crate::Informer::run) has left or
-/// the informer has failed. So call `run` first and [`subscribe`](crate::Informer::subscribe)
-/// then: a call of `run` keeps the informer running from the call on, and no other caller can
-/// end the subscription by leaving.
+/// A subscription belongs to one run of the informer: the current one, or else the next. It ends
+/// when the last caller of [`Informer::run`](crate::Informer::run) has left or the informer has
+/// failed. So call `run` first and [`subscribe`](crate::Informer::subscribe) then: a call of `run`
+/// keeps the informer running from the moment of the call, and no other caller can end the
+/// subscription by leaving.
 ///
-/// *Required.* Take its events, or drop it: while it is full, the watch waits.
+/// *Required.* Take the events or drop the subscription: while a subscription is full, the watch
+/// waits.
 pub struct Subscription<K> {
-    _counted: Counted,
-    events: mpsc::Receiver<Told<K>>,
+    _counted: SubscriberToken,
+    events: mpsc::Receiver<EventEnvelope<K>>,
     synced: Arc<AtomicBool>,
-    wanted: Arc<Wanted>,
+    requested_keys: Arc<RequestedKeys>,
 }
 
 // === impl Subscription ===
 
 impl<K> Subscription<K> {
-    /// Returns the next event, or none after the last event of an informer that has stopped.
+    /// Returns the next event, or `None` after the last event of a stopped informer.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future before it is ready takes nothing.
     pub async fn next(&mut self) -> Option<Event<K>> {
-        self.told().await.map(|told| told.event)
+        self.next_envelope().await.map(|envelope| envelope.event)
     }
 
-    /// Returns the next event in its envelope, or none after the last event of an informer
-    /// that has stopped.
+    /// Returns the next event in its envelope, or `None` after the last event of a stopped
+    /// informer.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future before it is ready takes nothing.
-    pub async fn told(&mut self) -> Option<Told<K>> {
-        future::poll_fn(|context| self.poll_told(context)).await
+    pub async fn next_envelope(&mut self) -> Option<EventEnvelope<K>> {
+        future::poll_fn(|context| self.poll_envelope(context)).await
     }
 
-    /// Takes the events that are there, up to `most`, and appends them to `into`; waits for the
-    /// first. Returns how many it took: none if `most` is zero, or after the last event of an
-    /// informer that has stopped.
+    /// Waits for an event, and then appends all waiting events to `into`, at most `most`. Returns
+    /// their number: 0 if `most` is 0, or after the last event of a stopped informer.
     ///
-    /// A batch of events costs little more than one.
+    /// A batch costs little more than one event.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future before it is ready takes nothing.
-    pub async fn told_many(&mut self, into: &mut Vec<Told<K>>, most: usize) -> usize {
+    pub async fn next_envelopes(&mut self, into: &mut Vec<EventEnvelope<K>>, most: usize) -> usize {
         let taken = self.events.recv_many(into, most).await;
         let batch = &into[into.len() - taken..];
-        if batch.iter().any(|told| matches!(told.event, Event::Synced)) {
+        if batch
+            .iter()
+            .any(|envelope| matches!(envelope.event, Event::Synced))
+        {
             self.synced.store(true, Ordering::Release);
         }
         taken
     }
 
-    /// Whether [`Synced`](Event::Synced) has been taken from this subscription: every object
-    /// that was there at the start has been delivered.
+    /// Whether [`Synced`](Event::Synced) has been taken from this subscription.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Returns a handle that asks for objects to be delivered again.
+    /// Returns a handle that requests resyncs of single objects for this subscription.
     #[must_use]
-    pub fn recall(&self) -> ResyncHandle {
-        ResyncHandle::new(Arc::clone(&self.wanted))
+    pub fn resync_handle(&self) -> ResyncHandle {
+        ResyncHandle::new(Arc::clone(&self.requested_keys))
     }
 
-    fn poll_told(&mut self, context: &mut Context<'_>) -> Poll<Option<Told<K>>> {
-        let told = ready!(self.events.poll_recv(context));
-        if matches!(&told, Some(told) if matches!(told.event, Event::Synced)) {
+    fn poll_envelope(&mut self, context: &mut Context<'_>) -> Poll<Option<EventEnvelope<K>>> {
+        let envelope = ready!(self.events.poll_recv(context));
+        if matches!(&envelope, Some(envelope) if matches!(envelope.event, Event::Synced)) {
             self.synced.store(true, Ordering::Release);
         }
-        Poll::Ready(told)
+        Poll::Ready(envelope)
     }
 }
 
@@ -124,8 +125,8 @@ impl<K> Stream for Subscription<K> {
     type Item = Event<K>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let told = ready!(self.get_mut().poll_told(context));
-        Poll::Ready(told.map(|told| told.event))
+        let envelope = ready!(self.get_mut().poll_envelope(context));
+        Poll::Ready(envelope.map(|envelope| envelope.event))
     }
 }
 

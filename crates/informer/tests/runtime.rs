@@ -48,8 +48,8 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
         told
     };
     let (ended, told) = tokio::join!(run, look);
-    ended.expect("told to stop");
-    // That `b` is gone is what kube's watcher never says.
+    ended.expect("stopped");
+    // kube's watcher never reports that `b` was deleted.
     assert_eq!(
         told,
         [
@@ -141,12 +141,12 @@ async fn a_stream_of_a_kind_where_nothing_happens_stays_up() {
 /// An object that does not decode is not quoted in the error of a stream.
 #[tokio::test(start_paused = true)]
 async fn an_error_of_a_stream_quotes_no_object() {
-    let garbled = || {
+    let malformed = || {
         let error = serde_json::from_str::<u8>("\"canary\"").expect_err("no number");
         Err(watcher::Error::WatchFailed(kube::Error::SerdeError(error)))
     };
     let source = WatcherStream::new("configmaps", move || {
-        stream::iter([garbled()]).chain(stream::pending())
+        stream::iter([malformed()]).chain(stream::pending())
     });
     let informer: Informer<ConfigMap> = Informer::new(source);
     let running = tokio::spawn({

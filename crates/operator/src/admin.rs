@@ -23,6 +23,7 @@ mod scrape;
 // Connections, requests and pages.
 mod authorize;
 mod connections;
+mod decisions;
 mod limits;
 mod page;
 mod serve;
@@ -196,9 +197,11 @@ impl AdminServer {
     /// `get` the non-resource URL `/metrics`. By default every client can read them.
     ///
     /// It sends a `TokenReview` and a `SubjectAccessReview` through `client`; the operator's
-    /// `ClusterRole` must grant `create` on both. Decisions are cached for a minute. While the API
-    /// server does not respond, the response to a scrape is 503. Without TLS, tokens can be read
-    /// on the network.
+    /// `ClusterRole` must grant `create` on both. Decisions are cached for a minute. At most ten
+    /// unknown tokens are reviewed per second, and further ones receive 429; this limit does not
+    /// apply to a token that was allowed before, nor to the address of a client that had one. While
+    /// the API server does not respond, the response to a scrape is 503. Without TLS, tokens can be
+    /// read on the network.
     pub fn authorize_metrics(self, client: Client) -> Self {
         Self {
             authorizer: Some(Authorizer::new(client)),

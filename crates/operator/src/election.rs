@@ -187,8 +187,8 @@ impl LeaderElection {
         self.state() == ElectionState::Leader
     }
 
-    /// The holder of the lease, as this replica last read or wrote it; none if it is free or
-    /// could not be read.
+    /// The holder of the lease, as this replica last read or wrote it, as one line of at most 300
+    /// characters; none if the lease is free or could not be read.
     #[must_use]
     pub fn holder(&self) -> Option<String> {
         match self.state() {

@@ -15,8 +15,9 @@ mod signal;
 // Leader election.
 mod election;
 
-// A limit of the request rate.
+// A limit of the request rate, and responses of the API server.
 mod budget;
+mod response;
 
 // Health, metrics and spans.
 mod admin;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kube::Client;
+use kube::{Client, Config};
 use prometheus::core::Collector;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -86,6 +86,10 @@ struct Shared {
     drain: Duration,
 }
 
+/// The time after the drain timeout in which controllers are aborted and the lease is released. A
+/// task that does not yield within this time is blocked, and a release takes two requests.
+const EXTRA: Duration = Duration::from_secs(1);
+
 // === impl Operator ===
 
 impl Operator {
@@ -134,14 +138,53 @@ impl Operator {
         })
     }
 
-    /// Returns a client that sends writes only while this replica leads. Without a
+    /// Creates a client from `config` that sends writes only while this replica leads. Without a
+    /// [`LeaderElection`] it is an ordinary client.
+    ///
+    /// Use this client in reconcilers and finalizers. It is the [`Fence::connect`] of the
+    /// [election's fence](LeaderElection::fence): its connections check the deadline of the lease
+    /// each time before they write to the socket, so that a request that waited, for example while
+    /// the process was frozen, is not sent late. [`fenced_client`](Self::fenced_client) checks the
+    /// deadline only when the request enters the client.
+    ///
+    /// # Errors
+    ///
+    /// [`kube::Error`] if no client can be created from `config`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use kube::Config;
+    /// use windlass_operator::{LeaderElection, Operator};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // In a pod: `Config::infer().await?`.
+    /// let config = Config::new("http://127.0.0.1:8001".parse()?);
+    /// let election = LeaderElection::new(config.clone(), "default", "website-operator")?;
+    /// let operator = Operator::builder().leader_election(election).build();
+    /// let client = operator.connect(config)?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Fence::connect`]: windlass_controller::Fence::connect
+    pub fn connect(&self, config: Config) -> Result<Client, kube::Error> {
+        match &self.shared.election {
+            Some(election) => election.fence().connect(config),
+            None => Client::try_from(config),
+        }
+    }
+
+    /// Returns a client that passes writes to `client` only while this replica leads. Without a
     /// [`LeaderElection`] it returns `client` unchanged.
     ///
-    /// Use this client in reconcilers and finalizers. It is the [`Fence::client`] of the
-    /// [election's fence](LeaderElection::fence). [`Fence::connect`] checks more strictly.
+    /// For clients that have no [`Config`], such as one of the embedded API server. On a cluster use
+    /// [`connect`](Self::connect): this client checks the deadline of the lease before a write enters
+    /// `client`, and `client` may send the write later. It is the [`Fence::client`] of the
+    /// [election's fence](LeaderElection::fence).
     ///
     /// [`Fence::client`]: windlass_controller::Fence::client
-    /// [`Fence::connect`]: windlass_controller::Fence::connect
     #[must_use]
     pub fn fenced_client(&self, client: Client) -> Client {
         match &self.shared.election {
@@ -248,10 +291,18 @@ impl Operator {
         stop: &CancellationToken,
         controllers: Vec<Arc<dyn Run>>,
     ) -> Result<(), OperatorError> {
-        let release_limit = self.release_limit(election, None);
-        let mut leadership = Leadership::start(election, stop.clone(), release_limit)
-            .map_err(|source| OperatorError::Thread { source })?;
-        if !leadership.elected().await {
+        let mut leadership =
+            Leadership::start(election).map_err(|source| OperatorError::Thread { source })?;
+        let elected = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                let drained_by = Instant::now().checked_add(self.shared.drain);
+                leadership.resign(true, release_by(election, drained_by)).await;
+                return Ok(());
+            }
+            elected = leadership.elected() => elected,
+        };
+        if !elected {
             return Self::left(leadership.ended().await);
         }
         for controller in &controllers {
@@ -261,14 +312,14 @@ impl Operator {
         let outcome = tokio::select! {
             biased;
             end = leadership.ended() => {
-                controllers.abort().await;
+                controllers.abort(Instant::now() + EXTRA).await;
                 return Self::left(end);
             }
             outcome = controllers.run(self.shared.drain) => outcome,
         };
-        let limit = self.release_limit(election, controllers.deadline());
         let release = controllers.is_empty();
-        leadership.resign(release, Instant::now() + limit).await;
+        let deadline = release_by(election, controllers.deadline());
+        leadership.resign(release, deadline).await;
         outcome
     }
 
@@ -283,19 +334,19 @@ impl Operator {
             LeadershipEnd::NoClient(source) => Err(OperatorError::LeaseClient { source }),
         }
     }
+}
 
-    /// The time limit for the release of the lease: the time until the drain `deadline`, but at most
-    /// the timeout of one request and at least a second.
-    fn release_limit(&self, election: &LeaderElection, deadline: Option<Instant>) -> Duration {
-        /// For a release after a drain that used all its time.
-        const LEAST: Duration = Duration::from_secs(1);
-
-        let left = match deadline {
-            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-            None => self.shared.drain,
-        };
-        left.min(election.request_timeout()).max(LEAST)
-    }
+/// The deadline for the release of the lease: the end of the drain timeout, but at most the timeout
+/// of one request from now. A release that begins late has [`EXTRA`] time, counted from the end of
+/// the drain timeout, so that a stop takes at most that much longer.
+fn release_by(election: &LeaderElection, drained_by: Option<Instant>) -> Instant {
+    let now = Instant::now();
+    let most = now + election.request_timeout().max(EXTRA);
+    let Some(drained_by) = drained_by else {
+        return most;
+    };
+    let last = drained_by.checked_add(EXTRA).unwrap_or(most);
+    drained_by.max(now + EXTRA).min(last).min(most)
 }
 
 impl Default for Operator {

@@ -139,7 +139,7 @@ on_both_servers! {
         let name = |name| FinalizerName::new(name).expect("a name");
         let today = "test.windlass.dev/today";
         let finalizers = Finalizers::new(cluster.aside(), name(today)).expect("a finalizer");
-        let watcher = OpinionatedWatcher::new(finalizers.formerly(name(OWN)), log.watcher());
+        let watcher = OpinionatedWatcher::new(finalizers.legacy_name(name(OWN)), log.watcher());
         let running = Running::watch(source(&cluster).await, watcher);
         has(&configs, "a", &[today, THEIRS]).await;
         delete(&configs, "a").await;

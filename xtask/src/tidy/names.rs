@@ -10,10 +10,10 @@ const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
 const INTERNAL: [&str; 8] = [
-    "AnyTold",
+    "ErasedEventEnvelope",
     "Decoder",
-    "Form",
-    "Fresh",
+    "StoredForm",
+    "IncomingObject",
     "InformerId",
     "ResyncHandle",
     "is_time_simulated",

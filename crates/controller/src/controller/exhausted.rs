@@ -1,33 +1,33 @@
-//! Calls whose retries are exhausted, and the hook that is called for each.
+//! `ExhaustedCall`, and the hook that receives it.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use windlass_informer::{ErrorChain, panic_message};
 
-use super::dead_letters::GivenUp;
+use super::dead_letters::DeadLetter;
 use crate::{
     event::AnyEvent,
-    work::{ask, typed},
+    work::{call_user_code, typed},
 };
 
-/// A call that is not repeated any more, with the object that it was made for.
+/// A call whose retries are exhausted, with its object.
 ///
 /// [`on_exhausted`](crate::InformerControllerBuilder::on_exhausted) receives it, for example to
 /// write the failure into the object's status.
 #[derive(Clone)]
 pub struct ExhaustedCall {
-    call: GivenUp,
+    call: DeadLetter,
     event: AnyEvent,
 }
 
 /// The user's hook.
 pub(crate) type Hook = Box<dyn Fn(ExhaustedCall) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Calls the hook and waits for it, at most for `limit`. A panic is logged.
+/// Calls the hook and waits for it, at most `limit`. Logs a panic.
 pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Duration>) {
     let key = exhausted.call.key.clone();
-    let Some(called) = ask("on_exhausted", || hook(exhausted)) else {
+    let Some(called) = call_user_code("on_exhausted", || hook(exhausted)) else {
         return;
     };
     let mut called = AssertUnwindSafe(called).catch_unwind();
@@ -43,8 +43,8 @@ pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Du
         }
         Err(_) => tracing::error!(object = %key, ?limit, "on_exhausted timed out"),
     }
-    // A future that is dropped before its end runs the user's code once more.
-    ask("on_exhausted", || drop(called));
+    // Dropping the future runs user code again.
+    call_user_code("on_exhausted", || drop(called));
 }
 
 /// Boxes the future of a hook.
@@ -59,25 +59,25 @@ where
 // === impl ExhaustedCall ===
 
 impl ExhaustedCall {
-    pub(super) const fn new(call: GivenUp, event: AnyEvent) -> Self {
+    pub(super) const fn new(call: DeadLetter, event: AnyEvent) -> Self {
         Self { call, event }
     }
 
     /// The call: its kind, key, handler, action, attempts and last error.
     #[must_use]
-    pub const fn call(&self) -> &GivenUp {
+    pub const fn call(&self) -> &DeadLetter {
         &self.call
     }
 
-    /// The object that the last call was made for: of a deleted object the last known state. None
-    /// if it is not a `K`, or does not decode.
+    /// The object of the last call. Of a deleted object the last known state. `None` if it is not a
+    /// `K` or does not decode.
     #[must_use]
     pub fn object<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
         typed::<K>(&self.event)?.object().cloned()
     }
 }
 
-/// Shows the call, and never the object's content, which may be secret.
+/// Shows the call, and never the content of the object, which may be secret.
 impl fmt::Debug for ExhaustedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExhaustedCall")
@@ -88,7 +88,7 @@ impl fmt::Debug for ExhaustedCall {
 
 impl fmt::Display for ExhaustedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GivenUp {
+        let DeadLetter {
             kind,
             key,
             handler,

@@ -1,8 +1,8 @@
-//! From a change of one object to resyncs of the objects that mappers name.
+//! Requests resyncs of the objects that mappers return.
 //!
-//! A mapper names keys, and the informer of those objects emits a resync of each, after
-//! everything that has happened to it. The priority of a resync is kept here until it comes. So
-//! the resyncs are bounded by the objects that exist, however far behind the handlers are.
+//! A mapper returns keys, and the informer of those objects emits a resync of each, after all its
+//! earlier events. The priority of a resync is stored here until it arrives. So the number of
+//! resyncs is bounded by the number of objects, however slow the handlers are.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use super::{Shared, report::ErrorReport};
 use crate::{
     Action, HandlerError,
     event::AnyEvent,
-    route::{KindId, Mapping, Role},
+    route::{KindId, RegisteredMapper, Role},
     schedule::Priority,
     trace, work,
 };
@@ -25,32 +25,32 @@ use crate::{
 /// The keys of one informer for which a resync was requested.
 #[derive(Default)]
 pub(super) struct TriggeredKeys {
-    /// None until the controller is subscribed, which shows it every object anyway.
-    recall: OnceLock<ResyncHandle>,
-    /// The priority of each resync, until it comes. Only of objects that are in the store.
+    /// `None` until the controller has subscribed. The subscription begins with all objects.
+    resync: OnceLock<ResyncHandle>,
+    /// The priority of each requested resync. Only of objects that are in the store.
     priorities: Mutex<HashMap<ObjectKey, Priority>>,
 }
 
-/// Asks `mappers` about `event` of `kind`, and requests resyncs of the objects that they name, of
-/// the priority of the event.
+/// Calls `mappers` with `event` of `kind`, and requests resyncs of the returned objects with the
+/// priority of the event.
 pub(super) fn map(
     shared: &Shared,
-    mappers: &[Arc<Mapping>],
+    mappers: &[Arc<RegisteredMapper>],
     kind: KindId,
     event: &AnyEvent,
     priority: Priority,
-    told: &Span,
+    parent: &Span,
 ) {
     if mappers.is_empty() {
         return;
     }
-    let _told = told.enter();
+    let _entered = parent.enter();
     let mut named: HashMap<KindId, HashSet<ObjectKey>> = HashMap::new();
     for mapper in mappers {
-        let keys = ask(shared, kind, mapper, event);
+        let keys = mapped_keys(shared, kind, mapper, event);
         named.entry(mapper.to).or_default().extend(keys);
     }
-    // The object that has changed is dispatched for that already.
+    // The changed object itself is dispatched already.
     if let Some((named, object)) = named.get_mut(&kind).zip(event.object()) {
         named.remove(&object.key());
     }
@@ -62,8 +62,13 @@ pub(super) fn map(
     }
 }
 
-/// The keys that one mapper names. A mapper that fails is reported as a failed call.
-fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec<ObjectKey> {
+/// Calls one mapper. An error of a mapper is reported like a failed call.
+fn mapped_keys(
+    shared: &Shared,
+    kind: KindId,
+    mapper: &RegisteredMapper,
+    event: &AnyEvent,
+) -> Vec<ObjectKey> {
     let Some((action, object)) = Action::of(event).zip(event.object()) else {
         return Vec::new();
     };
@@ -89,7 +94,7 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
             error: &error,
             retry_in: None,
         };
-        work::ask("on_error", || (shared.settings.on_error)(&report));
+        work::call_user_code("on_error", || (shared.settings.on_error)(&report));
     }
     keys
 }
@@ -97,24 +102,24 @@ fn ask(shared: &Shared, kind: KindId, mapper: &Mapping, event: &AnyEvent) -> Vec
 // === impl TriggeredKeys ===
 
 impl TriggeredKeys {
-    /// Requests resyncs from `recall` from now on.
-    pub(super) fn listen(&self, recall: ResyncHandle) {
-        // A feed is pumped once.
-        _ = self.recall.set(recall);
+    /// Sets the handle through which resyncs are requested.
+    pub(super) fn listen(&self, resync: ResyncHandle) {
+        // Each feed is run once.
+        _ = self.resync.set(resync);
     }
 
-    /// Requests a resync of those of `keys` that are in the store. Returns how many they are.
+    /// Requests resyncs of the `keys` that are in the store. Returns their number.
     pub(super) fn trigger(
         &self,
         keys: &HashSet<ObjectKey>,
         priority: Priority,
         is_stored: impl Fn(&ObjectKey) -> bool,
     ) -> usize {
-        let Some(recall) = self.recall.get() else {
+        let Some(resync) = self.resync.get() else {
             return 0;
         };
         let stored: Vec<_> = {
-            // Looked up under the lock: an object that goes after that finds its entry.
+            // Under the lock, so that a later delete finds and removes the entry.
             let mut priorities = self.priorities.lock();
             let stored = keys.iter().filter(|key| is_stored(key));
             let stored = stored.inspect(|key| {
@@ -125,12 +130,13 @@ impl TriggeredKeys {
         };
         let triggered = stored.len();
         if triggered > 0 {
-            recall.ask(stored);
+            resync.request(stored);
         }
         triggered
     }
 
-    /// The priority of the resync of `key`, which has come, or whose object is gone.
+    /// Removes and returns the priority of the resync of `key`, which has arrived or whose object
+    /// was deleted.
     pub(super) fn take(&self, key: &ObjectKey) -> Option<Priority> {
         self.priorities.lock().remove(key)
     }

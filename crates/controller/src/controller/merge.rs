@@ -1,179 +1,178 @@
 //! Merges the events of several informers of one kind into one history per object. *(pure)*
 //!
-//! Informers of one kind may overlap, lag behind each other, or be parts of one kind between
-//! which objects move. A handler gets one history: each version once, versions never go back,
-//! and `Deleted` when no informer holds the uid any more. A kind with one informer is passed
-//! through, and nothing is kept for it.
+//! Informers of one kind may overlap, lag behind each other, or select parts of one kind between
+//! which objects move. Handlers get one history of each object: each version once, versions that
+//! never decrease, and `Deleted` when no informer has the uid any more. If a kind has one informer,
+//! its events pass unchanged, and no state is kept.
 //!
-//! - A sighting that is not newer than what was emitted is dropped.
-//! - `Deleted` from one informer is held back while another one holds the uid.
-//! - After `Deleted`, a sighting of the same uid is an `Added` if its version is at least that
-//!   of the delete (the object is in another informer now); an older one comes from an
-//!   informer that lags, and is dropped.
-//! - Tombstones are kept until each informer has passed their version, up to a bound. When one
-//!   is dropped at the bound, the informers that have not passed it list again. Until then an
-//!   object that only such an informer shows, in a state from before that delete, is withheld:
-//!   it may be the one that was deleted.
+//! - An event that is not newer than the last emitted one is dropped.
+//! - `Deleted` from one informer is held back while another one has the uid.
+//! - After `Deleted`, an event of the same uid is an `Added` if its version is at least that of the
+//!   delete (the object is in another informer now). An older one comes from an informer that lags,
+//!   and is dropped.
+//! - Tombstones are kept until each informer has passed their version, up to a bound. When one is
+//!   dropped at the bound, the informers that have not passed it relist. Until then, an object that
+//!   only such an informer shows, in a state before that delete, is withheld: it may be the deleted
+//!   one.
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
-//!   informers that overlap are reported.
+//!   overlapping informers are reported.
 //!
-//! - When one informer notices that the history of the server went back, a new epoch begins and
-//!   all others list again. With that list an informer is in the epoch, whether it has noticed
-//!   that the history went back or listed for the first time after that.
+//! - When one informer detects that the history of the server went back, a new epoch begins and all
+//!   others relist. With that list an informer enters the epoch, whether it has detected the change
+//!   or listed for the first time after it.
 //!
-//! An informer whose events were passed through before the second one was added keeps its own
-//! history: what it holds belongs to it until its next event about that object comes by, or
-//! until it is removed.
+//! An informer whose events passed before the second one was added keeps its own history: its
+//! objects belong to it until its next event of that object, or until it is removed.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
-use windlass_informer::{Event, InformerId, Kept, Named, ObjectKey, Uid};
+use windlass_informer::{Event, InformerId, LazyObject, ObjectIdentity, ObjectKey, Uid};
 
-use crate::{AnyObject, event::AnyEvent};
+use crate::{ErasedObject, event::AnyEvent};
 
-type Object = Arc<dyn AnyObject>;
+type Object = Arc<dyn ErasedObject>;
 
-/// What the informers of one kind show.
+/// Merges the events of the informers of one kind.
 #[derive(Default)]
 pub(crate) struct Merge {
-    members: Vec<Member>,
-    objects: HashMap<Uid, Seen>,
+    members: Vec<MemberInformer>,
+    objects: HashMap<Uid, TrackedObject>,
     tombstones: HashMap<Uid, Version>,
-    /// The same uids, oldest first.
-    buried: VecDeque<Uid>,
-    /// The newest epoch of all informers.
+    /// The uids of the tombstones, oldest first.
+    tombstone_order: VecDeque<Uid>,
+    /// The newest epoch of the kind.
     epoch: u32,
-    /// Informers that cannot be compared were reported.
+    /// Whether informers that cannot be compared were reported.
     reported: bool,
-    /// Informers that are to list again.
-    laggards: Vec<InformerId>,
-    /// Objects that were withheld and exist.
-    released: Vec<Merged>,
+    /// The informers that must relist.
+    lagging: Vec<InformerId>,
+    /// Events of withheld objects that turned out to exist.
+    released: Vec<MergedEvent>,
 }
 
 /// One informer of the kind.
-struct Member {
+struct MemberInformer {
     informer: InformerId,
 
-    /// Its events were passed through before there was another informer.
+    /// Whether its events passed before there was another informer.
     preceding: bool,
 
-    /// The newest version that it has shown live.
+    /// The newest version of its watch events.
     passed: Version,
 
-    /// How often its history went back, as the informer counts.
+    /// Its epoch as the informer counts.
     counted: u32,
 
-    /// The epoch of the kind in which it is.
+    /// Its epoch as the kind counts.
     epoch: u32,
 
-    /// The version that it has to pass because a tombstone of that version was dropped; none if
-    /// it has passed all that were.
-    behind: Option<Version>,
+    /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
+    /// there is none.
+    must_pass: Option<Version>,
 
-    /// Whether it was requested to list again.
+    /// Whether a relist was requested.
     relisting: bool,
 
-    /// Whether it is to list once more after that: the list may have begun before the newest epoch.
-    again: bool,
+    /// Whether another relist must follow: the requested one may have begun before the newest
+    /// epoch.
+    relist_again: bool,
 
-    /// Objects that it shows and that may be deleted. They are in its store, or were a moment
-    /// ago.
-    withheld: HashMap<Uid, Withheld>,
+    /// The objects that it shows and that may be deleted. They are in its store, or were shortly
+    /// before.
+    withheld: HashMap<Uid, WithheldObject>,
 }
 
 /// An event of one informer.
-pub(super) struct Sighting {
+pub(super) struct InformerEvent {
     pub(super) informer: InformerId,
     pub(super) event: AnyEvent,
     /// The epoch as the informer counts.
     pub(super) epoch: u32,
-    /// Whether it comes from the watch and not from a list.
+    /// Whether it comes from the watch, and not from a list.
     pub(super) live: bool,
-    /// Whether it is the first state of its object since the history went back.
+    /// Whether it is the first state of its object since the history of this informer went back.
     pub(super) restored: bool,
 }
 
-/// What a sighting means for handlers.
-pub(super) struct Merged {
+/// An event for the handlers.
+pub(super) struct MergedEvent {
     pub(super) event: AnyEvent,
-    /// Whether it is the first state of its object since the history went back, as of all
-    /// informers.
+    /// Whether it is the first state of its object since the history went back, for all informers.
     pub(super) restored: bool,
 }
 
 /// An object that may be deleted.
-struct Withheld {
+struct WithheldObject {
     key: ObjectKey,
-    /// Whether it has shown the first state of the object since the history went back.
+    /// Whether a state of it was the first since the history went back.
     restored: bool,
 }
 
-/// What is known of one uid.
-struct Seen {
-    /// Which informers hold it.
+/// The merged state of one uid.
+struct TrackedObject {
+    /// The informers that have it.
     holders: Vec<InformerId>,
 
-    /// The state that was emitted last; none where a preceding informer has it and was not
-    /// heard of since.
+    /// The last emitted state. `None` if a preceding informer has the object and has not sent an
+    /// event of it since.
     emitted: Option<Object>,
 
-    /// The newest state that another informer has shown meanwhile.
+    /// The newest state that another informer has shown since.
     held_back: Option<Object>,
 
     /// The epoch of both.
     epoch: u32,
 
-    /// An informer showed it that has not noticed that the history went back, or did not have to
-    /// because it listed later.
+    /// Whether the informer that showed it may not have detected that the history went back, or
+    /// listed later.
     doubtful: bool,
 
-    /// The newest version at which an informer showed that it was deleted, or left.
+    /// The newest version at which an informer showed that it was deleted, or left its selector.
     left: Version,
 }
 
-/// How far a state is in the history of the server.
+/// The position of a state in the history of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// How often the history went back (a cluster was restored).
+    /// The number of times that the history went back.
     epoch: u32,
     /// None if it is not a number.
     number: Option<u64>,
 }
 
-/// Looks up what an informer's store holds: the object of this key, if it has this uid.
+/// Looks up the object with this key and uid in an informer's store.
 pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
 
 // === impl Merge ===
 
 impl Merge {
-    /// How many deleted uids are remembered: 1 MB of them.
+    /// The maximum number of tombstones: 1 MB.
     const TOMBSTONES: usize = 10_000;
 
-    /// Adds an informer, which has counted `epoch` epochs. Those that were `started` before the
-    /// second one came go on with what they hold.
+    /// Adds an informer, whose own epoch is `epoch`. Informers that were `started` before the
+    /// second one was added keep their objects.
     pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
-        self.members.push(Member {
+        self.members.push(MemberInformer {
             informer,
             preceding: started,
             passed: Version::default(),
             counted: epoch,
             epoch: self.epoch,
-            behind: None,
+            must_pass: None,
             relisting: false,
-            again: false,
+            relist_again: false,
             withheld: HashMap::new(),
         });
     }
 
-    /// Removes an informer. What it alone held is forgotten, without an event. `lookup` is asked
-    /// for what its store holds.
+    /// Removes an informer. Objects that only it had are forgotten without an event. `lookup` reads
+    /// its store.
     ///
-    /// Returns the objects that have to be shown again, each with an informer that holds it: the
-    /// events of the removed informer stood for them, and not all of these may have come by.
+    /// Returns the objects that must be resynced, each with an informer that has it: the events of
+    /// the removed informer covered them, and not all of these may have arrived.
     pub(super) fn remove(
         &mut self,
         informer: InformerId,
@@ -206,14 +205,18 @@ impl Merge {
         show_again
     }
 
-    /// Whether events are passed through as they are.
+    /// Whether events pass unchanged.
     pub(super) fn is_idle(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// What a sighting means for handlers, if it means something.
-    pub(super) fn apply(&mut self, shown: Sighting, lookup: Lookup<'_>) -> Option<Merged> {
-        let Sighting {
+    /// Merges an event. Returns the event for the handlers, if there is one.
+    pub(super) fn apply(
+        &mut self,
+        shown: InformerEvent,
+        lookup: Lookup<'_>,
+    ) -> Option<MergedEvent> {
+        let InformerEvent {
             informer,
             event,
             epoch,
@@ -221,25 +224,25 @@ impl Merge {
             restored,
         } = shown;
         let object = Arc::clone(event.object()?);
-        // A removed informer has no member, while its last events are on their way.
+        // The last events of a removed informer may still arrive.
         self.member(informer)?;
-        let Some(uid) = Named::uid(&*object).map(Uid::from) else {
-            // Without a uid nothing can be compared.
-            return Some(Merged { event, restored });
+        let Some(uid) = ObjectIdentity::uid(&*object).map(Uid::from) else {
+            // Objects without a uid cannot be compared.
+            return Some(MergedEvent { event, restored });
         };
         let epoch = self.epoch_of(informer, epoch);
         let version = Version::of(&object, epoch);
         let mut passes = false;
-        // A resync shows a state from any time.
+        // A resync shows a state of any age.
         let live = live && !matches!(event, Event::Resynced(_));
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
-            passes = member.behind.is_some_and(|it| !version.is_before(it));
+            passes = member.must_pass.is_some_and(|it| !version.is_before(it));
         }
         let merged = if let Event::Deleted { missed, .. } = event {
             let deleted = self.delete(informer, uid, object, version, missed);
             let restored = false;
-            deleted.map(|event| Merged { event, restored })
+            deleted.map(|event| MergedEvent { event, restored })
         } else {
             self.show(informer, &uid, event, epoch, restored, lookup)
         };
@@ -249,8 +252,8 @@ impl Merge {
         merged
     }
 
-    /// `informer` has shown everything up to this version, at the end of a list; none if the
-    /// version is not known.
+    /// Notes that a list of `informer` is complete up to this version. `None` if the version is not
+    /// known.
     pub(super) fn synced(
         &mut self,
         informer: InformerId,
@@ -263,16 +266,16 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return;
         };
-        if std::mem::take(&mut member.again) {
-            self.laggards.push(informer);
+        if std::mem::take(&mut member.relist_again) {
+            self.lagging.push(informer);
             return;
         }
         let relisted = std::mem::take(&mut member.relisting);
-        // A list whose version is not known was requested after the tombstones were dropped.
-        let number = up_to.or(member.behind.and_then(|it| it.number));
+        // A list without a known version was requested after the tombstones were dropped.
+        let number = up_to.or(member.must_pass.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
-        let is_past = |version: Version| member.behind.is_some_and(|it| version.is_before(it));
-        // An informer that listed after the history went back never notices that.
+        let is_past = |version: Version| member.must_pass.is_some_and(|it| version.is_before(it));
+        // An informer that listed after the history went back does not detect it.
         let joins = relisted && epoch < newest && !is_past(of_epoch(newest));
         if joins {
             epoch = newest;
@@ -291,25 +294,26 @@ impl Merge {
         }
     }
 
-    /// The informers that are to list again, each once.
-    pub(super) fn take_laggards(&mut self) -> Vec<InformerId> {
-        std::mem::take(&mut self.laggards)
+    /// Takes the informers that must relist.
+    pub(super) fn take_lagging(&mut self) -> Vec<InformerId> {
+        std::mem::take(&mut self.lagging)
     }
 
-    /// Events about objects that were withheld and exist, or were shown before their epoch.
-    pub(super) fn take_released(&mut self) -> Vec<Merged> {
+    /// Takes the events of withheld objects that exist, and of objects that were shown before their
+    /// epoch.
+    pub(super) fn take_released(&mut self) -> Vec<MergedEvent> {
         std::mem::take(&mut self.released)
     }
 
-    /// `informer` has passed all tombstones that were dropped: what it shows exists.
+    /// Releases the withheld objects of `informer`, which has passed all dropped tombstones.
     fn catch_up(&mut self, informer: InformerId, lookup: Lookup<'_>) {
         let Some(member) = self.member(informer) else {
             return;
         };
-        member.behind = None;
+        member.must_pass = None;
         let epoch = member.epoch;
-        for (uid, Withheld { key, restored }) in std::mem::take(&mut member.withheld) {
-            // One that is gone from the store is deleted by an event that is on its way.
+        for (uid, WithheldObject { key, restored }) in std::mem::take(&mut member.withheld) {
+            // If the store does not have it, its delete event will arrive.
             let Some(object) = lookup(informer, &key, uid.as_str()) else {
                 continue;
             };
@@ -319,7 +323,7 @@ impl Merge {
         }
     }
 
-    /// What `informer` holds is of the newest epoch, and was shown as of an older one.
+    /// Shows the objects of `informer` again, in the newest epoch.
     fn show_again(&mut self, informer: InformerId, lookup: Lookup<'_>) {
         let held = self.objects.iter();
         let held = held.filter(|(_, seen)| seen.holders.contains(&informer));
@@ -327,7 +331,7 @@ impl Merge {
             .filter_map(|(uid, seen)| Some((uid.clone(), seen.emitted.as_ref()?.key())))
             .collect();
         for (uid, key) in held {
-            // One that is gone from the store is deleted by an event that is on its way.
+            // If the store does not have it, its delete event will arrive.
             let Some(object) = lookup(informer, &key, uid.as_str()) else {
                 continue;
             };
@@ -338,7 +342,7 @@ impl Merge {
     }
 
     /// Whether an object that only `informer` shows, in this version, may be deleted: a tombstone
-    /// of a later version was dropped that the informer has not passed.
+    /// of a later version was dropped before the informer passed it.
     fn may_be_deleted(
         &mut self,
         informer: InformerId,
@@ -349,26 +353,27 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return false;
         };
-        let is_before = member.behind.is_some_and(|it| version.is_before(it));
-        // What an informer that was there before has shown already is not new here.
+        let is_before = member.must_pass.is_some_and(|it| version.is_before(it));
+        // An object that a preceding informer has shown already is not new.
         let is_new = !member.preceding
             || matches!(event, Event::Added(_))
             || member.withheld.contains_key(uid);
         is_before && is_new
     }
 
-    /// Withholds an object that `informer` shows.
+    /// Withholds an object of `informer`.
     fn withhold(&mut self, informer: InformerId, uid: Uid, object: &Object) {
         if let Some(member) = self.member(informer) {
             let (key, restored) = (object.key(), false);
             member
                 .withheld
                 .entry(uid)
-                .or_insert(Withheld { key, restored });
+                .or_insert(WithheldObject { key, restored });
         }
     }
 
-    /// What it means for handlers that `informer` shows an object, if it means something.
+    /// Handles an object that `informer` shows. Returns the event for the handlers, if there is
+    /// one.
     fn show(
         &mut self,
         informer: InformerId,
@@ -377,7 +382,7 @@ impl Merge {
         epoch: u32,
         mut restored: bool,
         lookup: Lookup<'_>,
-    ) -> Option<Merged> {
+    ) -> Option<MergedEvent> {
         let object = Arc::clone(event.object()?);
         let mut version = Version::of(&object, epoch);
         let doubtful = version.epoch < self.epoch && !self.is_shown_elsewhere(informer, uid);
@@ -386,7 +391,7 @@ impl Merge {
         }
         let before = match self.objects.get_mut(uid) {
             Some(seen) if restored && seen.doubtful => {
-                // What the informer showed before was of the old history.
+                // The earlier state was of the old history.
                 seen.epoch = 0;
                 Some(0)
             }
@@ -398,7 +403,7 @@ impl Merge {
             }
         };
         restored = before.map_or(restored, |before| before < version.epoch);
-        let shown = self.sight(informer, uid.clone(), event, object, version, lookup);
+        let shown = self.observe(informer, uid.clone(), event, object, version, lookup);
         if let Some(withheld) = self
             .member(informer)
             .and_then(|it| it.withheld.get_mut(uid))
@@ -409,12 +414,12 @@ impl Merge {
         if let Some(seen) = self.objects.get_mut(uid) {
             seen.doubtful = doubtful;
         }
-        Some(Merged { event, restored })
+        Some(MergedEvent { event, restored })
     }
 
-    /// The epoch of the kind in which an informer is that counts `counted` epochs. An informer
-    /// that notices that the history went back opens an epoch, in which all others list again, or
-    /// joins the one that another informer has opened.
+    /// Returns the epoch of an informer whose own epoch is `counted`. An informer that detects that
+    /// the history went back opens a new epoch, in which all others relist, or enters the one that
+    /// another informer has opened.
     fn epoch_of(&mut self, informer: InformerId, counted: u32) -> u32 {
         let newest = self.epoch;
         let Some(member) = self.member(informer) else {
@@ -433,17 +438,17 @@ impl Merge {
             if member.informer == informer {
                 member.epoch = self.epoch;
             } else if std::mem::replace(&mut member.relisting, true) {
-                member.again = true;
+                member.relist_again = true;
             } else {
-                self.laggards.push(member.informer);
+                self.lagging.push(member.informer);
             }
         }
         self.epoch
     }
 
-    /// Whether an informer of the newest epoch holds `uid`, beside `informer`. If none does, what
-    /// `informer` shows has to be believed, though it may not have noticed that the history went
-    /// back: one that listed after that never does.
+    /// Whether another informer of the newest epoch has `uid`. If not, what `informer` shows has to
+    /// be accepted although it may not have detected that the history went back: an informer that
+    /// listed after that never does.
     fn is_shown_elsewhere(&self, informer: InformerId, uid: &Uid) -> bool {
         let holders = self.objects.get(uid).map(|seen| &seen.holders);
         self.members.iter().any(|member| {
@@ -453,7 +458,7 @@ impl Merge {
         })
     }
 
-    fn sight(
+    fn observe(
         &mut self,
         informer: InformerId,
         uid: Uid,
@@ -464,13 +469,13 @@ impl Merge {
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if let Some(buried) = self.tombstones.get(&uid) {
-                if version.is_before(*buried) {
+            if let Some(tombstone_order) = self.tombstones.get(&uid) {
+                if version.is_before(*tombstone_order) {
                     self.withhold(informer, uid, &object);
                     return None;
                 }
                 self.tombstones.remove(&uid);
-                self.buried.retain(|it| *it != uid);
+                self.tombstone_order.retain(|it| *it != uid);
             } else if self.may_be_deleted(informer, &uid, &event, version) {
                 self.withhold(informer, uid, &object);
                 return None;
@@ -482,7 +487,7 @@ impl Merge {
                 .filter(|it| lookup(*it, &key, uid.as_str()).is_some())
                 .collect();
             let owned = holders.is_empty() || preceding;
-            // What was withheld of another informer is this object.
+            // Withheld objects of other informers are the same object.
             for other in &mut self.members {
                 let has_it = other.withheld.remove(&uid).is_some();
                 if has_it && other.informer != informer && !holders.contains(&other.informer) {
@@ -495,7 +500,7 @@ impl Merge {
             } else {
                 (None, Some(object.clone()))
             };
-            let seen = Seen {
+            let seen = TrackedObject {
                 holders,
                 emitted,
                 held_back,
@@ -539,7 +544,7 @@ impl Merge {
                 seen.held_back = Some(newest);
                 return None;
             }
-            // The informer that had it first was removed.
+            // The first informer that had it was removed.
             seen.emitted = Some(Arc::clone(&newest));
             return Some(Event::Added(newest));
         };
@@ -552,7 +557,7 @@ impl Merge {
         seen.epoch = version.epoch;
         let old = std::mem::replace(emitted, Arc::clone(&object));
         Some(Event::Updated {
-            old: Kept::any(old),
+            old: LazyObject::from_erased(old),
             new: object,
         })
     }
@@ -571,7 +576,7 @@ impl Merge {
             if !preceding || withheld.is_some() || self.tombstones.contains_key(&uid) {
                 return None;
             }
-            self.bury(uid, version);
+            self.add_tombstone(uid, version);
             return Some(Event::Deleted { last, missed });
         };
         seen.holders.retain(|holder| *holder != informer);
@@ -582,11 +587,11 @@ impl Merge {
             if seen.emitted.is_some() || is_preceded(&self.members, seen) {
                 return None;
             }
-            // The informer that had it first lets it go, and another one goes on with it.
+            // The first informer that had it reports its delete, and another one still has it.
             let new = seen.held_back.take()?;
             seen.emitted = Some(Arc::clone(&new));
             return Some(Event::Updated {
-                old: Kept::any(last),
+                old: LazyObject::from_erased(last),
                 new,
             });
         }
@@ -595,13 +600,13 @@ impl Merge {
         let (mut last, mut version) = (last, version);
         if let Some(known) = known {
             let its = Version::of(&known, seen.epoch);
-            // A delete that was missed has no state of its own.
+            // A missed delete has no state.
             if missed || version.is_before(its) {
                 (last, version) = (known, its);
             }
         }
         let left = seen.left;
-        self.bury(
+        self.add_tombstone(
             uid,
             if version.is_before(left) {
                 left
@@ -612,41 +617,43 @@ impl Merge {
         Some(Event::Deleted { last, missed })
     }
 
-    /// Remembers that `uid` was deleted, until all informers have passed that version.
-    fn bury(&mut self, uid: Uid, version: Version) {
+    /// Adds a tombstone for `uid`, and drops the oldest ones that all informers have passed, or
+    /// that exceed the bound.
+    fn add_tombstone(&mut self, uid: Uid, version: Version) {
         self.tombstones.insert(uid.clone(), version);
-        self.buried.push_back(uid);
-        while let Some(oldest) = self.buried.front() {
+        self.tombstone_order.push_back(uid);
+        while let Some(oldest) = self.tombstone_order.front() {
             let oldest = self.tombstones.get(oldest).copied();
-            let is_passed = |it: &Member| oldest.is_none_or(|version| version.is_before(it.passed));
-            let is_over = self.buried.len() > Self::TOMBSTONES;
+            let is_passed =
+                |it: &MemberInformer| oldest.is_none_or(|version| version.is_before(it.passed));
+            let is_over = self.tombstone_order.len() > Self::TOMBSTONES;
             if !is_over && !self.members.iter().all(is_passed) {
                 break;
             }
             let late = self.members.iter_mut().filter(|it| !is_passed(it));
             for (member, version) in late.zip(std::iter::repeat(oldest)) {
                 let further = |known: Version| version.is_none_or(|it| it.is_before(known));
-                if !member.behind.is_some_and(further) {
-                    member.behind = version;
+                if !member.must_pass.is_some_and(further) {
+                    member.must_pass = version;
                 }
                 if !std::mem::replace(&mut member.relisting, true) {
-                    self.laggards.push(member.informer);
+                    self.lagging.push(member.informer);
                 }
             }
-            if let Some(oldest) = self.buried.pop_front() {
+            if let Some(oldest) = self.tombstone_order.pop_front() {
                 self.tombstones.remove(&oldest);
             }
         }
     }
 
-    fn member(&mut self, informer: InformerId) -> Option<&mut Member> {
+    fn member(&mut self, informer: InformerId) -> Option<&mut MemberInformer> {
         let mut members = self.members.iter_mut();
         members.find(|member| member.informer == informer)
     }
 }
 
-/// Whether an informer holds the object that held it before there was another informer.
-fn is_preceded(members: &[Member], seen: &Seen) -> bool {
+/// Whether a preceding informer has the object.
+fn is_preceded(members: &[MemberInformer], seen: &TrackedObject) -> bool {
     let mut members = members.iter();
     members.any(|it| it.preceding && seen.holders.contains(&it.informer))
 }
@@ -662,7 +669,7 @@ impl Version {
         }
     }
 
-    /// Whether it is older than `other`, for certain.
+    /// Whether it is certainly older than `other`.
     fn is_before(self, other: Self) -> bool {
         let numbers = self.number.zip(other.number);
         self.epoch < other.epoch
@@ -798,7 +805,7 @@ mod tests {
         let lookup =
             |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
         let apply = |merge: &mut Merge, shown| {
-            let merged: Option<Merged> = merge.apply(shown, &lookup);
+            let merged: Option<MergedEvent> = merge.apply(shown, &lookup);
             merged.map(|it| (show(&it.event), it.restored))
         };
         let added = sighting(0, event("+", "9"), 0);
@@ -808,14 +815,14 @@ mod tests {
         assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
         let gone = sighting(0, event("-", "9"), 1);
         assert_eq!(apply(&mut merge, gone), None, "the other one has it");
-        assert_eq!(merge.take_laggards(), [id(1)]);
+        assert_eq!(merge.take_lagging(), [id(1)]);
         merge.synced(id(1), 0, Some(5), &lookup);
         let released = merge.take_released();
         let released = released.iter().map(|it| (show(&it.event), it.restored));
         assert!(released.eq([("~9>3".to_owned(), true)]));
         // Another list of it is of the same epoch.
         merge.synced(id(1), 0, Some(6), &lookup);
-        assert!(merge.take_released().is_empty() && merge.take_laggards().is_empty());
+        assert!(merge.take_released().is_empty() && merge.take_lagging().is_empty());
     }
 
     #[test]
@@ -823,26 +830,26 @@ mod tests {
         let mut merge = merge(false);
         let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
         for uid in 0..=Merge::TOMBSTONES {
-            merge.bury(Uid::from(&*uid.to_string()), Version::default());
+            merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
         }
-        let late = merge.take_laggards();
+        let late = merge.take_lagging();
         assert!(late.contains(&id(1)), "it lists for the tombstones");
         merge.apply(sighting(0, event("+", "4"), 1), &nothing);
-        assert!(merge.take_laggards().is_empty());
+        assert!(merge.take_lagging().is_empty());
         merge.synced(id(1), 0, Some(50), &nothing);
-        assert_eq!(merge.take_laggards(), [id(1)]);
+        assert_eq!(merge.take_lagging(), [id(1)]);
         merge.synced(id(1), 0, Some(50), &nothing);
-        assert!(merge.take_laggards().is_empty());
+        assert!(merge.take_lagging().is_empty());
     }
 
     #[test]
     fn tombstones_have_a_bound() {
         let mut merge = merge(false);
         for uid in 0..Merge::TOMBSTONES + 10 {
-            merge.bury(Uid::from(&*uid.to_string()), Version::default());
+            merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
         }
         assert_eq!(merge.tombstones.len(), Merge::TOMBSTONES);
-        assert_eq!(merge.buried.len(), Merge::TOMBSTONES);
+        assert_eq!(merge.tombstone_order.len(), Merge::TOMBSTONES);
     }
 
     #[test]
@@ -863,13 +870,13 @@ mod tests {
                 number: Some(number),
             };
             for uid in 0..Merge::TOMBSTONES {
-                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+                merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
             }
-            assert!(merge.take_laggards().is_empty());
-            merge.bury(Uid::from("one-more"), version(11));
-            assert_eq!(merge.take_laggards(), [id(1)]);
-            merge.bury(Uid::from("yet-one"), version(12));
-            assert!(merge.take_laggards().is_empty(), "it lists already");
+            assert!(merge.take_lagging().is_empty());
+            merge.add_tombstone(Uid::from("one-more"), version(11));
+            assert_eq!(merge.take_lagging(), [id(1)]);
+            merge.add_tombstone(Uid::from("yet-one"), version(12));
+            assert!(merge.take_lagging().is_empty(), "it lists already");
 
             let mut listed = sighting(1, event("+", "5"), 0);
             listed.live = false;
@@ -894,9 +901,9 @@ mod tests {
                 number: Some(number),
             };
             for uid in 0..=Merge::TOMBSTONES {
-                merge.bury(Uid::from(&*format!("other-{uid}")), version(10));
+                merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
             }
-            assert_eq!(merge.take_laggards(), [id(1)]);
+            assert_eq!(merge.take_lagging(), [id(1)]);
             // In the epoch of the dropped tombstones, whether the informer has noticed it or not.
             let mut listed = sighting(1, event("+", "5"), counted);
             (listed.live, listed.restored) = (false, true);
@@ -910,8 +917,8 @@ mod tests {
                 .map(|it| (show(&it.event), it.restored))
                 .collect();
             assert_eq!(released, [("+5".to_owned(), true)]);
-            merge.bury(Uid::from("one-more"), version(12));
-            assert!(merge.take_laggards().is_empty(), "it has passed that");
+            merge.add_tombstone(Uid::from("one-more"), version(12));
+            assert!(merge.take_lagging().is_empty(), "it has passed that");
         }
     }
 
@@ -965,8 +972,8 @@ mod tests {
         assert_eq!(all.join(" "), emitted, "{script}");
     }
 
-    fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> Sighting {
-        Sighting {
+    fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> InformerEvent {
+        InformerEvent {
             informer: id(informer),
             event,
             epoch,
@@ -999,7 +1006,7 @@ mod tests {
             "~" => {
                 let before = version.parse::<u64>().map(|it| it - 1);
                 let old = before.map_or_else(|_| "x".to_owned(), |it| it.to_string());
-                let old = Kept::any(object(&old));
+                let old = LazyObject::from_erased(object(&old));
                 Event::Updated { old, new }
             }
             "-" => Event::Deleted {
@@ -1019,7 +1026,8 @@ mod tests {
     }
 
     fn show(event: &AnyEvent) -> String {
-        let version = |object: &dyn Named| object.resource_version().unwrap_or("?").to_owned();
+        let version =
+            |object: &dyn ObjectIdentity| object.resource_version().unwrap_or("?").to_owned();
         match event {
             Event::Added(object) => format!("+{}", version(&**object)),
             Event::Updated { old, new } => format!("~{}>{}", version(old), version(&**new)),

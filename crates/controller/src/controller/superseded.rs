@@ -1,26 +1,26 @@
-//! The pending calls that a new event of their object replaces.
+//! How a new event affects the pending calls of its object.
 //!
-//! | pending call | event | becomes |
+//! | pending call | event | result |
 //! |--|--|--|
 //! | any | `Deleted` of its uid | cancelled, whatever the policy says |
-//! | a `Deleted` | `Added` of its uid, which is back | cancelled |
-//! | of a handler whose predicate refuses the event | any | kept, with the newest object |
+//! | a `Deleted` | `Added` of its uid, which exists again | cancelled |
+//! | of a handler whose predicate rejects the event | any | kept, with the newest object |
 //! | failed, not due | of the same generation | kept with the newest object; the event is not dispatched to its handler |
 //! | failed and due, or of an older generation, or a requeue | any | cancelled or kept, as the policy says |
-//! | any | a resync that a mapper asked for | cancelled or kept, as the policy says |
+//! | any | a resync that a mapper requested | cancelled or kept, as the policy says |
 //! | of a wrapper with a finalizer | without that finalizer, which was there | cancelled or kept, as the policy says |
 //!
-//! A resync that a mapper asked for ends the wait, because what the call waits for may have come;
-//! the count of failures goes on. Calls about another uid of the same name are not touched.
+//! A resync that a mapper requested ends the backoff, because the cause of the failure may be gone
+//! away. The number of failures is kept. Calls of another uid with the same name are not affected.
 //!
-//! What a cancelled call counted and carried goes over to the call that takes its place, but not
-//! from another action to the first `Deleted`, nor from a `Deleted` to the call for an object that
-//! is back. The state of a handler with a finalizer does go over to the first `Deleted`, because
-//! such a handler may have begun its clean-up before.
+//! The attempt number and the state of a cancelled call pass to the call that replaces it. They do
+//! not pass from another action to the first `Deleted`, nor from a `Deleted` to a call for an
+//! object that exists again. Exception: the state of a handler with a finalizer passes to the first
+//! `Deleted`, because such a handler may have begun its clean-up before.
 
 use std::sync::Arc;
 
-use windlass_informer::{AnyObject, Event};
+use windlass_informer::{ErasedObject, Event};
 
 use super::{
     engine::LaneGuard,
@@ -28,39 +28,39 @@ use super::{
     turn::{Recipients, Turn, updated_from},
 };
 use crate::{
-    Action, Arrival, HandlerId, PendingRetry, RetryObject, State,
+    Action, HandlerId, NewEvent, PendingRetry, RetryObject, State,
     event::AnyEvent,
     schedule::{Moment, Pending, Reason, Work},
-    work::ask,
+    work::call_user_code,
 };
 
-/// What pending calls leave to the calls that an event makes.
+/// What the pending calls pass to the calls for an event.
 #[derive(Default)]
-pub(super) struct Carried {
-    /// Handlers with a pending call that has taken the event over.
+pub(super) struct CarryOver {
+    /// The handlers with a pending call that replaces the call for the event.
     waiting: Vec<HandlerId>,
 
-    calls: Vec<(HandlerId, Previous)>,
+    calls: Vec<(HandlerId, PreviousCalls)>,
 }
 
-/// What the previous calls of a handler for this uid leave to the next one.
+/// What the previous calls of a handler for this uid pass to the next one.
 #[derive(Default)]
-pub(super) struct Previous {
-    /// How many failed, one after the other.
+pub(super) struct PreviousCalls {
+    /// The number of failed calls in a row.
     pub(super) attempt: u32,
     pub(super) state: Option<State>,
-    /// The object of the last call, if the pending call has taken events over since.
-    pub(super) object: Option<Arc<dyn AnyObject>>,
+    /// The object of the last call, if the pending call has got newer ones since.
+    pub(super) object: Option<Arc<dyn ErasedObject>>,
 }
 
-/// What becomes of one pending call.
+/// What happens to one pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Decision {
     Cancel,
     Keep,
-    /// It is kept, and stands for the event.
+    /// Kept, with the object of the event. Its handler is not called for the event.
     TakeOver,
-    /// It is replaced by the event, which waits in its place.
+    /// Kept, with the event. Its handler is not called for the event before the call is due.
     Replace,
 }
 
@@ -69,15 +69,15 @@ pub(super) fn supersede(
     turn: &Turn<'_>,
     held: &mut LaneGuard<QueuedEvent, PendingCall>,
     recipients: &Recipients<'_>,
-) -> Carried {
+) -> CarryOver {
     let now = held.since();
     let (lane, work, later) = held.parts();
     let Work::Event { offer, pendings } = work else {
-        return Carried::default();
+        return CarryOver::default();
     };
-    offer.asked = true;
+    offer.pendings_checked = true;
     if pendings.is_empty() {
-        return Carried::default();
+        return CarryOver::default();
     }
     let event = &offer.event.event;
     let latest = turn.shared.settings.retry_object == RetryObject::Latest;
@@ -87,7 +87,7 @@ pub(super) fn supersede(
         let Some(((action, object), retry)) = arrival.zip(retry) else {
             return true;
         };
-        let arrival = Arrival {
+        let arrival = NewEvent {
             kind: &turn.metrics.kind,
             key: &lane.object,
             action,
@@ -101,34 +101,34 @@ pub(super) fn supersede(
             attempt: pending.call.attempt,
         };
         let policy = &turn.shared.settings.dequeue;
-        // A policy that panics is taken to have said yes, as the default does.
-        ask("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
+        // If the policy panics, the default applies: yes.
+        call_user_code("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
     };
 
-    let mut carried = Carried::default();
+    let mut carried = CarryOver::default();
     let verdicts: Vec<_> = (pendings.iter())
         .map(|pending| {
             if matches!(event, Event::Deleted { .. }) {
-                return Verdict::Cancel;
+                return Decision::Cancel;
             }
             let Some(event) = recipients.event_of(pending.handler, event) else {
-                return Verdict::Keep;
+                return Decision::Keep;
             };
             if pending.action == Action::Deleted {
-                // The handler is given that the object is back.
-                return Verdict::Cancel;
+                // The handler receives that the object exists again.
+                return Decision::Cancel;
             }
             let dequeued = is_dequeued(pending, event);
-            let waits = !offer.event.woken
+            let waits = !offer.event.requested_by_mapper
                 && is_in_backoff(pending, now, event)
                 && !turn.is_finalizer_removed(pending, event);
             let verdict = match (waits, dequeued) {
-                (true, _) if latest => Verdict::TakeOver,
-                (true, true) => Verdict::Replace,
-                (false, true) => Verdict::Cancel,
-                (_, false) => Verdict::Keep,
+                (true, _) if latest => Decision::TakeOver,
+                (true, true) => Decision::Replace,
+                (false, true) => Decision::Cancel,
+                (_, false) => Decision::Keep,
             };
-            if matches!(verdict, Verdict::TakeOver | Verdict::Replace) {
+            if matches!(verdict, Decision::TakeOver | Decision::Replace) {
                 carried.waiting.push(pending.handler);
             }
             verdict
@@ -136,24 +136,24 @@ pub(super) fn supersede(
         .collect();
     for (mut pending, verdict) in pendings.drain(..).zip(verdicts) {
         let waits = carried.waits(pending.handler);
-        if verdict == Verdict::Cancel && !waits {
+        if verdict == Decision::Cancel && !waits {
             let has_finalizer = turn.finalizer(pending.handler).is_some();
             carried.add(pending, event, has_finalizer);
             continue;
         }
-        if verdict == Verdict::Keep && !waits {
+        if verdict == Decision::Keep && !waits {
             carried.add_count(&pending, event);
-            // The handler gets the event by itself.
+            // The handler receives the event in a separate call.
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = event.object().cloned();
             }
         }
-        if verdict == Verdict::Replace {
+        if verdict == Decision::Replace {
             let object = pending.call.event.object().cloned();
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = failed.object.take().or(object);
             }
-            // From the state that the handler got last.
+            // From the last state that the handler received.
             let failed = pending.call.failed.as_ref();
             let old = failed.and_then(|failed| failed.object.clone());
             let from = old.and_then(|old| updated_from(old, event));
@@ -171,8 +171,8 @@ pub(super) fn supersede(
     carried
 }
 
-/// Whether `pending` failed and is not due, and `event` is no reason to call sooner: it has
-/// neither another generation nor a new deletion mark.
+/// Whether `pending` failed and is not due, and `event` does not end the backoff: it has the same
+/// generation and no new deletion mark.
 fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) -> bool {
     let objects = pending.call.event.object().zip(event.object());
     pending.reason == Reason::Failed
@@ -182,48 +182,48 @@ fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) 
 }
 
 /// Whether `new` is marked for deletion and `old` is not.
-fn is_marked(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
-    let is_dying = |object: &dyn AnyObject| object.metadata().deletion_timestamp.is_some();
-    is_dying(new) && !is_dying(old)
+fn is_marked(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
+    let is_terminating = |object: &dyn ErasedObject| object.metadata().deletion_timestamp.is_some();
+    is_terminating(new) && !is_terminating(old)
 }
 
-/// Whether `new` has another generation than `old`, or, for kinds without one, other content.
-fn has_changed(old: &dyn AnyObject, new: &dyn AnyObject) -> bool {
+/// Whether the generation differs, or the content for kinds without a generation.
+fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     match (old.generation(), new.generation()) {
         (Some(old), Some(new)) => old != new,
         _ => crate::content::differs(old, new),
     }
 }
 
-// === impl Previous ===
+// === impl PreviousCalls ===
 
-impl Previous {
+impl PreviousCalls {
     const fn is_empty(&self) -> bool {
         self.attempt == 0 && self.state.is_none() && self.object.is_none()
     }
 }
 
-// === impl Carried ===
+// === impl CarryOver ===
 
-impl Carried {
-    /// Whether the event waits in a pending call of `handler`.
+impl CarryOver {
+    /// Whether a pending call of `handler` replaces the call for the event.
     pub(super) fn waits(&self, handler: HandlerId) -> bool {
         self.waiting.contains(&handler)
     }
 
-    /// What the previous calls of `handler` leave.
-    pub(super) fn take(&mut self, handler: HandlerId) -> Previous {
+    /// Takes what the previous calls of `handler` pass on.
+    pub(super) fn take(&mut self, handler: HandlerId) -> PreviousCalls {
         let at = self.calls.iter().position(|(it, _)| *it == handler);
-        at.map_or_else(Previous::default, |at| self.calls.swap_remove(at).1)
+        at.map_or_else(PreviousCalls::default, |at| self.calls.swap_remove(at).1)
     }
 
-    /// Notes what `pending`, which stays, has counted.
+    /// Notes the attempt number of `pending`, which is kept.
     fn add_count(&mut self, pending: &Pending<PendingCall>, event: &AnyEvent) {
         let attempt = failures(pending, event);
         let failed = pending.call.failed.as_ref();
         self.note(
             pending.handler,
-            Previous {
+            PreviousCalls {
                 attempt,
                 state: None,
                 object: failed.and_then(|failed| failed.object.clone()),
@@ -231,8 +231,8 @@ impl Carried {
         );
     }
 
-    /// Notes what `pending`, which goes, has counted and carried. The handler of it may have a
-    /// finalizer, and then the clean-up may have begun before the `Deleted`.
+    /// Notes the attempt number and the state of `pending`, which is cancelled. A handler with a
+    /// finalizer may have begun its clean-up before the `Deleted`.
     fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent, has_finalizer: bool) {
         let attempt = failures(&pending, event);
         let keeps_state = is_continued(&pending, event)
@@ -240,7 +240,7 @@ impl Carried {
         let PendingCall { state, failed, .. } = pending.call;
         self.note(
             pending.handler,
-            Previous {
+            PreviousCalls {
                 attempt,
                 state: state.filter(|_| keeps_state).map(|state| *state),
                 object: failed.and_then(|failed| failed.object),
@@ -248,7 +248,7 @@ impl Carried {
         );
     }
 
-    fn note(&mut self, handler: HandlerId, previous: Previous) {
+    fn note(&mut self, handler: HandlerId, previous: PreviousCalls) {
         if previous.is_empty() {
             return;
         }
@@ -262,16 +262,17 @@ impl Carried {
     }
 }
 
-/// Whether a call about `event` goes on with what `pending` did: either both are about the delete
-/// of the object, or neither is.
+/// Whether a call for `event` continues the work of `pending`: both are for the delete of the
+/// object, or neither is.
 fn is_continued(pending: &Pending<PendingCall>, event: &AnyEvent) -> bool {
     (pending.action == Action::Deleted) == matches!(event, Event::Deleted { .. })
 }
 
-/// How many failures of `pending` count for a call about `event`: those of its generation.
+/// The number of failures of `pending` that count for a call for `event`: those with the same
+/// generation.
 fn failures(pending: &Pending<PendingCall>, event: &AnyEvent) -> u32 {
     if pending.call.attempt == 0 || !is_continued(pending, event) {
-        // Nothing to count: the states, whose JSON would be read for it, are not compared.
+        // Without failures the states are not compared, which may parse their JSON.
         return 0;
     }
     let objects = pending.call.event.object().zip(event.object());

@@ -3,44 +3,44 @@
 use std::{cmp::Ordering, pin::pin, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use windlass_informer::{Event, Kept, Named, ObjectKey};
+use windlass_informer::{Event, LazyObject, ObjectIdentity, ObjectKey};
 
 use super::{
     Shared,
-    dead_letters::{DeadLetter, GivenUp},
+    dead_letters::{DeadLetter, DeadLetterEntry},
     engine::LaneGuard,
     exhausted::{self, ExhaustedCall},
-    queued::{FailedCall, PendingCall, Place, QueuedEvent},
+    queued::{FailedCall, HandlerPosition, PendingCall, QueuedEvent},
     report::ErrorReport,
     snapshot::{KindSnapshot, RouteSnapshot},
-    superseded::{Carried, Previous, supersede},
+    superseded::{CarryOver, PreviousCalls, supersede},
 };
 use crate::{
-    Action, AnyObject, ExponentialBackoff, HandlerError, HandlerId,
+    Action, ErasedObject, ExponentialBackoff, HandlerError, HandlerId,
     event::AnyEvent,
     metrics::KindMetrics,
     reconciler::{Call, Retry},
     route::{Chain, Handler, KindId},
     schedule::{LaneKey, Moment, Pending, Reason, Work},
-    trace::{self, Origin},
-    work::{self, Failed, ask},
+    trace::{self, TraceParent},
+    work::{self, CallFailure, call_user_code},
 };
 
-/// What a turn is about.
+/// One turn: its kind, handlers and span.
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
-    /// Once it is cancelled, no call begins.
+    /// After it is cancelled, no call begins.
     stop: &'a CancellationToken,
     kind: KindId,
     chain: &'a Chain,
     pub(super) metrics: &'a KindMetrics,
-    /// The trace of the event or call, for calls that follow from it.
-    origin: Origin,
+    /// The span of the turn, for calls that follow from it.
+    origin: TraceParent,
 }
 
 /// The handlers that are called for an event, and the event for each.
 pub(super) enum Recipients<'a> {
-    /// The whole chain, with the same event: the usual case, for which nothing is copied.
+    /// The whole chain, with the same event: the usual case, in which nothing is copied.
     All(&'a Chain),
     Some(Vec<(&'a Handler, AnyEvent)>),
 }
@@ -53,17 +53,17 @@ struct Invocation<'a> {
     event: &'a AnyEvent,
 }
 
-/// A call did not begin, because the controller stops.
+/// The controller stops, so a call did not begin.
 struct Stopped;
 
-/// Does the work of `held`. Returns when it was done; then the lane is to be given back. Returns
-/// none if `stop` was cancelled before the last call: then the guard is to be dropped, so that what
-/// was not done stays queued.
+/// Processes the work of `held`. Returns the time of its end; then return the lane with `finish` or
+/// `next`. Returns `None` if `stop` was cancelled before the last call; then drop the guard, so
+/// that the rest stays queued.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the handler that is being called. When the guard is dropped too,
-/// that handler and those after it are called again.
+/// Dropping the future drops the active call. If the guard is also dropped, that handler and the
+/// following ones are called again.
 pub(crate) async fn run(
     shared: &Shared,
     routes: &mut RouteSnapshot,
@@ -73,7 +73,7 @@ pub(crate) async fn run(
     let kind = held.key().kind;
     let began = held.since();
     let Some(KindSnapshot { chain, metrics }) = routes.of(kind, shared) else {
-        // The kind was removed, and with it all handlers.
+        // The kind was removed with all its handlers.
         return Some(began);
     };
     let mut turn = Turn {
@@ -82,7 +82,7 @@ pub(crate) async fn run(
         kind,
         chain,
         metrics,
-        origin: Origin::default(),
+        origin: TraceParent::default(),
     };
     let (ongoing, span) = match held.work() {
         Work::Event { offer, .. } => {
@@ -92,16 +92,16 @@ pub(crate) async fn run(
             let ongoing = metrics.event(action, began - offer.event.received);
             let (key, queued) = (&held.key().object, &offer.event);
             let span = trace::event(&metrics.kind, key, action, &queued.event, &queued.origin);
-            turn.origin = Origin::of(&span);
+            turn.origin = TraceParent::of(&span);
             (ongoing, span)
         }
         Work::Retry(pending) => {
             let ongoing = metrics.retry(pending.action, began - pending.due);
             let span = trace::retry(&metrics.kind, &held.key().object, pending);
             turn.origin = match pending.reason {
-                // All retries of a call stand beside each other.
+                // All retries of a call have the same parent span.
                 Reason::Failed => pending.call.origin.clone(),
-                Reason::Requeued => Origin::of(&span),
+                Reason::Requeued => TraceParent::of(&span),
             };
             (ongoing, span)
         }
@@ -111,13 +111,13 @@ pub(crate) async fn run(
     Some(done)
 }
 
-/// The update as one from `old`, the state that the handler got last.
-pub(super) fn updated_from(old: Arc<dyn AnyObject>, event: &AnyEvent) -> Option<AnyEvent> {
+/// The update with `old` as its old state, which is the last state that the handler received.
+pub(super) fn updated_from(old: Arc<dyn ErasedObject>, event: &AnyEvent) -> Option<AnyEvent> {
     let Event::Updated { new, .. } = event else {
         return None;
     };
     Some(Event::Updated {
-        old: Kept::any(old),
+        old: LazyObject::from_erased(old),
         new: Arc::clone(new),
     })
 }
@@ -125,7 +125,7 @@ pub(super) fn updated_from(old: Arc<dyn AnyObject>, event: &AnyEvent) -> Option<
 // === impl Recipients ===
 
 impl Recipients<'_> {
-    /// The handlers in order, each with its event.
+    /// The handlers in order, with the event for each.
     fn iter<'a>(
         &'a self,
         event: &'a AnyEvent,
@@ -138,7 +138,7 @@ impl Recipients<'_> {
         all.chain(some.iter().map(|(it, event)| (*it, event)))
     }
 
-    /// The event that this handler is called for, if it is called.
+    /// The event for which this handler is called, if it is called.
     pub(super) fn event_of<'a>(
         &'a self,
         handler: HandlerId,
@@ -162,21 +162,21 @@ impl Turn<'_> {
         let called = |id| recipients.event_of(id, &offer.event.event).is_some();
         let redriven = (self.shared).forget_dead_letters(held.key(), &offer.event, called);
         if redriven {
-            held.take_added();
+            held.take_new_pendings();
         }
         let carried = supersede(self, held, &recipients);
         self.dispatch(held, &recipients, carried, began).await
     }
 
-    /// Makes the handlers forget the object if its event is the first since the history of the
-    /// server went back. Here, between two calls for the object, and before predicates are asked:
-    /// all calls before this event were about the old history, and all after it are about the new.
+    /// Lets the handlers forget the object if its event is the first one since the history of the
+    /// server went back. Called between two calls for the object and before predicates: earlier
+    /// calls had the old history, later ones have the new.
     fn forget_restored(&self, queued: &QueuedEvent) {
         let uid = queued
             .event
             .object()
-            .and_then(|object| Named::uid(&**object));
-        let Some(uid) = uid.filter(|_| queued.restored && queued.told.is_none()) else {
+            .and_then(|object| ObjectIdentity::uid(&**object));
+        let Some(uid) = uid.filter(|_| queued.restored && queued.last_called.is_none()) else {
             return;
         };
         for handler in self.chain.iter() {
@@ -184,12 +184,12 @@ impl Turn<'_> {
         }
     }
 
-    /// The handlers of the chain whose predicates let the event pass.
+    /// The handlers whose predicates accept the event.
     fn recipients(&self, queued: &QueuedEvent) -> Recipients<'_> {
         let QueuedEvent {
             event, resynced, ..
         } = queued;
-        // Each predicate is asked once.
+        // Each predicate is called once.
         let filtered = (self.chain.iter()).position(|it| !work::wants(it, event));
         let Some(filtered) = filtered else {
             return Recipients::All(self.chain);
@@ -197,23 +197,23 @@ impl Turn<'_> {
         let some = self.chain.iter().enumerate().filter_map(|(at, handler)| {
             let event = match at.cmp(&filtered) {
                 Ordering::Less => Some(event.clone()),
-                Ordering::Equal => work::instead(handler, event, *resynced),
-                Ordering::Greater => work::share(handler, event, *resynced),
+                Ordering::Equal => work::resync_instead(handler, event, *resynced),
+                Ordering::Greater => work::event_for(handler, event, *resynced),
             };
             Some((&**handler, event?))
         });
         Recipients::Some(some.collect())
     }
 
-    /// Whether `event` shows that another writer removed the finalizer of the handler of `pending`:
-    /// it is to be put back at once, also while the handler is in backoff.
+    /// Whether `event` shows that another writer removed the finalizer of the handler of `pending`.
+    /// The handler then adds it again at once, even in backoff.
     pub(super) fn is_finalizer_removed(
         &self,
         pending: &Pending<PendingCall>,
         event: &AnyEvent,
     ) -> bool {
         let finalizer = self.finalizer(pending.handler);
-        let has = |object: &Arc<dyn AnyObject>| {
+        let has = |object: &Arc<dyn ErasedObject>| {
             let metadata = object.metadata();
             let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
             finalizers.iter().any(|it| Some(&**it) == finalizer)
@@ -222,38 +222,40 @@ impl Turn<'_> {
         finalizer.is_some() && objects.is_some_and(|(old, new)| has(old) && !has(new))
     }
 
-    /// The finalizer that `handler` writes, if it writes one.
+    /// The finalizer of `handler`, if it has one.
     pub(super) fn finalizer(&self, handler: HandlerId) -> Option<&str> {
         let handler = self.chain.iter().find(|it| it.id == handler);
         handler.and_then(|handler| handler.code.finalizer())
     }
 
-    /// Calls the recipients, or those that are left if the dispatch broke off, from `now` on.
-    /// Returns when that was done.
+    /// Calls the recipients, without those that were called before an interruption. Returns the
+    /// time of the end.
     async fn dispatch(
         &self,
         held: &mut LaneGuard<QueuedEvent, PendingCall>,
         recipients: &Recipients<'_>,
-        mut carried: Carried,
+        mut carried: CarryOver,
         mut now: Moment,
     ) -> Result<Moment, Stopped> {
         let (lane, work, later) = held.parts();
         let Work::Event { offer, .. } = work else {
             return Ok(now);
         };
-        let QueuedEvent { event, told, .. } = &mut offer.event;
+        let QueuedEvent {
+            event, last_called, ..
+        } = &mut offer.event;
         for (handler, event) in recipients.iter(event) {
             let Some(action) = Action::of(event) else {
                 return Ok(now);
             };
-            let place = Place::of(handler.place());
-            if told.is_some_and(|told| place <= told)
+            let place = HandlerPosition::of(handler.place());
+            if last_called.is_some_and(|last_called| place <= last_called)
                 || handler.is_removed()
                 || carried.waits(handler.id)
             {
                 continue;
             }
-            let Previous {
+            let PreviousCalls {
                 attempt,
                 state,
                 object,
@@ -276,17 +278,17 @@ impl Turn<'_> {
                 event,
             };
             let pending = self.call(&invocation, call, &mut now).await?;
-            // No `await` from here to the end: the call and what follows from it go together.
+            // No `await` from here to the end: the call and its results are noted together.
             later.extend(pending);
-            *told = Some(place);
+            *last_called = Some(place);
         }
         if let Some(object) = event.object() {
-            object.rest();
+            object.release_decoded();
         }
         Ok(now)
     }
 
-    /// Repeats one call. Returns when that was done.
+    /// Repeats one call. Returns the time of the end.
     async fn repeat(
         &self,
         held: &mut LaneGuard<QueuedEvent, PendingCall>,
@@ -318,7 +320,7 @@ impl Turn<'_> {
         };
         let called = self.call(&invocation, call, &mut now).await?;
         if let Some(object) = invocation.event.object() {
-            object.rest();
+            object.release_decoded();
         }
         if let Some(pending) = called {
             held.add_pending(pending);
@@ -326,7 +328,8 @@ impl Turn<'_> {
         Ok(now)
     }
 
-    /// Makes a call, and moves `now` on to its end. Returns the call that is to follow.
+    /// Calls a handler, and advances `now` to the end of the call. Returns the pending call that
+    /// follows.
     async fn call(
         &self,
         invocation: &Invocation<'_>,
@@ -345,11 +348,15 @@ impl Turn<'_> {
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(async {
-            // At the moment of the dispatch: no call begins after a stop, and none after the
-            // deadline of the lease.
+            // Checked at the time of the call: no call begins after a stop, or after the deadline
+            // of the lease.
             let permit = self.stop.run_until_cancelled(self.shared.permit());
-            let _permit = permit.await.ok_or(Stopped)?;
-            Ok(work::call(handler, call, self.shared.settings.limit).await)
+            let permit = permit.await.ok_or(Stopped)?;
+            let called = work::call(handler, call, self.shared.settings.limit);
+            Ok(match &permit {
+                Some(permit) => permit.within(called).await,
+                None => called.await,
+            })
         });
         let ended = trace::within(&span, called).await?;
         trace::called(&span, &ended);
@@ -373,10 +380,17 @@ impl Turn<'_> {
                 (Reason::Requeued, delay, call)
             }
             Err(failed) => {
-                let delay = self.retry_delay(invocation, attempt, &failed);
+                // It did not fail: the lease ended. Its repetition waits for the next lease.
+                let is_fenced = self.shared.is_refused_by_fence(&failed.error);
+                let (delay, attempt) = if is_fenced {
+                    (Some(Duration::ZERO), attempt)
+                } else {
+                    let delay = self.retry_delay(invocation, attempt, &failed);
+                    (delay, attempt.saturating_add(1))
+                };
                 let call = PendingCall {
                     event: event.clone(),
-                    attempt: attempt.saturating_add(1),
+                    attempt,
                     state: failed.state.or(state).map(Box::new),
                     failed: Some(Box::new(FailedCall {
                         error: Arc::new(failed.error),
@@ -385,11 +399,13 @@ impl Turn<'_> {
                     origin: self.origin.clone(),
                 };
                 let Some(delay) = delay else {
-                    self.give_up(invocation, call).await;
+                    self.add_exhausted(invocation, call).await;
                     *now = self.shared.engine.now();
                     return Ok(None);
                 };
-                self.metrics.retried();
+                if !is_fenced {
+                    self.metrics.retried();
+                }
                 (Reason::Failed, delay, call)
             }
         };
@@ -403,21 +419,26 @@ impl Turn<'_> {
         }))
     }
 
-    /// The delay after which a failed call is repeated, if it is; and reports the failure.
+    /// Returns the delay until the retry of a failed call, if there is one, and reports the
+    /// failure.
     fn retry_delay(
         &self,
         invocation: &Invocation<'_>,
         attempt: u32,
-        failed: &Failed,
+        failed: &CallFailure,
     ) -> Option<Duration> {
         let settings = &self.shared.settings;
         let retry_in = match failed.retry {
             Retry::Never => None,
-            Retry::Policy => self.policy(invocation, attempt, failed),
+            Retry::Policy => {
+                let asked = failed.error.retry_after().unwrap_or_default();
+                let delay = self.policy(invocation, attempt, failed);
+                delay.map(|delay| delay.max(asked))
+            }
             Retry::After(delay) => self.policy(invocation, attempt, failed).map(|_| delay),
         };
         let report = self.report(invocation, attempt, &failed.error, retry_in);
-        ask("on_error", || (settings.on_error)(&report));
+        call_user_code("on_error", || (settings.on_error)(&report));
         retry_in
     }
 
@@ -441,12 +462,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Keeps a call that is not repeated any more as a dead letter, and calls the hook.
-    async fn give_up(&self, invocation: &Invocation<'_>, call: PendingCall) {
+    /// Adds a dead letter for a call that is not repeated any more, and calls the hook.
+    async fn add_exhausted(&self, invocation: &Invocation<'_>, call: PendingCall) {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
         };
-        let letter = GivenUp {
+        let letter = DeadLetter {
             kind: Arc::clone(&self.metrics.kind),
             key: invocation.key.clone(),
             handler: invocation.handler.id,
@@ -456,9 +477,9 @@ impl Turn<'_> {
             error,
             number: 0,
         };
-        self.metrics.given_up();
+        self.metrics.retries_exhausted();
         let exhausted = ExhaustedCall::new(letter.clone(), invocation.event.clone());
-        self.shared.add_dead_letter(DeadLetter {
+        self.shared.add_dead_letter(DeadLetterEntry {
             letter,
             lane: LaneKey {
                 kind: self.kind,
@@ -466,26 +487,31 @@ impl Turn<'_> {
             },
             call,
         });
-        // The hook may look for the dead letter, and have the call repeated.
+        // After the dead letter was added: the hook may redrive it.
         let settings = &self.shared.settings;
         if let Some(hook) = &settings.on_exhausted {
-            // As for a handler: the hook may write a status.
-            let _permit = self.shared.permit().await;
+            // As for a handler, because the hook may write a status. After a
+            // stop, no hook waits for the lease.
+            let _permit = tokio::select! {
+                biased;
+                permit = self.shared.permit() => permit,
+                () = self.stop.cancelled() => return,
+            };
             exhausted::call(hook, exhausted, settings.limit).await;
         }
     }
 
-    /// What the retry policy says; what the default says, if it panics.
+    /// Returns the decision of the retry policy; of the default policy if it panics.
     fn policy(
         &self,
         invocation: &Invocation<'_>,
         attempt: u32,
-        failed: &Failed,
+        failed: &CallFailure,
     ) -> Option<Duration> {
         let random = self.shared.random();
         let policy = &self.shared.settings.retry;
         let report = self.report(invocation, attempt, &failed.error, None);
-        ask("retry_policy", || policy.delay(&report, random))
+        call_user_code("retry_policy", || policy.delay(&report, random))
             .unwrap_or_else(|| ExponentialBackoff::DEFAULT.delay_after(attempt, random))
     }
 

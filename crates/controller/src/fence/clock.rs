@@ -5,27 +5,32 @@ use std::{
     time::Duration,
 };
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::time::ClockId;
 use tokio::time::Instant;
 
-/// Time since a fixed point of its own.
+/// The time since a fixed point.
 #[derive(Clone)]
-pub(super) struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
+pub(super) struct FenceClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
-/// What the system clock reads. Decided at the first reading, which is in the runtime that the
-/// clock is for.
-enum Source {
+/// The source of the time. Chosen at the first reading, which happens in the runtime that uses the
+/// clock.
+enum ClockSource {
+    /// This clock of the kernel.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Boot,
-    /// Since this instant.
+    Kernel(ClockId),
+    /// tokio's clock, since this instant.
     Tokio(Instant),
 }
 
-// === impl Clock ===
+// === impl FenceClock ===
 
-impl Clock {
+impl FenceClock {
     pub(super) fn system() -> Self {
         let source = OnceLock::new();
-        Self(Arc::new(move || source.get_or_init(Source::choose).now()))
+        Self(Arc::new(move || {
+            source.get_or_init(ClockSource::choose).now()
+        }))
     }
 
     pub(super) fn custom(clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
@@ -37,15 +42,16 @@ impl Clock {
     }
 }
 
-// === impl Source ===
+// === impl ClockSource ===
 
-impl Source {
+impl ClockSource {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn choose() -> Self {
         if is_time_simulated() {
             Self::Tokio(Instant::now())
         } else {
-            Self::Boot
+            // Unlike the monotonic clock, it runs while the machine is suspended.
+            Self::Kernel(ClockId::Boottime)
         }
     }
 
@@ -57,8 +63,8 @@ impl Source {
     fn now(&self) -> Duration {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Boot => {
-                let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            Self::Kernel(clock) => {
+                let time = rustix::time::clock_gettime(*clock);
                 Duration::try_from(time).unwrap_or_default()
             }
             Self::Tokio(start) => start.elapsed(),
@@ -66,18 +72,18 @@ impl Source {
     }
 }
 
-/// Whether tokio's clock is paused in the current runtime, as it is in simulations and in tests
-/// with `start_paused`. False outside of a runtime.
+/// Whether tokio's clock is paused in the current runtime, as in simulations and in tests with
+/// `start_paused`. False outside of a runtime.
 ///
-/// Where it is, threads of their own would be outside of the simulation.
+/// Under simulated time, do not start threads: they would not be part of the simulation.
 #[must_use]
 #[expect(
     clippy::disallowed_types,
     reason = "tokio's clock is compared with the one that it shows unless it is paused"
 )]
 pub fn is_time_simulated() -> bool {
-    // A clock that runs shows a time between two readings of the system's. A paused one shows the
-    // same time twice, which cannot lie within two intervals that follow each other.
+    // A running clock shows a time between two readings of the system's clock. A paused one shows
+    // the same time twice, which cannot be within two consecutive intervals.
     let shows_system_time = || {
         let before = std::time::Instant::now();
         let shown = Instant::now().into_std();
@@ -104,6 +110,13 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_system_clock_is_the_one_that_runs_during_suspend() {
+        let chosen = ClockSource::choose();
+        assert!(matches!(chosen, ClockSource::Kernel(ClockId::Boottime)));
+    }
+
     #[test]
     fn outside_of_a_runtime_time_is_not_simulated() {
         assert!(!is_time_simulated());
@@ -111,7 +124,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn on_paused_time_the_system_clock_is_tokios() {
-        let clock = Clock::system();
+        let clock = FenceClock::system();
         let began = clock.now();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(clock.now().saturating_sub(began), Duration::from_secs(3600));

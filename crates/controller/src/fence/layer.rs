@@ -6,17 +6,19 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use http::{Method, Request};
+use http::{Method, Request, header};
 use tower::{BoxError, Layer, Service};
 
 use super::Fence;
 
-/// Refuses every request but GET, HEAD and OPTIONS while a [`Fence`] is closed.
+/// Refuses all requests except GET, HEAD and OPTIONS while a [`Fence`] is closed, and all requests
+/// with an `Upgrade` header: `exec`, `attach` and `portforward` are sent with GET.
 ///
-/// A request that is still waiting for its answer when the fence closes is dropped: if it waited
-/// for a connection, it is not sent any more.
+/// A request without a response is dropped when the fence closes: if it waited for a connection, it
+/// is not sent.
 ///
-/// For clients that are built from layers. [`Fence::client`] and [`Fence::connect`] make clients.
+/// For clients that are built from layers. [`Fence::client`] and [`Fence::connect`] return complete
+/// clients.
 #[derive(Clone, Debug)]
 pub struct FenceLayer {
     fence: Fence,
@@ -32,7 +34,7 @@ pub struct Fenced<S> {
 // === impl FenceLayer ===
 
 impl FenceLayer {
-    /// Creates a layer for writes that `fence` has to permit.
+    /// Creates a layer that needs permits of `fence` for writes.
     #[must_use]
     pub const fn new(fence: Fence) -> Self {
         Self { fence }
@@ -68,7 +70,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if is_read(request.method()) {
+        if is_read(&request) {
             return self
                 .inner
                 .call(request)
@@ -97,7 +99,10 @@ where
     }
 }
 
-/// Whether a request of this method changes nothing on the server.
-pub(super) fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+/// Whether `request` changes nothing on the server. An upgraded connection can change anything.
+pub(super) fn is_read<B>(request: &Request<B>) -> bool {
+    matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS
+    ) && !request.headers().contains_key(header::UPGRADE)
 }

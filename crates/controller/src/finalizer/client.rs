@@ -4,60 +4,52 @@ use std::future::Future;
 
 use futures::{FutureExt, future::BoxFuture};
 use http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt as _, Collected, Limited};
 use kube::{
     Api, Client, Resource,
-    client::Body,
-    core::{
-        Request, Status,
-        params::GetParams,
-        response::{StatusCause, StatusDetails},
-    },
+    core::{Request, params::GetParams},
 };
 use serde::de::DeserializeOwned;
 use windlass_informer::ObjectKey;
 
-use super::FinalizerPatch;
+use super::{FinalizerPatch, request::send};
 
-/// Can change the finalizers of the objects of a kind: all that the wrappers with finalizers
-/// ask of a client.
+/// Patches the finalizers of the objects of a kind.
 ///
-/// A [`Client`] is one for every kind that is known when the program is compiled; an [`Api`]
-/// is one for its kind, in its namespace or, if it has none, in the namespace of each object.
-/// Only [`patch`](Self::patch) is needed.
+/// A [`Client`] implements it for each kind that is known at compile time. An [`Api`] implements it
+/// for its kind: in its namespace or, if it has none, in the namespace of each object. Only
+/// [`patch`](Self::patch) is required.
 ///
 /// # Contract
 ///
-/// *Required.* A refusal of the server comes back as [`kube::Error::Api`] with its status: 404 if
-/// the object is not there, 409 or 422 if it is not as the patch says.
+/// *Required.* An error response of the server is returned as [`kube::Error::Api`] with its status
+/// code: 404 if the object does not exist, 409 or 422 if a test of the patch fails.
 ///
 /// # Cancel safety
 ///
-/// A call may be dropped at any `await`; whether the patch was made is then found out by the
-/// next one.
+/// A call may be dropped at any `await`. The next call detects whether the patch was applied.
 pub trait PatchClient<K>: Send + Sync + 'static {
-    /// Applies `patch` to the object called `key`, and returns the object as it is then.
+    /// Applies `patch` to the object with `key`, and returns the patched object.
     ///
     /// # Errors
     ///
-    /// Whatever the server says.
+    /// The error of the server.
     fn patch(
         &self,
         key: &ObjectKey,
         patch: &FinalizerPatch,
     ) -> impl Future<Output = Result<K, kube::Error>> + Send;
 
-    /// Returns the object called `key` as it is now. By default a patch that changes nothing.
+    /// Returns the current object with `key`. By default sends a patch without changes.
     ///
     /// # Errors
     ///
-    /// Whatever the server says.
+    /// The error of the server.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<K, kube::Error>> + Send {
         async { self.patch(key, &FinalizerPatch::empty()).await }
     }
 }
 
-/// A [`PatchClient`], whatever its type.
+/// A [`PatchClient`] of any type.
 pub(super) trait ErasedClient<K>: Send + Sync {
     fn patch<'a>(
         &'a self,
@@ -113,7 +105,7 @@ where
     }
 }
 
-/// Where the objects of `api` are that are in the namespace of `key`.
+/// The URL of the objects of `api` in the namespace of `key`.
 fn url<K: Resource>(api: &Api<K>, key: &ObjectKey) -> String {
     let url = api.resource_url();
     match (api.namespace(), key.namespace(), url.rsplit_once('/')) {
@@ -146,62 +138,4 @@ async fn send_get<K: DeserializeOwned>(
     let request = (Request::new(url).get(key.name(), &GetParams::default()))
         .map_err(kube::Error::BuildRequest)?;
     send(client, request).await
-}
-
-/// Sends `request` and reads the answer. Not by kube's `Client::request`, which logs the whole body
-/// of an answer that does not decode.
-async fn send<K: DeserializeOwned>(
-    client: &Client,
-    request: http::Request<Vec<u8>>,
-) -> Result<K, kube::Error> {
-    /// Ten times what etcd takes by default.
-    const MAX_OBJECT: usize = 16 * 1024 * 1024;
-    /// A `Status` is far shorter. What is longer is a page of a proxy.
-    const MAX_STATUS: usize = 64 * 1024;
-
-    let answer = client.send(request.map(Body::from)).await?;
-    let status = answer.status();
-    let limit = if status.is_success() {
-        MAX_OBJECT
-    } else {
-        MAX_STATUS
-    };
-    let body = Limited::new(answer.into_body(), limit).collect().await;
-    if !status.is_success() {
-        let body = body.map(Collected::to_bytes).unwrap_or_default();
-        let refusal = refusal(status.as_u16(), &body);
-        return Err(kube::Error::Api(Box::new(refusal)));
-    }
-    let body = body.map_err(kube::Error::Service)?.to_bytes();
-    serde_json::from_slice(&body).map_err(|error| {
-        // Its text may quote the object. serde_json reads the place back from the text.
-        let (line, column) = (error.line(), error.column());
-        let place = format!("the object does not decode at line {line} column {column}");
-        kube::Error::SerdeError(serde::de::Error::custom(place))
-    })
-}
-
-/// What an answer that is not a success says, without what may quote the object.
-fn refusal(code: u16, body: &[u8]) -> Status {
-    let told: Status = serde_json::from_slice(body).unwrap_or_default();
-    let fields = told.details.into_iter().flat_map(|it| it.causes);
-    let causes = fields.map(|cause| StatusCause {
-        message: String::new(),
-        ..cause
-    });
-    let quotes = code == 422 || code >= 500;
-    Status {
-        code,
-        reason: told.reason,
-        message: if quotes { String::new() } else { told.message },
-        details: Some(StatusDetails {
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            uid: String::new(),
-            causes: causes.collect(),
-            retry_after_seconds: 0,
-        }),
-        ..Status::default()
-    }
 }

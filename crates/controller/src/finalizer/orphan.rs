@@ -1,15 +1,19 @@
-//! Objects that have a finalizer of ours and that no informer shows.
+//! Orphans: objects with our finalizer that no informer shows.
 //!
 //! An object that leaves the selector of an informer while the operator does not run keeps our
 //! finalizer. No informer shows it, and it cannot be deleted.
 
 use std::{fmt::Debug, sync::Arc};
 
-use kube::{Api, Resource, api::ListParams};
+use kube::{
+    Api, Resource,
+    api::ListParams,
+    core::{ObjectList, PartialObjectMeta, Request},
+};
 use serde::de::DeserializeOwned;
 use windlass_informer::{ObjectKey, Uid};
 
-use super::{Finalizers, Goal, Settled};
+use super::{FinalizerGoal, Finalizers, SettleOutcome, request::send};
 use crate::FinalizerError;
 
 /// An object with a finalizer of ours that no informer shows.
@@ -20,8 +24,8 @@ pub struct Orphan {
     pub key: ObjectKey,
     /// Its uid.
     pub uid: Option<Uid>,
-    /// Whether it is marked for deletion, and waits for the finalizer to go.
-    pub dying: bool,
+    /// Whether it is marked for deletion and waits for the removal of its finalizers.
+    pub terminating: bool,
 }
 
 // === impl Finalizers ===
@@ -30,10 +34,10 @@ impl<K> Finalizers<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// How many objects are listed at once.
+    /// The page size of the list.
     const PAGE: u32 = 500;
 
-    /// How many pages are listed at most: five million objects.
+    /// The maximum number of pages: five million objects.
     const PAGES: usize = 10_000;
 
     /// Lists the objects of `api` that have our finalizer, or a form of it, and that `is_shown`
@@ -46,7 +50,7 @@ where
     ///
     /// # Errors
     ///
-    /// Whatever the API server answers.
+    /// The error of the API server.
     ///
     /// # Example
     ///
@@ -75,8 +79,10 @@ where
     ) -> Result<Vec<Orphan>, kube::Error> {
         let mut orphans = Vec::new();
         let mut params = ListParams::default().limit(Self::PAGE);
+        let (client, request) = (api.clone().into_client(), Request::new(api.resource_url()));
         for _ in 0..Self::PAGES {
-            let page = api.list_metadata(&params).await?;
+            let request = (request.list_metadata(&params)).map_err(kube::Error::BuildRequest)?;
+            let page: ObjectList<PartialObjectMeta<K>> = send(&client, request).await?;
             for object in page.items {
                 let metadata = &object.metadata;
                 let ours = (metadata.finalizers.iter().flatten())
@@ -86,12 +92,12 @@ where
                     orphans.push(Orphan {
                         key,
                         uid: metadata.uid.as_deref().map(Uid::from),
-                        dying: metadata.deletion_timestamp.is_some(),
+                        terminating: metadata.deletion_timestamp.is_some(),
                     });
                 }
             }
             match page.metadata.continue_ {
-                // A server that repeats a token would be asked for ever.
+                // A server that repeats a token would otherwise be asked forever.
                 Some(token)
                     if !token.is_empty() && params.continue_token != Some(token.clone()) =>
                 {
@@ -117,7 +123,7 @@ where
         if Uid::of(&live) != orphan.uid {
             return Ok(false);
         }
-        let settled = self.settle(Goal::Release, &Arc::new(live)).await?;
-        Ok(!matches!(settled, Settled::Gone))
+        let settled = self.settle(FinalizerGoal::Release, &Arc::new(live)).await?;
+        Ok(!matches!(settled, SettleOutcome::Gone))
     }
 }

@@ -1,7 +1,7 @@
-//! The patch that leads from the finalizers of an object to the wanted ones *(pure)*.
+//! Computes finalizer patches. *(pure)*
 //!
-//! Of all finalizers of an object only ours are ever touched, and only if nothing has changed
-//! meanwhile: every patch tests the uid and the whole list first.
+//! Only our finalizers are changed, and only if the object has not changed meanwhile: each patch
+//! tests the uid and the whole list of finalizers first.
 
 use kube::api::ObjectMeta;
 use serde::Serialize;
@@ -11,60 +11,60 @@ use super::FinalizerName;
 
 /// A guarded change of the finalizers of one object: a JSON patch.
 ///
-/// It tests the object's uid and its list of finalizers, and then replaces the list. If it
-/// releases an object that is marked for deletion, it tests that mark too: in a server that was
-/// restored from a backup the object may live. A server that finds one of them changed refuses
-/// the whole, with 422 or 409.
+/// It tests the uid and the list of finalizers, and then replaces the list. If it releases an
+/// object that is marked for deletion, it also tests that mark, because in a server that was
+/// restored from a backup the object may not be marked. If a test fails, the server rejects the
+/// whole patch with 422 or 409.
 ///
-/// It serializes as the list of operations that RFC 6902 wants.
+/// It serializes as the list of operations of RFC 6902.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FinalizerPatch(Vec<Value>);
 
-/// The finalizers that are ours.
+/// The names of our finalizers.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) own: FinalizerName,
     pub(crate) in_progress: FinalizerName,
-    /// Those of earlier versions of the operator, each with its in-progress form.
-    pub(crate) former: Vec<(FinalizerName, FinalizerName)>,
+    /// Names of earlier versions of the operator, each with its in-progress form.
+    pub(crate) legacy: Vec<(FinalizerName, FinalizerName)>,
 }
 
-/// How we hold an object, by what it shows.
+/// Which of our finalizers an object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Not at all.
-    Free,
-    /// By the in-progress finalizer: it may have been added, and this process does not know.
+pub(crate) enum FinalizerPresence {
+    /// None.
+    Absent,
+    /// The in-progress finalizer: the object may have been added, and this process does not know.
     Guarded,
-    /// By the finalizer: it has been added.
+    /// The finalizer: the object has been added.
     Held {
-        /// Whether there is nothing else of ours.
+        /// Whether it is the only one of ours.
         tidy: bool,
     },
 }
 
-/// How we want to hold it.
+/// Which of our finalizers an object should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goal {
-    /// By the in-progress finalizer at least.
+pub(crate) enum FinalizerGoal {
+    /// At least the in-progress finalizer.
     Guard,
-    /// By the finalizer and nothing else.
+    /// Only the finalizer.
     Hold,
-    /// Not at all.
+    /// None.
     Release,
 }
 
-/// The patch for an object.
+/// The result of the computation.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Plan {
-    /// It is so.
+pub(crate) enum PatchPlan {
+    /// The object is as requested.
     Nothing,
-    /// This is to be written.
+    /// Send this patch.
     Write(FinalizerPatch),
     /// The object is marked for deletion, and gets no new finalizer.
-    Dying,
-    /// The object has no uid, so it has not come from a server.
+    Terminating,
+    /// The object has no uid, so it does not come from a server.
     NoUid,
 }
 
@@ -75,7 +75,7 @@ impl Names {
         Self {
             in_progress: own.in_progress(),
             own,
-            former: Vec::new(),
+            legacy: Vec::new(),
         }
     }
 
@@ -85,43 +85,43 @@ impl Names {
 
     fn is_final(&self, finalizer: &str) -> bool {
         finalizer == self.own.as_str()
-            || (self.former.iter()).any(|(former, _)| former.as_str() == finalizer)
+            || (self.legacy.iter()).any(|(legacy, _)| legacy.as_str() == finalizer)
     }
 
     fn is_progress(&self, finalizer: &str) -> bool {
         finalizer == self.in_progress.as_str()
-            || (self.former.iter()).any(|(_, progress)| progress.as_str() == finalizer)
+            || (self.legacy.iter()).any(|(_, progress)| progress.as_str() == finalizer)
     }
 
-    /// How we hold the object of `meta`.
-    pub(crate) fn standing(&self, meta: &ObjectMeta) -> Standing {
+    /// Which of our finalizers the object with `meta` has.
+    pub(crate) fn presence(&self, meta: &ObjectMeta) -> FinalizerPresence {
         let ours = || (finalizers(meta).iter()).filter(|it| self.is_ours(it));
         if ours().any(|it| self.is_final(it)) {
             let tidy = ours().eq([self.own.as_str()]);
-            Standing::Held { tidy }
+            FinalizerPresence::Held { tidy }
         } else if ours().next().is_some() {
-            Standing::Guarded
+            FinalizerPresence::Guarded
         } else {
-            Standing::Free
+            FinalizerPresence::Absent
         }
     }
 
-    /// The patch for `goal`, if the object is as in `meta`.
-    pub(crate) fn plan(&self, goal: Goal, meta: &ObjectMeta) -> Plan {
+    /// Computes the patch for `goal` from `meta`.
+    pub(crate) fn plan(&self, goal: FinalizerGoal, meta: &ObjectMeta) -> PatchPlan {
         let shown = finalizers(meta);
         let wanted = self.wanted(goal, meta);
         if wanted == shown {
-            return Plan::Nothing;
+            return PatchPlan::Nothing;
         }
-        let dying = meta.deletion_timestamp.is_some();
-        if dying && wanted.iter().any(|it| !shown.contains(it)) {
-            return Plan::Dying;
+        let terminating = meta.deletion_timestamp.is_some();
+        if terminating && wanted.iter().any(|it| !shown.contains(it)) {
+            return PatchPlan::Terminating;
         }
         let Some(uid) = &meta.uid else {
-            return Plan::NoUid;
+            return PatchPlan::NoUid;
         };
-        // An absent list is null to the test, and so is not an empty one; servers leave
-        // empty lists out.
+        // A `test` compares an absent list with null, and not with an empty list. Servers omit
+        // empty lists.
         let shown = if shown.is_empty() {
             Value::Null
         } else {
@@ -131,42 +131,44 @@ impl Names {
             json!({ "op": "test", "path": "/metadata/uid", "value": uid }),
             json!({ "op": "test", "path": "/metadata/finalizers", "value": shown }),
         ];
-        if goal == Goal::Release
+        if goal == FinalizerGoal::Release
             && let Some(marked) = &meta.deletion_timestamp
         {
             let path = "/metadata/deletionTimestamp";
             operations.push(json!({ "op": "test", "path": path, "value": marked }));
         }
         operations.push(json!({ "op": "add", "path": "/metadata/finalizers", "value": wanted }));
-        Plan::Write(FinalizerPatch(operations))
+        PatchPlan::Write(FinalizerPatch(operations))
     }
 
-    /// The finalizers as they should be: those of others as they are, in their order.
-    fn wanted(&self, goal: Goal, meta: &ObjectMeta) -> Vec<String> {
+    /// The requested finalizers. Those of other writers keep their order.
+    fn wanted(&self, goal: FinalizerGoal, meta: &ObjectMeta) -> Vec<String> {
         let shown = finalizers(meta);
         let ours = match goal {
-            Goal::Guard if self.standing(meta) != Standing::Free => return shown.to_vec(),
-            Goal::Guard => Some(&self.in_progress),
-            Goal::Hold => Some(&self.own),
-            Goal::Release => None,
+            FinalizerGoal::Guard if self.presence(meta) != FinalizerPresence::Absent => {
+                return shown.to_vec();
+            }
+            FinalizerGoal::Guard => Some(&self.in_progress),
+            FinalizerGoal::Hold => Some(&self.own),
+            FinalizerGoal::Release => None,
         };
         let place = (shown.iter()).position(|it| self.is_ours(it));
         let mut wanted: Vec<_> = (shown.iter().filter(|it| !self.is_ours(it)).cloned()).collect();
         if let Some(ours) = ours {
-            // Before the first of ours there are only others', so that the place is the same.
+            // Only other writers' finalizers precede the first of ours, so its position stays.
             wanted.insert(place.unwrap_or(wanted.len()), ours.to_string());
         }
         wanted
     }
 
-    /// The finalizers of others.
+    /// The finalizers of other writers.
     pub(crate) fn foreign<'a>(&self, meta: &'a ObjectMeta) -> Vec<&'a str> {
         let foreign = finalizers(meta).iter().filter(|it| !self.is_ours(it));
         foreign.map(String::as_str).collect()
     }
 }
 
-/// The finalizers of the object of `meta`.
+/// The finalizers of an object.
 fn finalizers(meta: &ObjectMeta) -> &[String] {
     meta.finalizers.as_deref().unwrap_or_default()
 }
@@ -174,7 +176,7 @@ fn finalizers(meta: &ObjectMeta) -> &[String] {
 // === impl FinalizerPatch ===
 
 impl FinalizerPatch {
-    /// A patch that changes nothing: what one sends to be told how the object is.
+    /// A patch without operations, which returns the current object.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Vec::new())
@@ -195,71 +197,74 @@ mod tests {
 
     #[test]
     fn an_object_is_held_by_what_it_shows() {
-        for (shown, standing) in [
-            ("", Standing::Free),
-            ("x y", Standing::Free),
-            ("x own.in-progress", Standing::Guarded),
-            ("old.in-progress", Standing::Guarded),
-            ("own", Standing::Held { tidy: true }),
-            ("x own y", Standing::Held { tidy: true }),
-            ("old", Standing::Held { tidy: false }),
-            ("own old", Standing::Held { tidy: false }),
-            ("own own.in-progress", Standing::Held { tidy: false }),
-            ("own own", Standing::Held { tidy: false }),
-            ("ownx own.in-progressx", Standing::Free),
+        for (shown, presence) in [
+            ("", FinalizerPresence::Absent),
+            ("x y", FinalizerPresence::Absent),
+            ("x own.in-progress", FinalizerPresence::Guarded),
+            ("old.in-progress", FinalizerPresence::Guarded),
+            ("own", FinalizerPresence::Held { tidy: true }),
+            ("x own y", FinalizerPresence::Held { tidy: true }),
+            ("old", FinalizerPresence::Held { tidy: false }),
+            ("own old", FinalizerPresence::Held { tidy: false }),
+            (
+                "own own.in-progress",
+                FinalizerPresence::Held { tidy: false },
+            ),
+            ("own own", FinalizerPresence::Held { tidy: false }),
+            ("ownx own.in-progressx", FinalizerPresence::Absent),
         ] {
-            assert_eq!(names().standing(&meta(shown)), standing, "{shown:?}");
+            assert_eq!(names().presence(&meta(shown)), presence, "{shown:?}");
         }
     }
 
     #[test]
     fn a_guard_is_put_behind_the_others_and_never_twice() {
-        check(Goal::Guard, "", "own.in-progress");
-        check(Goal::Guard, "x y", "x y own.in-progress");
-        check(Goal::Guard, "x own.in-progress", "same");
-        check(Goal::Guard, "own x", "same");
-        check(Goal::Guard, "old", "same");
+        check(FinalizerGoal::Guard, "", "own.in-progress");
+        check(FinalizerGoal::Guard, "x y", "x y own.in-progress");
+        check(FinalizerGoal::Guard, "x own.in-progress", "same");
+        check(FinalizerGoal::Guard, "own x", "same");
+        check(FinalizerGoal::Guard, "old", "same");
     }
 
     #[test]
     fn the_finalizer_takes_the_place_of_the_guard() {
-        check(Goal::Hold, "own.in-progress", "own");
-        check(Goal::Hold, "x own.in-progress y", "x own y");
-        check(Goal::Hold, "x y", "x y own");
-        check(Goal::Hold, "own", "same");
+        check(FinalizerGoal::Hold, "own.in-progress", "own");
+        check(FinalizerGoal::Hold, "x own.in-progress y", "x own y");
+        check(FinalizerGoal::Hold, "x y", "x y own");
+        check(FinalizerGoal::Hold, "own", "same");
     }
 
     #[test]
     fn a_former_name_is_replaced_in_one_patch() {
-        check(Goal::Hold, "x old y", "x own y");
-        check(Goal::Hold, "old.in-progress", "own");
-        check(Goal::Hold, "old x own", "own x");
+        check(FinalizerGoal::Hold, "x old y", "x own y");
+        check(FinalizerGoal::Hold, "old.in-progress", "own");
+        check(FinalizerGoal::Hold, "old x own", "own x");
     }
 
     #[test]
     fn what_goes_is_ours_and_nothing_else() {
-        check(Goal::Release, "x own y", "x y");
-        check(Goal::Release, "own", "");
-        check(Goal::Release, "own.in-progress old x", "x");
-        check(Goal::Release, "x ownx", "same");
-        check(Goal::Release, "", "same");
+        check(FinalizerGoal::Release, "x own y", "x y");
+        check(FinalizerGoal::Release, "own", "");
+        check(FinalizerGoal::Release, "own.in-progress old x", "x");
+        check(FinalizerGoal::Release, "x ownx", "same");
+        check(FinalizerGoal::Release, "", "same");
     }
 
     #[test]
     fn a_dying_object_gets_nothing_new() {
-        check(Goal::Guard, "!", "dying");
-        check(Goal::Guard, "! x", "dying");
-        check(Goal::Hold, "! own.in-progress", "dying");
-        check(Goal::Hold, "! old", "dying");
-        check(Goal::Guard, "! own.in-progress", "same");
-        check(Goal::Hold, "! own old", "own");
-        check(Goal::Release, "! own x", "x");
-        check(Goal::Release, "! own.in-progress", "");
+        check(FinalizerGoal::Guard, "!", "terminating");
+        check(FinalizerGoal::Guard, "! x", "terminating");
+        check(FinalizerGoal::Hold, "! own.in-progress", "terminating");
+        check(FinalizerGoal::Hold, "! old", "terminating");
+        check(FinalizerGoal::Guard, "! own.in-progress", "same");
+        check(FinalizerGoal::Hold, "! own old", "own");
+        check(FinalizerGoal::Release, "! own x", "x");
+        check(FinalizerGoal::Release, "! own.in-progress", "");
     }
 
     #[test]
     fn every_patch_is_guarded_by_the_uid_and_the_whole_list() {
-        let Plan::Write(patch) = names().plan(Goal::Guard, &meta("x")) else {
+        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Guard, &meta("x")) else {
             panic!("there is something to write");
         };
         assert_eq!(
@@ -270,7 +275,7 @@ mod tests {
                 { "op": "add", "path": "/metadata/finalizers", "value": ["x", "own.in-progress"] },
             ])
         );
-        let Plan::Write(patch) = names().plan(Goal::Guard, &meta("")) else {
+        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Guard, &meta("")) else {
             panic!("there is something to write");
         };
         assert_eq!(patch.operations()[1]["value"], Value::Null);
@@ -278,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_dying_object_is_released_only_while_it_dies() {
-        let Plan::Write(patch) = names().plan(Goal::Release, &meta("! own")) else {
+        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Release, &meta("! own")) else {
             panic!("there is something to write");
         };
         let mark = "/metadata/deletionTimestamp";
@@ -286,7 +291,7 @@ mod tests {
             patch.operations()[2],
             json!({ "op": "test", "path": mark, "value": "1970-01-01T00:00:00Z" })
         );
-        let Plan::Write(patch) = names().plan(Goal::Release, &meta("own")) else {
+        let PatchPlan::Write(patch) = names().plan(FinalizerGoal::Release, &meta("own")) else {
             panic!("there is something to write");
         };
         assert_eq!(patch.operations().len(), 3);
@@ -296,19 +301,22 @@ mod tests {
     fn an_object_without_a_uid_is_not_written() {
         let mut meta = meta("");
         meta.uid = None;
-        assert_eq!(names().plan(Goal::Guard, &meta), Plan::NoUid);
-        assert_eq!(names().plan(Goal::Release, &meta), Plan::Nothing);
+        assert_eq!(names().plan(FinalizerGoal::Guard, &meta), PatchPlan::NoUid);
+        assert_eq!(
+            names().plan(FinalizerGoal::Release, &meta),
+            PatchPlan::Nothing
+        );
     }
 
     /// `shown` are the finalizers before, `!` being the mark of deletion, and `wanted` those
     /// after, or what the plan is.
     #[track_caller]
-    fn check(goal: Goal, shown: &str, wanted: &str) {
+    fn check(goal: FinalizerGoal, shown: &str, wanted: &str) {
         let plan = match names().plan(goal, &meta(shown)) {
-            Plan::Nothing => "same".to_owned(),
-            Plan::Dying => "dying".to_owned(),
-            Plan::NoUid => "no uid".to_owned(),
-            Plan::Write(FinalizerPatch(operations)) => {
+            PatchPlan::Nothing => "same".to_owned(),
+            PatchPlan::Terminating => "terminating".to_owned(),
+            PatchPlan::NoUid => "no uid".to_owned(),
+            PatchPlan::Write(FinalizerPatch(operations)) => {
                 let written = operations.last().expect("an operation");
                 let list = written["value"].as_array().expect("a list");
                 let list: Vec<_> = list.iter().map(|it| it.as_str().expect("a name")).collect();
@@ -321,7 +329,7 @@ mod tests {
     fn names() -> Names {
         let name = |name| FinalizerName::new(name).expect("a name");
         Names {
-            former: vec![(name("old"), name("old").in_progress())],
+            legacy: vec![(name("old"), name("old").in_progress())],
             ..Names::new(name("own"))
         }
     }

@@ -1,8 +1,8 @@
-//! Metrics of one kind: the series of its labels, looked up once.
+//! Metrics of one kind, with the series of its labels.
 //!
-//! What every turn of a worker counts is counted here, under one lock, and added to the
-//! collectors when they are gathered: a histogram of the collectors' takes four changes that all
-//! processors must agree on, and a turn has six of them.
+//! The counts of each turn are collected here under one lock, and added to the collectors when they
+//! are gathered. A histogram of the collectors needs four atomic changes, and a turn has six of
+//! them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use prometheus::{
 use super::Metrics;
 use crate::{Action, HandlerError, Outcome, route::Role};
 
-/// What is counted about one kind, looked up once.
+/// The counters of one kind.
 pub(crate) struct KindMetrics {
     /// The name of the kind.
     pub(crate) kind: Arc<str>,
@@ -38,56 +38,56 @@ struct Counts {
     success: LocalIntCounter,
     requeue_after: LocalIntCounter,
     error: LocalIntCounter,
-    active_workers: Level,
+    active_workers: GaugeDelta,
 }
 
-/// What is counted about one action on one kind.
+/// The counters of one action of one kind.
 struct ActionCounts {
     events: LocalIntCounter,
     reconcile_duration: LocalHistogram,
     reconciler_duration: LocalHistogram,
     watcher_duration: LocalHistogram,
-    ongoing_processes: Level,
-    ongoing_events: Level,
+    ongoing_processes: GaugeDelta,
+    ongoing_events: GaugeDelta,
     reconciler_errors: LocalIntCounter,
     watcher_errors: LocalIntCounter,
 }
 
-/// How far a gauge is from what it shows.
-struct Level {
+/// A pending change of a gauge.
+struct GaugeDelta {
     gauge: IntGauge,
     by: i64,
 }
 
-/// What is going on, and counted for as long as it is.
+/// The type of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    /// A worker has something in hand.
+enum ActivityType {
+    /// A worker processes an event or retry.
     Turn,
     /// A handler is called.
     Call,
 }
 
-/// Counts as one for as long as it lives, however that ends.
+/// Counts an activity from its start until it is dropped.
 #[must_use = "dropping this ends it"]
-pub(crate) struct Ongoing<'m> {
-    /// None once it has ended.
+pub(crate) struct OngoingActivity<'m> {
+    /// `None` after it has ended.
     of: Option<&'m KindMetrics>,
-    what: What,
+    what: ActivityType,
     action: Action,
 }
 
 // === impl KindMetrics ===
 
 impl KindMetrics {
-    /// The series of `kind`.
+    /// Creates the counters of `kind`.
     pub(crate) fn new(metrics: &Metrics, kind: &Arc<str>) -> Self {
         let name = Arc::clone(kind);
         Self {
             kind: name,
             counts: Mutex::new(Counts::new(metrics, kind)),
-            exhausted: metrics.told.exhausted.with_label_values(&[kind]),
-            mapped: metrics.told.mapped.with_label_values(&[kind]),
+            exhausted: metrics.event.exhausted.with_label_values(&[kind]),
+            mapped: metrics.event.mapped.with_label_values(&[kind]),
             panics: metrics.results.panics.with_label_values(&[kind]),
         }
     }
@@ -97,8 +97,7 @@ impl KindMetrics {
         self.counts.lock().show();
     }
 
-    /// So many events came for each action, and that many of them were not queued, because
-    /// others tell them too.
+    /// Counts received events by action. `folded` of them were not queued separately.
     pub(crate) fn came(&self, actions: &[u64; Action::ALL.len()], folded: usize) {
         let counts = self.counts.lock();
         for (action, came) in counts.actions.iter().zip(actions) {
@@ -108,52 +107,57 @@ impl KindMetrics {
         counts.adds.inc_by(came.saturating_sub(folded as u64));
     }
 
-    /// So many objects were named by a mapper, and are there.
+    /// Counts existing objects that a mapper returned.
     pub(crate) fn mapped(&self, objects: usize) {
         self.mapped.inc_by(objects as u64);
     }
 
-    /// A mapper panicked.
+    /// Counts a panic of a mapper.
     pub(crate) fn mapper_panicked(&self) {
         self.panics.inc();
     }
 
-    /// A worker has an event in hand, which waited for so long.
-    pub(crate) fn event(&self, action: Action, waited: Duration) -> Ongoing<'_> {
-        self.begin(What::Turn, action, |counts| {
+    /// Counts an event that a worker took after `waited`.
+    pub(crate) fn event(&self, action: Action, waited: Duration) -> OngoingActivity<'_> {
+        self.begin(ActivityType::Turn, action, |counts| {
             let waited = waited.as_secs_f64();
             counts.latency.observe(waited);
             counts.wait.observe(waited);
         })
     }
 
-    /// A worker has a retry in hand, which waited for so long.
-    pub(crate) fn retry(&self, action: Action, waited: Duration) -> Ongoing<'_> {
-        self.begin(What::Turn, action, |counts| {
+    /// Counts a retry that a worker took after `waited`.
+    pub(crate) fn retry(&self, action: Action, waited: Duration) -> OngoingActivity<'_> {
+        self.begin(ActivityType::Turn, action, |counts| {
             counts.wait.observe(waited.as_secs_f64());
         })
     }
 
     /// A handler is called.
-    pub(crate) fn call(&self, action: Action) -> Ongoing<'_> {
-        self.begin(What::Call, action, |_| {})
+    pub(crate) fn call(&self, action: Action) -> OngoingActivity<'_> {
+        self.begin(ActivityType::Call, action, |_| {})
     }
 
-    /// A call that failed is to be made again.
+    /// Counts a retry.
     pub(crate) fn retried(&self) {
         self.counts.lock().retries.inc();
     }
 
-    /// A call was given up.
-    pub(crate) fn given_up(&self) {
+    /// Counts a call whose retries are exhausted.
+    pub(crate) fn retries_exhausted(&self) {
         self.exhausted.inc();
     }
 
-    fn begin(&self, what: What, action: Action, note: impl FnOnce(&Counts)) -> Ongoing<'_> {
+    fn begin(
+        &self,
+        what: ActivityType,
+        action: Action,
+        note: impl FnOnce(&Counts),
+    ) -> OngoingActivity<'_> {
         let mut counts = self.counts.lock();
         counts.ongoing(what, action, 1);
         note(&counts);
-        Ongoing {
+        OngoingActivity {
             of: Some(self),
             what,
             action,
@@ -167,10 +171,10 @@ impl fmt::Debug for KindMetrics {
     }
 }
 
-// === impl Ongoing ===
+// === impl OngoingActivity ===
 
-impl Ongoing<'_> {
-    /// A worker is done with what it had in hand.
+impl OngoingActivity<'_> {
+    /// Ends an event or retry.
     pub(crate) fn done(self, took: Duration) {
         let took = took.as_secs_f64();
         self.end(|counts, action| {
@@ -181,7 +185,7 @@ impl Ongoing<'_> {
         });
     }
 
-    /// A handler has returned.
+    /// Ends a call.
     pub(crate) fn called(self, role: Role, took: Duration, ended: Result<&Outcome, &HandlerError>) {
         if let (Err(HandlerError::Panicked { .. }), Some(of)) = (ended, self.of) {
             of.panics.inc();
@@ -222,7 +226,7 @@ impl Ongoing<'_> {
     }
 }
 
-impl Drop for Ongoing<'_> {
+impl Drop for OngoingActivity<'_> {
     fn drop(&mut self) {
         if let Some(of) = self.of.take() {
             of.counts.lock().ongoing(self.what, self.action, -1);
@@ -235,7 +239,7 @@ impl Drop for Ongoing<'_> {
 impl Counts {
     fn new(metrics: &Metrics, kind: &str) -> Self {
         let Metrics {
-            told,
+            event,
             results,
             queue,
         } = metrics;
@@ -246,24 +250,24 @@ impl Counts {
             wait: queue.wait.local(),
             work: queue.work.local(),
             retries: queue.retries.local(),
-            latency: told.latency.with_label_values(&[kind]).local(),
+            latency: event.latency.with_label_values(&[kind]).local(),
             result_time: results.time.with_label_values(&[kind]).local(),
             result_errors: results.errors.with_label_values(&[kind]).local(),
             success: result("success"),
             requeue_after: result("requeue_after"),
             error: result("error"),
-            active_workers: Level::of(results.active_workers.clone()),
+            active_workers: GaugeDelta::of(results.active_workers.clone()),
         }
     }
 
-    fn ongoing(&mut self, what: What, action: Action, by: i64) {
+    fn ongoing(&mut self, what: ActivityType, action: Action, by: i64) {
         let by_action = &mut self.actions[action as usize];
         match what {
-            What::Turn => {
+            ActivityType::Turn => {
                 by_action.ongoing_events.by += by;
                 self.active_workers.by += by;
             }
-            What::Call => by_action.ongoing_processes.by += by,
+            ActivityType::Call => by_action.ongoing_processes.by += by,
         }
     }
 
@@ -294,7 +298,7 @@ impl Counts {
 }
 
 impl Drop for Counts {
-    /// Collectors may be looked at for longer than there is a controller.
+    /// Collectors may be gathered after the controller was dropped.
     fn drop(&mut self) {
         self.show();
     }
@@ -305,16 +309,16 @@ impl Drop for Counts {
 impl ActionCounts {
     fn new(metrics: &Metrics, kind: &str, action: Action) -> Self {
         let labels = [action.as_str(), kind];
-        let told = &metrics.told;
+        let event = &metrics.event;
         Self {
-            events: told.events.with_label_values(&labels).local(),
-            reconcile_duration: told.reconcile_duration.with_label_values(&labels).local(),
-            reconciler_duration: told.reconciler_duration.with_label_values(&labels).local(),
-            watcher_duration: told.watcher_duration.with_label_values(&labels).local(),
-            ongoing_processes: Level::of(told.ongoing_processes.with_label_values(&labels)),
-            ongoing_events: Level::of(told.ongoing_events.with_label_values(&labels)),
-            reconciler_errors: told.reconciler_errors.with_label_values(&labels).local(),
-            watcher_errors: told.watcher_errors.with_label_values(&labels).local(),
+            events: event.events.with_label_values(&labels).local(),
+            reconcile_duration: event.reconcile_duration.with_label_values(&labels).local(),
+            reconciler_duration: event.reconciler_duration.with_label_values(&labels).local(),
+            watcher_duration: event.watcher_duration.with_label_values(&labels).local(),
+            ongoing_processes: GaugeDelta::of(event.ongoing_processes.with_label_values(&labels)),
+            ongoing_events: GaugeDelta::of(event.ongoing_events.with_label_values(&labels)),
+            reconciler_errors: event.reconciler_errors.with_label_values(&labels).local(),
+            watcher_errors: event.watcher_errors.with_label_values(&labels).local(),
         }
     }
 
@@ -340,9 +344,9 @@ impl ActionCounts {
     }
 }
 
-// === impl Level ===
+// === impl GaugeDelta ===
 
-impl Level {
+impl GaugeDelta {
     const fn of(gauge: IntGauge) -> Self {
         Self { gauge, by: 0 }
     }

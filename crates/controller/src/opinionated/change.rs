@@ -1,15 +1,15 @@
-//! Comparison of two states of an object in what handlers work on. *(pure)*
+//! Compares the content of two states of an object. *(pure)*
 
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Finalizers, content::NOISE, finalizer::Standing};
+use crate::{Finalizers, content::NOISE, finalizer::FinalizerPresence};
 
-/// Whether the spec has changed, or the finalizers of others have.
+/// Whether the spec or a finalizer of another writer has changed.
 ///
-/// Where the API server counts a generation, that decides. Where it does not, as for `ConfigMap`s,
-/// everything counts but the status and what changes with each write.
+/// If the object has a generation, it decides about the spec. Otherwise, as for `ConfigMap`s,
+/// everything counts except the status and the fields that change with each write.
 pub(super) fn matters<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
@@ -25,20 +25,20 @@ where
     spec || finalizers.foreign_changed(old, new)
 }
 
-/// Whether `new` shows nothing but a patch that added or changed our finalizer: it has one, and
-/// differs from `old` in finalizers of ours, managed fields and version alone.
+/// Whether `new` only shows a patch that added or changed our finalizer: it has one, and differs
+/// from `old` only in our finalizers, managed fields and version.
 pub(super) fn is_echo<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
 {
-    finalizers.standing(new) != Standing::Free
+    finalizers.presence(new) != FinalizerPresence::Absent
         && old.meta().finalizers != new.meta().finalizers
         && !finalizers.foreign_changed(old, new)
         && !differ(old, new, |_| {})
 }
 
-/// Whether the objects differ, less their finalizers, what changes with each write, and what
-/// `strip` takes away. What cannot be written as JSON differs.
+/// Whether the objects differ, without their finalizers, the fields that change with each write,
+/// and what `strip` removes. An object that cannot be serialized differs.
 fn differ<K: Serialize>(old: &K, new: &K, strip: impl Fn(&mut Value)) -> bool {
     let stripped = |object: &K| {
         let mut object = serde_json::to_value(object).ok()?;
@@ -111,14 +111,14 @@ mod tests {
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        struct Nobody;
-        impl<K: Send + 'static> PatchClient<K> for Nobody {
+        struct NoClient;
+        impl<K: Send + 'static> PatchClient<K> for NoClient {
             async fn patch(&self, _: &ObjectKey, _: &FinalizerPatch) -> Result<K, kube::Error> {
                 Err(kube::Error::LinesCodecMaxLineLengthExceeded)
             }
         }
         let name = FinalizerName::new("a.io/own").expect("a name");
-        let finalizers = Finalizers::<K>::new(Nobody, name).expect("a finalizer");
+        let finalizers = Finalizers::<K>::new(NoClient, name).expect("a finalizer");
         let parse = |value: &Value| serde_json::from_value::<K>(value.clone()).expect("an object");
         let (old, new) = (parse(old), parse(new));
         let said_matters = matters(&finalizers, &old, &new);

@@ -1,92 +1,92 @@
-//! The decision of a wrapper: its next step for an object that exists. *(pure)*
+//! Computes the next step of a wrapper for an object that exists. *(pure)*
 
 use super::memory::{Progress, is_cleaned_up};
-use crate::finalizer::Standing;
+use crate::finalizer::FinalizerPresence;
 
 /// Why a wrapper is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The object was not known.
+    /// The object is new.
     Added,
-    /// It differs from what was known.
+    /// The object has changed.
     Updated {
-        /// Whether the inner handler is called for the difference.
+        /// Whether the inner handler is called for this change.
         matters: bool,
     },
-    /// It has not changed.
+    /// The object has not changed.
     Resynced,
 }
 
-/// The next thing to do.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     Nothing,
-    /// Ignore an object that is deleted without us, until it is gone.
+    /// Ignore the object until it is deleted: it is terminating without our finalizer.
     Ignore,
-    /// Guard it, add it, hold it.
+    /// Guard the object, add it, and write the finalizer.
     Add,
-    /// Write the finalizer, and ask again.
+    /// Write the finalizer, and compute the next step.
     Hold,
-    /// Resume what was added by an earlier process, or resync.
+    /// Resume an object that an earlier process has added, or resync.
     Resume,
     Update,
     /// Clean up, and remove the finalizer.
     CleanUp,
-    /// Remove the finalizer: its clean-up succeeded.
+    /// Remove the finalizer: the clean-up has succeeded.
     Release,
 }
 
 /// What an object shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
-    pub(super) standing: Standing,
+    pub(super) presence: FinalizerPresence,
     /// Whether it is marked for deletion.
-    pub(super) dying: bool,
-    /// Whether the state before this one had a finalizer of ours.
+    pub(super) terminating: bool,
+    /// Whether the previous state had a finalizer of ours.
     pub(super) was_held: bool,
     /// Whether the state is from before our last patch.
     pub(super) stale: bool,
 }
 
-/// Decides what to do for an object that shows `observed`, of which `progress` is remembered.
+/// Computes the next step for an object that shows `observed`, with the remembered `progress`.
 pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progress>) -> NextStep {
     let Observed {
-        standing,
-        dying,
+        presence,
+        terminating,
         was_held,
         stale,
     } = observed;
-    let free = standing == Standing::Free;
+    let free = presence == FinalizerPresence::Absent;
     if progress == Some(Progress::Gone) {
         return NextStep::Nothing;
     }
-    if dying {
+    if terminating {
         return match progress {
             Some(Progress::Released) if stale || free => NextStep::Nothing,
             Some(Progress::CleanedUp) if free && !stale => NextStep::Nothing,
             Some(Progress::CleanedUp | Progress::Released) => NextStep::Release,
             Some(Progress::Ignored) if free => NextStep::Nothing,
-            // Nothing of ours has ever been seen of it.
+            // The object never had a finalizer of ours.
             None if free && !was_held => NextStep::Ignore,
-            // Also if another writer has removed our finalizer: its clean-up has not succeeded.
+            // Also if another writer has removed our finalizer: the clean-up has not succeeded.
             _ => NextStep::CleanUp,
         };
     }
     if is_cleaned_up(progress) {
-        // The inner handler has cleaned up after it, and it lives: the server was restored, or it
-        // is back in the selector.
+        // The inner handler has cleaned up, and the object exists: the server was restored, or the
+        // object is in the selector again.
         return NextStep::Add;
     }
-    if progress == Some(Progress::Doomed) {
-        // The event that shows that it is marked for deletion will come.
+    if progress == Some(Progress::Terminating) {
+        // The event with the deletion mark will arrive.
         return NextStep::Nothing;
     }
     if stale && progress == Some(Progress::Released) {
-        // It was released outside of the selector, and is back: the event is older than that.
+        // It was released outside of the selector and is in it again: the event is older than that.
         return NextStep::Add;
     }
-    let held = matches!(standing, Standing::Held { .. });
-    if progress == Some(Progress::Added) || standing == (Standing::Held { tidy: false }) {
+    let held = matches!(presence, FinalizerPresence::Held { .. });
+    if progress == Some(Progress::Added) || presence == (FinalizerPresence::Held { tidy: false }) {
         return NextStep::Hold;
     }
     if !held {
@@ -94,7 +94,7 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
         if known && stale {
             // The event is older than our patch.
             return match cause {
-                // A repeated call finds that another one has added it.
+                // A repeated call: another call has added the object.
                 Cause::Added | Cause::Updated { matters: false } => NextStep::Nothing,
                 Cause::Resynced => NextStep::Resume,
                 Cause::Updated { matters: true } => NextStep::Update,
@@ -163,21 +163,31 @@ mod tests {
     #[test]
     fn an_object_that_was_cleaned_up_and_lives_is_added() {
         for cause in ALL {
-            for progress in [Progress::CleanedUp, Progress::Undone] {
+            for progress in [Progress::CleanedUp, Progress::CleanUpReverted] {
                 for shown in ["free", "guarded", "held", "stale held"] {
                     check(cause, shown, Some(progress), NextStep::Add);
                 }
             }
-            check(cause, "free", Some(Progress::Doomed), NextStep::Nothing);
-            check(cause, "held", Some(Progress::Doomed), NextStep::Nothing);
-            let doomed = Some(Progress::Doomed);
-            check(cause, "dying held", doomed, NextStep::CleanUp);
-            for shown in ["free", "held", "dying held", "dying free"] {
+            check(
+                cause,
+                "free",
+                Some(Progress::Terminating),
+                NextStep::Nothing,
+            );
+            check(
+                cause,
+                "held",
+                Some(Progress::Terminating),
+                NextStep::Nothing,
+            );
+            let doomed = Some(Progress::Terminating);
+            check(cause, "terminating held", doomed, NextStep::CleanUp);
+            for shown in ["free", "held", "terminating held", "terminating free"] {
                 check(cause, shown, Some(Progress::Gone), NextStep::Nothing);
             }
-            let undone = Some(Progress::Undone);
-            check(cause, "dying held", undone, NextStep::CleanUp);
-            check(cause, "dying free", undone, NextStep::CleanUp);
+            let undone = Some(Progress::CleanUpReverted);
+            check(cause, "terminating held", undone, NextStep::CleanUp);
+            check(cause, "terminating free", undone, NextStep::CleanUp);
         }
     }
 
@@ -200,14 +210,18 @@ mod tests {
     #[test]
     fn a_dying_object_is_cleaned_up_until_that_has_succeeded() {
         for cause in ALL {
-            for shown in ["dying guarded", "dying held", "dying legacy"] {
+            for shown in [
+                "terminating guarded",
+                "terminating held",
+                "terminating legacy",
+            ] {
                 for progress in [None, Some(Progress::Held), Some(Progress::Added)] {
                     check(cause, shown, progress, NextStep::CleanUp);
                 }
                 check(cause, shown, Some(Progress::CleaningUp), NextStep::CleanUp);
                 check(cause, shown, Some(Progress::CleanedUp), NextStep::Release);
             }
-            let stale = "stale dying held";
+            let stale = "stale terminating held";
             check(cause, stale, Some(Progress::Released), NextStep::Nothing);
             check(cause, stale, Some(Progress::CleanedUp), NextStep::Release);
         }
@@ -217,11 +231,16 @@ mod tests {
     fn a_dying_object_whose_finalizer_somebody_removed_is_cleaned_up() {
         for cause in ALL {
             for progress in [Progress::Held, Progress::Added, Progress::CleaningUp] {
-                check(cause, "dying free", Some(progress), NextStep::CleanUp);
+                check(cause, "terminating free", Some(progress), NextStep::CleanUp);
             }
-            check(cause, "dying free after held", None, NextStep::CleanUp);
+            check(
+                cause,
+                "terminating free after held",
+                None,
+                NextStep::CleanUp,
+            );
             for progress in [Progress::CleanedUp, Progress::Released] {
-                check(cause, "dying free", Some(progress), NextStep::Nothing);
+                check(cause, "terminating free", Some(progress), NextStep::Nothing);
             }
         }
     }
@@ -229,10 +248,10 @@ mod tests {
     #[test]
     fn a_dying_object_that_was_never_ours_is_ignored() {
         for cause in ALL {
-            check(cause, "dying free", None, NextStep::Ignore);
+            check(cause, "terminating free", None, NextStep::Ignore);
             check(
                 cause,
-                "dying free",
+                "terminating free",
                 Some(Progress::Ignored),
                 NextStep::Nothing,
             );
@@ -243,16 +262,16 @@ mod tests {
     fn check(cause: Cause, shown: &str, progress: Option<Progress>, expected: NextStep) {
         let has = |word: &str| shown.split(' ').any(|it| it == word);
         let (now, before) = shown.split_once(" after ").unwrap_or((shown, ""));
-        let standing = match now.rsplit(' ').next() {
-            Some("free") => Standing::Free,
-            Some("guarded") => Standing::Guarded,
-            Some("held") => Standing::Held { tidy: true },
-            Some("legacy") => Standing::Held { tidy: false },
+        let presence = match now.rsplit(' ').next() {
+            Some("free") => FinalizerPresence::Absent,
+            Some("guarded") => FinalizerPresence::Guarded,
+            Some("held") => FinalizerPresence::Held { tidy: true },
+            Some("legacy") => FinalizerPresence::Held { tidy: false },
             other => panic!("{other:?}"),
         };
         let observed = Observed {
-            standing,
-            dying: has("dying"),
+            presence,
+            terminating: has("terminating"),
             was_held: before == "held",
             stale: has("stale"),
         };

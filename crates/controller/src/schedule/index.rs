@@ -1,50 +1,52 @@
-//! The index of lanes by name.
+//! The lanes by the hash of their name.
 //!
-//! The names themselves are in the lanes. The index is in shards, because a table that is full
-//! is copied by the writer that puts in one more: so it is a small part of it that others wait for.
+//! The names are stored in the lanes. The index is sharded, because a full hash table is copied by
+//! the writer that adds the next entry: with shards this is a small part of the index.
 
 use hashbrown::HashTable;
 
-use super::pool::Number;
+use super::slab::SlabKey;
 
-/// The numbers of lanes, by the hashes of their names.
+/// The slab keys of lanes, by the hashes of their names.
 #[derive(Debug)]
-pub(super) struct Index {
-    shards: [HashTable<Known>; Self::SHARDS],
+pub(super) struct LaneIndex {
+    shards: [HashTable<IndexEntry>; Self::SHARDS],
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct IndexEntry {
     hash: u32,
-    lane: Number,
+    lane: SlabKey,
 }
 
-// === impl Index ===
+// === impl LaneIndex ===
 
-impl Index {
-    /// Enough that a shard is copied in a fraction of a millisecond where there are a million
-    /// lanes, and few enough that an idle engine costs little.
+impl LaneIndex {
+    /// Enough that a shard is copied in a fraction of a millisecond with a million lanes, and few
+    /// enough that an idle engine needs little memory.
     const SHARDS: usize = 64;
 
-    /// Below this many a shard is not worth to be made smaller.
+    /// Shards below this size are not shrunk.
     const SMALL: usize = 64;
 
-    /// The lane of this hash that is `wanted`.
-    pub(super) fn find(&self, hash: u32, wanted: impl Fn(Number) -> bool) -> Option<Number> {
+    /// Returns the lane with this hash that is `wanted`.
+    pub(super) fn find(&self, hash: u32, wanted: impl Fn(SlabKey) -> bool) -> Option<SlabKey> {
         let known = self.shards[Self::shard(hash)].find(spread(hash), |known| {
             known.hash == hash && wanted(known.lane)
         });
         known.map(|known| known.lane)
     }
 
-    /// Puts in a lane that is not here yet.
-    pub(super) fn insert(&mut self, hash: u32, lane: Number) {
+    /// Adds a new lane.
+    pub(super) fn insert(&mut self, hash: u32, lane: SlabKey) {
         let shard = &mut self.shards[Self::shard(hash)];
-        shard.insert_unique(spread(hash), Known { hash, lane }, |it| spread(it.hash));
+        shard.insert_unique(spread(hash), IndexEntry { hash, lane }, |it| {
+            spread(it.hash)
+        });
     }
 
-    /// Takes out a lane.
-    pub(super) fn remove(&mut self, hash: u32, lane: Number) {
+    /// Removes a lane.
+    pub(super) fn remove(&mut self, hash: u32, lane: SlabKey) {
         let shard = &mut self.shards[Self::shard(hash)];
         if let Ok(known) = shard.find_entry(spread(hash), |known| known.lane == lane) {
             known.remove();
@@ -54,19 +56,19 @@ impl Index {
         }
     }
 
-    /// How many lanes are here.
+    /// The number of lanes.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(HashTable::len).sum()
     }
 
-    /// The bits in the middle: a table uses those at both ends.
+    /// Uses the middle bits, because a hash table uses the lowest and the highest.
     const fn shard(hash: u32) -> usize {
         (hash >> 18) as usize % Self::SHARDS
     }
 }
 
-impl Default for Index {
+impl Default for LaneIndex {
     fn default() -> Self {
         Self {
             shards: std::array::from_fn(|_| HashTable::new()),
@@ -74,7 +76,7 @@ impl Default for Index {
     }
 }
 
-/// The hash as a table wants it, with something at both ends.
+/// Expands the hash to 64 bits with the hash in the lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -85,16 +87,16 @@ mod tests {
 
     #[test]
     fn a_lane_is_found_by_its_hash_until_it_is_taken_out() {
-        let mut index = Index::default();
+        let mut index = LaneIndex::default();
         for at in 0..10_000 {
-            index.insert(hash(at), Number::at(at));
+            index.insert(hash(at), SlabKey::at(at));
         }
         for at in 0..10_000 {
-            let lane = Number::at(at);
+            let lane = SlabKey::at(at);
             assert_eq!(index.find(hash(at), |it| it == lane), Some(lane));
         }
         for at in 0..9_999 {
-            index.remove(hash(at), Number::at(at));
+            index.remove(hash(at), SlabKey::at(at));
         }
         assert_eq!(index.len(), 1);
         assert_eq!(index.find(hash(0), |_| true), None);
@@ -103,24 +105,24 @@ mod tests {
 
     #[test]
     fn lanes_of_one_hash_are_told_apart() {
-        let mut index = Index::default();
-        index.insert(7, Number::at(1));
-        index.insert(7, Number::at(2));
-        index.remove(7, Number::at(1));
-        assert_eq!(index.find(7, |_| true), Some(Number::at(2)));
+        let mut index = LaneIndex::default();
+        index.insert(7, SlabKey::at(1));
+        index.insert(7, SlabKey::at(2));
+        index.remove(7, SlabKey::at(1));
+        assert_eq!(index.find(7, |_| true), Some(SlabKey::at(2)));
     }
 
     #[test]
     fn the_room_of_many_is_given_back_when_they_are_gone() {
-        let mut index = Index::default();
+        let mut index = LaneIndex::default();
         for at in 0..100_000 {
-            index.insert(hash(at), Number::at(at));
+            index.insert(hash(at), SlabKey::at(at));
         }
         for at in 0..100_000 {
-            index.remove(hash(at), Number::at(at));
+            index.remove(hash(at), SlabKey::at(at));
         }
         let room: usize = index.shards.iter().map(HashTable::capacity).sum();
-        assert!(room <= Index::SHARDS * Index::SMALL * 2, "{room}");
+        assert!(room <= LaneIndex::SHARDS * LaneIndex::SMALL * 2, "{room}");
     }
 
     fn hash(at: usize) -> u32 {

@@ -1,4 +1,4 @@
-//! One object's lane: its events and pending calls, in order.
+//! The lane of one object: its events and pending calls, in order.
 //!
 //! ```text
 //!            offer, due            take              finish
@@ -9,79 +9,80 @@
 //!                          └──────────────── Idle
 //! ```
 //!
-//! A lane is (kind, namespace, name). The uid is not part of it, but a tag on each event and call:
-//! so the deletion of an object is always dispatched before the object that was made again under
-//! its name, and never beside it.
+//! A lane is identified by kind, namespace and name. The uid is a property of each event and call.
+//! So the delete of an object is always dispatched before an object that was created again with its
+//! name, and never concurrently.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use windlass_informer::ObjectKey;
 
 use super::{
-    agenda::{Agenda, Appointment, Moment},
-    few::{Few, Things},
     groups::{Group, Groups},
     ready::{GroupId, LaneId, Priority},
+    small_list::{ListNodes, SmallList},
+    timer_queue::{Moment, TimerKey, TimerQueue},
 };
 use crate::{Action, HandlerId, route::KindId};
 
-/// Which lane: the object, and the name under which its kind was added.
+/// The key of a lane: the kind, and the key of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LaneKey {
     pub(crate) kind: KindId,
     pub(crate) object: ObjectKey,
 }
 
-/// What is about one object, and knows the uid of it. The schedule keeps no uid of its own.
-pub(crate) trait About {
+/// An event or call of one object. The schedule itself stores no uids.
+pub(crate) trait ScheduleItem {
     fn uid(&self) -> Option<&str>;
 
-    /// What happened to it, if something did.
+    /// The action, if it is an event.
     fn action(&self) -> Option<Action> {
         None
     }
 
-    /// Where in memory the object is, if it is shared: what two have at one place is one.
+    /// The address of the object, if it is shared. Two items with the same address have the same
+    /// object.
     fn address(&self) -> Option<usize> {
         None
     }
 
-    /// Whether both are about one object. To look at its uid may be to wait for the memory, and
-    /// mostly both have the same state of it.
-    fn is_about(&self, other: &impl About) -> bool {
+    /// Whether both have the same uid. Compares the addresses first, because they are usually
+    /// equal, and reading the uid may access uncached memory.
+    fn is_same_object(&self, other: &impl ScheduleItem) -> bool {
         let (own, its) = (self.address(), other.address());
         (own.is_some() && own == its) || self.uid() == other.uid()
     }
 
-    /// How many hold the object: written first by a worker that takes it.
+    /// The reference count of the object, which a worker changes first. Reading it prefetches it.
     fn owners(&self) -> usize {
         0
     }
 }
 
-/// Something that happened to the lane's object, to be told to all its handlers.
+/// An event of the lane's object.
 #[derive(Debug)]
 pub(crate) struct Offer<E> {
-    pub(crate) class: Priority,
+    pub(crate) priority: Priority,
 
-    /// The pending calls have been asked about; what is pending since is of its own making.
-    pub(crate) asked: bool,
+    /// Whether the pending calls were checked against this event. Later pending calls are its own.
+    pub(crate) pendings_checked: bool,
 
     pub(crate) event: E,
 }
 
-/// What becomes of a new event where another one of the same object is undispatched.
+/// The result of folding a new event into an undispatched one.
 #[derive(Debug)]
 pub(crate) enum Fold<E> {
     /// Both are dispatched.
     Separate(E),
-    /// The older one stands for both.
+    /// The older one represents both.
     Merged,
     /// Neither is dispatched.
     Cancelled,
 }
 
-/// A call of one handler that is to be made later.
+/// A call of a handler that is made later.
 #[derive(Debug)]
 pub(crate) struct Pending<P> {
     pub(crate) handler: HandlerId,
@@ -89,10 +90,10 @@ pub(crate) struct Pending<P> {
     pub(crate) reason: Reason,
     pub(crate) due: Moment,
 
-    /// It was due when a newer event went first, and was kept: now it is its turn.
+    /// Whether it was due when a newer event went first, and was kept: it goes next.
     pub(crate) overtaken: bool,
 
-    /// What the call needs, which is no matter of the schedule.
+    /// The data of the call.
     pub(crate) call: P,
 }
 
@@ -101,73 +102,73 @@ pub(crate) struct Pending<P> {
 pub(crate) enum Reason {
     /// The handler failed.
     Failed,
-    /// The handler asked to be called again.
+    /// The handler requested a requeue.
     Requeued,
 }
 
 /// The events and pending calls of one object.
 ///
-/// There may be a lane for each object, and most hold one event or one pending call: so the
-/// first event is in it, what is rare is elsewhere, and its pending calls are with those of all. Its kind and its namespace are those
-/// of its group.
+/// There can be one lane for each object, and most lanes have one event or one pending call. So the
+/// first event is stored inline, further events are boxed, and pending calls are stored in one
+/// place for all lanes. The kind and the namespace are stored in the group.
 #[derive(Debug)]
 pub(super) struct Lane<E> {
     pub(super) name: Arc<str>,
     pub(super) group: GroupId,
-    /// The hash of its name, by which it is found.
+    /// The hash of its name for the index.
     pub(super) hash: u32,
     pub(super) phase: Phase,
 
-    /// What has not been told, oldest first: the first of it here, with its class and whether
-    /// its pending calls have been asked about.
+    /// The first undispatched event, with its priority and whether its pending calls were checked.
+    /// Further events are in `backlog`.
     first: Option<E>,
-    class: Priority,
-    asked: bool,
-    behind: Option<Box<Behind<E>>>,
+    priority: Priority,
+    pendings_checked: bool,
+    backlog: Option<Box<Backlog<E>>>,
 
-    slots: Few,
-    /// Whether one of them has come due: they are elsewhere, and this is asked all the time.
+    slots: SmallList,
+    /// Whether one of the pending calls is due. Stored here, because it is read often.
     due: bool,
 }
 
-/// The events behind the first.
+/// The events after the first one.
 #[derive(Debug)]
-struct Behind<E> {
+struct Backlog<E> {
     events: VecDeque<Offer<E>>,
 
-    /// How many of them are of each class: the lane is as urgent as the most urgent.
-    classes: [u32; 4],
+    /// The number of events of each priority. The lane has the highest one.
+    priorities: [u32; 4],
 }
 
-/// What is being done about a lane.
+/// The phase of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing now: something is pending, and not due.
+    /// A call is pending and not due.
     Idle,
-    /// It waits for a worker.
+    /// Waits for a worker.
     Ready(Priority),
-    /// A worker has it.
+    /// Taken by a worker.
     Held,
 }
 
-/// The calls that are pending, of all lanes, and when they are due.
+/// The pending calls of all lanes, and their timers.
 #[derive(Debug)]
-pub(super) struct Later<P> {
-    slots: Things<Slot<P>>,
-    pub(super) agenda: Agenda,
+pub(super) struct PendingCalls<P> {
+    slots: ListNodes<PendingSlot<P>>,
+    pub(super) timers: TimerQueue,
 }
 
-/// A pending call in its place.
+/// A pending call and its timer.
 #[derive(Debug)]
-pub(super) struct Slot<P> {
+pub(super) struct PendingSlot<P> {
     pending: Pending<P>,
-    when: When,
+    when: TimerState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
-    Later(Appointment),
-    Now,
+enum TimerState {
+    Waiting(TimerKey),
+    Due,
 }
 
 // === impl Fold ===
@@ -181,21 +182,20 @@ impl<E> Fold<E> {
 
 // === impl Pending ===
 
-impl<P: About> Pending<P> {
-    /// Whether only one of the two can be pending: failures have a slot for each action, and
-    /// a handler that asks to be called again is called again once, whatever it was called
-    /// for.
+impl<P: ScheduleItem> Pending<P> {
+    /// Whether the two share a slot: failed calls have a slot for each action, and requeues have
+    /// one for all actions.
     fn same_slot(&self, other: &Self) -> bool {
         self.handler == other.handler
             && self.reason == other.reason
             && (self.reason == Reason::Requeued || self.action == other.action)
-            && self.call.is_about(&other.call)
+            && self.call.is_same_object(&other.call)
     }
 }
 
 // === impl Lane ===
 
-impl<E: About> Lane<E> {
+impl<E: ScheduleItem> Lane<E> {
     pub(super) fn new(name: Arc<str>, hash: u32, group: GroupId) -> Self {
         Self {
             name,
@@ -203,15 +203,15 @@ impl<E: About> Lane<E> {
             hash,
             phase: Phase::Idle,
             first: None,
-            class: Priority::Live,
-            asked: false,
-            behind: None,
-            slots: Few::new(),
+            priority: Priority::Live,
+            pendings_checked: false,
+            backlog: None,
+            slots: SmallList::new(),
             due: false,
         }
     }
 
-    /// Its key, of what it shares with its group and what it has for itself.
+    /// The key, from the group and the name.
     pub(super) fn key(&self, group: &Group) -> LaneKey {
         let object = ObjectKey::new(Arc::clone(&self.name));
         LaneKey {
@@ -223,22 +223,27 @@ impl<E: About> Lane<E> {
         }
     }
 
-    /// Where its pending calls are: read next when a lane has been found.
-    pub(super) const fn pendings(&self) -> &Few {
+    /// The list of its pending calls.
+    pub(super) const fn pendings(&self) -> &SmallList {
         &self.slots
     }
 
-    /// Reads what is changed when the lane is taken and is not in it.
+    /// Reads the data outside of the lane that a worker changes when it takes the lane.
     pub(super) fn look_ahead(&self) -> (usize, Option<usize>) {
         let event = self.first.as_ref();
-        (Arc::strong_count(&self.name), event.map(About::owners))
+        (
+            Arc::strong_count(&self.name),
+            event.map(ScheduleItem::owners),
+        )
     }
 
-    /// How urgent the lane is, if there is something to do now.
+    /// The priority of the lane, if it has work now.
     pub(super) fn urgency(&self) -> Option<Priority> {
-        let event = self.first.as_ref().map(|_| match &self.behind {
-            Some(behind) => behind.urgency().map_or(self.class, |it| it.min(self.class)),
-            None => self.class,
+        let event = self.first.as_ref().map(|_| match &self.backlog {
+            Some(backlog) => backlog
+                .urgency()
+                .map_or(self.priority, |it| it.min(self.priority)),
+            None => self.priority,
         });
         match event {
             Some(Priority::Live) => event,
@@ -256,53 +261,53 @@ impl<E: About> Lane<E> {
         if self.first.is_none() {
             self.put_first(offer);
         } else {
-            let behind = self.behind.get_or_insert_default();
-            behind.classes[offer.class as usize] += 1;
-            behind.events.push_back(offer);
+            let backlog = self.backlog.get_or_insert_default();
+            backlog.priorities[offer.priority as usize] += 1;
+            backlog.events.push_back(offer);
         }
     }
 
-    /// Puts back what was taken and not told.
+    /// Returns an event that was taken and not dispatched.
     pub(super) fn push_front(&mut self, offer: Offer<E>) {
         if let Some(second) = self.take_first() {
-            let behind = self.behind.get_or_insert_default();
-            behind.classes[second.class as usize] += 1;
-            behind.events.push_front(second);
+            let backlog = self.backlog.get_or_insert_default();
+            backlog.priorities[second.priority as usize] += 1;
+            backlog.events.push_front(second);
         }
         self.put_first(offer);
     }
 
-    /// Folds `offer` into the newest undispatched event of the same object, as `fold` decides.
-    /// The merged event has the higher priority of the two. Events that are not needed any more
-    /// are put into `dropped`. Returns the offer if it has to be queued by itself.
+    /// Folds `offer` into the newest undispatched event of the same object, as `fold` decides. The
+    /// merged event has the higher priority of the two. Moves obsolete events into `dropped`.
+    /// Returns the offer if it has to be queued separately.
     pub(super) fn fold(
         &mut self,
         offer: Offer<E>,
         fold: impl FnOnce(&mut E, E) -> Fold<E>,
         dropped: &mut Vec<E>,
     ) -> Option<Offer<E>> {
-        let behind = self.behind.as_mut().and_then(|behind| {
-            let last = behind.events.back_mut()?;
-            Some((&mut last.event, &mut last.class, &mut behind.classes))
+        let backlog = self.backlog.as_mut().and_then(|backlog| {
+            let last = backlog.events.back_mut()?;
+            Some((&mut last.event, &mut last.priority, &mut backlog.priorities))
         });
-        let (last, urgency, classes) = match (behind, &mut self.first) {
-            (Some((last, urgency, classes)), _) => (last, urgency, Some(classes)),
-            (None, Some(first)) => (first, &mut self.class, None),
+        let (last, urgency, priorities) = match (backlog, &mut self.first) {
+            (Some((last, urgency, priorities)), _) => (last, urgency, Some(priorities)),
+            (None, Some(first)) => (first, &mut self.priority, None),
             (None, None) => return Some(offer),
         };
-        if !last.is_about(&offer.event) {
+        if !last.is_same_object(&offer.event) {
             return Some(offer);
         }
-        let class = offer.class;
+        let priority = offer.priority;
         match fold(last, offer.event) {
             Fold::Separate(event) => return Some(Offer { event, ..offer }),
             Fold::Merged => {
-                if class < *urgency {
-                    if let Some(classes) = classes {
-                        classes[*urgency as usize] -= 1;
-                        classes[class as usize] += 1;
+                if priority < *urgency {
+                    if let Some(priorities) = priorities {
+                        priorities[*urgency as usize] -= 1;
+                        priorities[priority as usize] += 1;
                     }
-                    *urgency = class;
+                    *urgency = priority;
                 }
             }
             Fold::Cancelled => dropped.extend(self.pop_newest()),
@@ -310,30 +315,30 @@ impl<E: About> Lane<E> {
         None
     }
 
-    /// Takes the newest undispatched event.
+    /// Removes the newest undispatched event.
     fn pop_newest(&mut self) -> Option<E> {
-        let Some(behind) = &mut self.behind else {
+        let Some(backlog) = &mut self.backlog else {
             return self.first.take();
         };
-        let newest = behind.events.pop_back();
+        let newest = backlog.events.pop_back();
         if let Some(newest) = &newest {
-            behind.classes[newest.class as usize] -= 1;
+            backlog.priorities[newest.priority as usize] -= 1;
         }
-        if behind.events.is_empty() {
-            self.behind = None;
+        if backlog.events.is_empty() {
+            self.backlog = None;
         }
         newest.map(|offer| offer.event)
     }
 
-    /// Takes the oldest undelivered event.
+    /// Removes the oldest undispatched event.
     pub(super) fn pop(&mut self) -> Option<Offer<E>> {
         let offer = self.take_first()?;
-        if let Some(behind) = &mut self.behind {
-            let next = behind.events.pop_front();
-            if behind.events.is_empty() {
-                self.behind = None;
+        if let Some(backlog) = &mut self.backlog {
+            let next = backlog.events.pop_front();
+            if backlog.events.is_empty() {
+                self.backlog = None;
             } else if let Some(next) = &next {
-                behind.classes[next.class as usize] -= 1;
+                backlog.priorities[next.priority as usize] -= 1;
             }
             if let Some(next) = next {
                 self.put_first(next);
@@ -347,16 +352,16 @@ impl<E: About> Lane<E> {
         !self.slots.is_empty()
     }
 
-    /// Takes the first pending call out that is `wanted`.
+    /// Removes the first pending call that is `wanted`.
     pub(super) fn take_pending<P>(
         &mut self,
-        later: &mut Later<P>,
+        later: &mut PendingCalls<P>,
         wanted: impl Fn(&Pending<P>) -> bool,
     ) -> Option<Pending<P>> {
-        let Later { slots, agenda } = later;
+        let PendingCalls { slots, timers } = later;
         let slot = self.slots.take(slots, |slot| wanted(&slot.pending))?;
-        let pending = slot.release(agenda);
-        self.look_for_due(later);
+        let pending = slot.release(timers);
+        self.update_due(later);
         Some(pending)
     }
 
@@ -365,141 +370,142 @@ impl<E: About> Lane<E> {
         groups[self.group].kind
     }
 
-    /// Takes the due call whose turn it is: of those that were overtaken, or of all.
+    /// Removes the due call that is due longest: of the overtaken ones, or of all.
     pub(super) fn take_due<P>(
         &mut self,
-        later: &mut Later<P>,
+        later: &mut PendingCalls<P>,
         only_overtaken: bool,
     ) -> Option<Pending<P>> {
         if !self.due {
             return None;
         }
-        let due =
-            |slot: &Slot<P>| slot.when == When::Now && (slot.pending.overtaken || !only_overtaken);
+        let due = |slot: &PendingSlot<P>| {
+            slot.when == TimerState::Due && (slot.pending.overtaken || !only_overtaken)
+        };
         let first = (self.slots.iter(&later.slots))
             .filter(|slot| due(slot))
             .map(|slot| slot.pending.due)
             .min()?;
-        let its = |slot: &Slot<P>| due(slot) && slot.pending.due == first;
+        let its = |slot: &PendingSlot<P>| due(slot) && slot.pending.due == first;
         let slot = self.slots.take(&mut later.slots, its);
-        self.look_for_due(later);
+        self.update_due(later);
         slot.map(|slot| slot.pending)
     }
 
-    /// Makes `pending` pending. What is pending in the same slot is replaced; where both are
-    /// requeues the sooner due time wins. Returns what was replaced.
-    pub(super) fn set<P: About>(
+    /// Adds a pending call. Replaces the pending call in the same slot, and returns it. Of two
+    /// requeues the earlier due time is kept.
+    pub(super) fn set<P: ScheduleItem>(
         &mut self,
         mut pending: Pending<P>,
-        later: &mut Later<P>,
+        later: &mut PendingCalls<P>,
         lane: LaneId,
     ) -> Option<Pending<P>> {
-        let Later { slots, agenda } = later;
+        let PendingCalls { slots, timers } = later;
         let same = (self.slots).take(slots, |it| it.pending.same_slot(&pending));
-        let replaced = same.map(|slot| slot.release(agenda));
+        let replaced = same.map(|slot| slot.release(timers));
         if let Some(replaced) = &replaced
             && pending.reason == Reason::Requeued
         {
             pending.due = pending.due.min(replaced.due);
         }
-        let when = When::Later(agenda.set(pending.due, lane));
-        self.slots.push(slots, Slot { pending, when });
+        let when = TimerState::Waiting(timers.set(pending.due, lane));
+        self.slots.push(slots, PendingSlot { pending, when });
         if self.due {
-            self.look_for_due(later);
+            self.update_due(later);
         }
         replaced
     }
 
-    /// Notes that the time of `appointment` has come.
-    pub(super) fn come_due<P>(&mut self, later: &mut Later<P>, appointment: Appointment) {
-        let its = |slot: &Slot<P>| slot.when == When::Later(appointment);
+    /// Marks the call of `timer` as due.
+    pub(super) fn come_due<P>(&mut self, later: &mut PendingCalls<P>, timer: TimerKey) {
+        let its = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
         let due = self.slots.find_mut(&mut later.slots, its);
         if let Some(slot) = due {
-            slot.when = When::Now;
+            slot.when = TimerState::Due;
             self.due = true;
         }
     }
 
-    /// Moves every pending call of `handler` into `discarded`.
+    /// Moves all pending calls of `handler` into `discarded`.
     pub(super) fn cancel<P>(
         &mut self,
         handler: HandlerId,
-        later: &mut Later<P>,
+        later: &mut PendingCalls<P>,
         discarded: &mut Vec<Pending<P>>,
     ) {
-        let Later { slots, agenda } = later;
-        let theirs = |slot: &Slot<P>| slot.pending.handler == handler;
+        let PendingCalls { slots, timers } = later;
+        let theirs = |slot: &PendingSlot<P>| slot.pending.handler == handler;
         while let Some(slot) = self.slots.take(slots, theirs) {
-            discarded.push(slot.release(agenda));
+            discarded.push(slot.release(timers));
         }
-        self.look_for_due(later);
+        self.update_due(later);
     }
 
-    /// Notes whether a pending call has come due, after one that had may have gone.
-    fn look_for_due<P>(&mut self, later: &Later<P>) {
+    /// Updates `due` after a pending call was removed.
+    fn update_due<P>(&mut self, later: &PendingCalls<P>) {
         let mut slots = self.slots.iter(&later.slots);
-        self.due = slots.any(|slot| slot.when == When::Now);
+        self.due = slots.any(|slot| slot.when == TimerState::Due);
     }
 
     fn put_first(&mut self, offer: Offer<E>) {
-        self.class = offer.class;
-        self.asked = offer.asked;
+        self.priority = offer.priority;
+        self.pendings_checked = offer.pendings_checked;
         self.first = Some(offer.event);
     }
 
     fn take_first(&mut self) -> Option<Offer<E>> {
         Some(Offer {
             event: self.first.take()?,
-            class: self.class,
-            asked: self.asked,
+            priority: self.priority,
+            pendings_checked: self.pendings_checked,
         })
     }
 }
 
-// === impl Behind ===
+// === impl Backlog ===
 
-impl<E> Behind<E> {
+impl<E> Backlog<E> {
     fn urgency(&self) -> Option<Priority> {
-        let mut classes = Priority::ALL.into_iter();
-        classes.find(|class| self.classes[*class as usize] > 0)
+        let mut priorities = Priority::ALL.into_iter();
+        priorities.find(|priority| self.priorities[*priority as usize] > 0)
     }
 }
 
-impl<E> Default for Behind<E> {
+impl<E> Default for Backlog<E> {
     fn default() -> Self {
         Self {
-            // A burst of few is one allocation.
+            // A second event needs one allocation.
             events: VecDeque::with_capacity(1),
-            classes: [0; 4],
+            priorities: [0; 4],
         }
     }
 }
 
-// === impl Later ===
+// === impl PendingCalls ===
 
-impl<P> Later<P> {
-    /// Reads the first of some pending calls, if there is one.
-    pub(super) fn look_ahead(&self, slots: &Few) -> Option<Moment> {
+impl<P> PendingCalls<P> {
+    /// The due time of the first pending call in `slots`. Reading it prefetches the call.
+    pub(super) fn look_ahead(&self, slots: &SmallList) -> Option<Moment> {
         let slot = slots.iter(&self.slots).next();
         slot.map(|slot| slot.pending.due)
     }
 }
 
-impl<P> Default for Later<P> {
+impl<P> Default for PendingCalls<P> {
     fn default() -> Self {
         Self {
-            slots: Things::default(),
-            agenda: Agenda::default(),
+            slots: ListNodes::default(),
+            timers: TimerQueue::default(),
         }
     }
 }
 
-// === impl Slot ===
+// === impl PendingSlot ===
 
-impl<P> Slot<P> {
-    fn release(self, agenda: &mut Agenda) -> Pending<P> {
-        if let When::Later(appointment) = self.when {
-            agenda.cancel(appointment);
+impl<P> PendingSlot<P> {
+    fn release(self, timers: &mut TimerQueue) -> Pending<P> {
+        if let TimerState::Waiting(timer) = self.when {
+            timers.cancel(timer);
         }
         self.pending
     }

@@ -1,7 +1,7 @@
 //! The queue of ready lanes, by priority and fair between groups.
 //!
-//! Lanes that are ready wait in classes of priority; within a class the groups (a kind and a
-//! namespace) take turns; within a group the lane that has waited longest is first.
+//! Ready lanes wait by priority. Within a priority the groups (a kind and a namespace) take turns.
+//! Within a group the lane that has waited longest is first.
 //!
 //! ```text
 //! Live ──▶ ( shop ▶ web ▶ infra )     a ring of groups
@@ -9,77 +9,77 @@
 //!              └▶ lane ▶ lane ▶ lane  first in, first out
 //! ```
 //!
-//! Priorities age: of every sixteen turns, four begin their search in a lower class, so that
-//! whatever is ready is served, however much of a higher class there is.
+//! Priorities age: four of sixteen turns begin with a lower priority, so that every ready lane is
+//! taken, whatever the load of higher priorities.
 
 use std::iter::successors;
 
-use super::pool::Number;
+use super::slab::SlabKey;
 
-/// The number of a lane, for as long as it is there.
-pub(crate) type LaneId = Number;
+/// The key of a lane, as long as the lane exists.
+pub(crate) type LaneId = SlabKey;
 
-/// The number of a group of lanes that share their turns: a kind and a namespace.
-pub(crate) type GroupId = Number;
+/// The key of a group: a kind and a namespace.
+pub(crate) type GroupId = SlabKey;
 
-/// How urgent something is.
+/// The priority of an event or retry, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Priority {
-    /// An object changed.
+    /// A change of an object.
     Live,
-    /// Something is to be tried again, and its time has come.
+    /// A retry or requeue that is due.
     Retry,
-    /// It was there before we came.
+    /// An object of the first list.
     FirstList,
-    /// Nothing changed; the object is dispatched again.
+    /// A periodic resync.
     Resync,
 }
 
-/// The lanes that are ready to be worked on, in the order in which they will be.
+/// The queue of ready lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     rings: [Ring; Priority::ALL.len()],
 
-    /// The lanes of each group, by its number.
-    groups: Vec<Lanes>,
+    /// The lanes of each group, by the key of the group.
+    groups: Vec<GroupQueues>,
 
-    /// The neighbours of each lane, by its number: a lane that becomes more urgent leaves the
-    /// middle of its queue as cheaply as the front.
+    /// The neighbours of each lane, by its key. So a lane whose priority rises is removed from the
+    /// middle of its queue in constant time.
     links: Vec<Link>,
 
     turn: usize,
     len: usize,
 }
 
-/// The groups of one class that have a lane, in turn.
+/// The groups of one priority with ready lanes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ring {
     front: Option<GroupId>,
     back: Option<GroupId>,
 }
 
-/// The lanes of one group.
+/// The ready lanes of one group.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lanes {
-    queues: [Queue; Priority::ALL.len()],
+struct GroupQueues {
+    queues: [LaneQueue; Priority::ALL.len()],
     len: u32,
-    /// It is in no ring, and has no turn. Its lanes wait in their order.
+    /// Closed groups are in no ring. Their lanes wait in order.
     closed: bool,
 }
 
-/// The lanes of one group and class, and the group's place in its ring.
+/// The ready lanes of one group and priority, and the links of the group in its ring.
 #[derive(Clone, Copy, Debug, Default)]
-struct Queue {
+struct LaneQueue {
     front: Option<LaneId>,
     back: Option<LaneId>,
     link: Link,
 }
 
-/// A place among others.
+/// The neighbours in a doubly linked list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    before: Option<Number>,
-    behind: Option<Number>,
+    previous: Option<SlabKey>,
+    next: Option<SlabKey>,
 }
 
 // === impl Priority ===
@@ -87,9 +87,9 @@ struct Link {
 impl Priority {
     pub(crate) const ALL: [Self; 4] = [Self::Live, Self::Retry, Self::FirstList, Self::Resync];
 
-    /// Where the search begins, turn by turn. Three quarters of the turns are by priority;
-    /// due retries, the first list and resyncs have at least an eighth, a sixteenth and a
-    /// sixteenth, which is enough never to starve and too little to be noticed.
+    /// The priority with which the search of each turn begins. Three quarters of the turns begin
+    /// with the highest. Due retries, the first list and resyncs get at least an eighth, a
+    /// sixteenth and a sixteenth: enough never to starve, and little enough not to matter.
     const FIRST: [Self; 16] = {
         let mut first = [Self::Live; 16];
         first[3] = Self::Retry;
@@ -103,14 +103,14 @@ impl Priority {
 // === impl Ready ===
 
 impl Ready {
-    /// Puts `lane`, which is not here yet, behind all others of its class and group. A group
-    /// without a lane becomes `open` or closed with this one.
-    pub(crate) fn push(&mut self, lane: LaneId, class: Priority, group: GroupId, open: bool) {
+    /// Adds `lane` after all others of its priority and group. A group without lanes becomes `open`
+    /// or closed.
+    pub(crate) fn push(&mut self, lane: LaneId, priority: Priority, group: GroupId, open: bool) {
         if self.links.len() <= lane.index() {
             self.links.resize(lane.index() + 1, Link::default());
         }
         if self.groups.len() <= group.index() {
-            (self.groups).resize(group.index() + 1, Lanes::default());
+            (self.groups).resize(group.index() + 1, GroupQueues::default());
         }
         let lanes = &mut self.groups[group.index()];
         if lanes.len == 0 {
@@ -118,19 +118,19 @@ impl Ready {
         }
         lanes.len += 1;
         let closed = lanes.closed;
-        let queue = &mut lanes.queues[class as usize];
-        let before = queue.back.replace(lane);
+        let queue = &mut lanes.queues[priority as usize];
+        let previous = queue.back.replace(lane);
         let link = Link {
-            before,
-            behind: None,
+            previous,
+            next: None,
         };
         self.links[lane.index()] = link;
-        if let Some(before) = before {
-            self.links[before.index()].behind = Some(lane);
+        if let Some(previous) = previous {
+            self.links[previous.index()].next = Some(lane);
         } else {
             queue.front = Some(lane);
             if !closed {
-                self.join(group, class);
+                self.join(group, priority);
             }
         }
         if !closed {
@@ -138,31 +138,31 @@ impl Ready {
         }
     }
 
-    /// Takes `lane`, which is here, out of the middle.
-    pub(crate) fn remove(&mut self, lane: LaneId, class: Priority, group: GroupId) {
-        let Link { before, behind } = std::mem::take(&mut self.links[lane.index()]);
+    /// Removes `lane` from its queue.
+    pub(crate) fn remove(&mut self, lane: LaneId, priority: Priority, group: GroupId) {
+        let Link { previous, next } = std::mem::take(&mut self.links[lane.index()]);
         let lanes = &mut self.groups[group.index()];
         lanes.len -= 1;
         let closed = lanes.closed;
-        let queue = &mut lanes.queues[class as usize];
-        match before {
-            Some(before) => self.links[before.index()].behind = behind,
-            None => queue.front = behind,
+        let queue = &mut lanes.queues[priority as usize];
+        match previous {
+            Some(previous) => self.links[previous.index()].next = next,
+            None => queue.front = next,
         }
-        match behind {
-            Some(behind) => self.links[behind.index()].before = before,
-            None => queue.back = before,
+        match next {
+            Some(next) => self.links[next.index()].previous = previous,
+            None => queue.back = previous,
         }
         if closed {
             return;
         }
         if queue.front.is_none() {
-            self.part(group, class);
+            self.part(group, priority);
         }
         self.len -= 1;
     }
 
-    /// Gives `group` turns, or none. Looks at no lane.
+    /// Opens or closes `group`. Reads no lane.
     pub(crate) fn set_open(&mut self, group: GroupId, open: bool) {
         let Some(lanes) = self.groups.get_mut(group.index()) else {
             return;
@@ -172,10 +172,10 @@ impl Ready {
         }
         lanes.closed = !open;
         let (queues, len) = (lanes.queues, lanes.len as usize);
-        for (class, queue) in Priority::ALL.into_iter().zip(queues) {
+        for (priority, queue) in Priority::ALL.into_iter().zip(queues) {
             match (queue.front, open) {
-                (Some(_), true) => self.join(group, class),
-                (Some(_), false) => self.part(group, class),
+                (Some(_), true) => self.join(group, priority),
+                (Some(_), false) => self.part(group, priority),
                 (None, _) => {}
             }
         }
@@ -186,7 +186,7 @@ impl Ready {
         }
     }
 
-    /// Takes the lane whose turn it is.
+    /// Takes the next lane.
     pub(crate) fn pop(&mut self) -> Option<LaneId> {
         if self.len == 0 {
             return None;
@@ -195,68 +195,68 @@ impl Ready {
         self.turn = self.turn.wrapping_add(1);
         std::iter::once(first)
             .chain(Priority::ALL)
-            .find_map(|class| self.next(class))
+            .find_map(|priority| self.next(priority))
     }
 
-    /// Lanes whose turns come soon: those of the next so many turns, if each group has as many
-    /// lanes, nothing more urgent comes, and no lower class has its turn. In no order.
-    pub(crate) fn coming(&self, turns: usize) -> impl Iterator<Item = LaneId> {
+    /// The lanes of about the next `turns` turns, in no particular order: exact if all groups have
+    /// equally many lanes, no higher priority arrives, and no lower one has its turn.
+    pub(crate) fn upcoming(&self, turns: usize) -> impl Iterator<Item = LaneId> {
         let mut rings = Priority::ALL.into_iter().zip(&self.rings);
-        let ring = rings.find_map(|(class, ring)| Some((class, ring.front?)));
-        ring.into_iter().flat_map(move |(class, front)| {
-            let queue = move |group: GroupId| &self.groups[group.index()].queues[class as usize];
-            let groups = successors(Some(front), move |group| queue(*group).link.behind);
+        let ring = rings.find_map(|(priority, ring)| Some((priority, ring.front?)));
+        ring.into_iter().flat_map(move |(priority, front)| {
+            let queue = move |group: GroupId| &self.groups[group.index()].queues[priority as usize];
+            let groups = successors(Some(front), move |group| queue(*group).link.next);
             let each = turns.div_ceil(groups.clone().take(turns).count());
             groups.take(turns).flat_map(move |group| {
-                let behind = |lane: &LaneId| self.links[lane.index()].behind;
-                successors(queue(group).front, behind).take(each)
+                let next = |lane: &LaneId| self.links[lane.index()].next;
+                successors(queue(group).front, next).take(each)
             })
         })
     }
 
-    /// How many lanes of open groups are ready.
+    /// The number of ready lanes in open groups.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// The oldest lane of the group whose turn it is, which then goes behind the others.
-    fn next(&mut self, class: Priority) -> Option<LaneId> {
-        let group = self.rings[class as usize].front?;
-        let lane = self.queue(group, class).front?;
-        self.remove(lane, class, group);
-        if self.queue(group, class).front.is_some() {
-            self.part(group, class);
-            self.join(group, class);
+    /// Takes the oldest lane of the next group, and moves the group to the end of its ring.
+    fn next(&mut self, priority: Priority) -> Option<LaneId> {
+        let group = self.rings[priority as usize].front?;
+        let lane = self.queue(group, priority).front?;
+        self.remove(lane, priority, group);
+        if self.queue(group, priority).front.is_some() {
+            self.part(group, priority);
+            self.join(group, priority);
         }
         Some(lane)
     }
 
-    /// Puts `group` behind the others of its class.
-    fn join(&mut self, group: GroupId, class: Priority) {
-        let before = self.rings[class as usize].back.replace(group);
-        match before {
-            Some(before) => self.queue(before, class).link.behind = Some(group),
-            None => self.rings[class as usize].front = Some(group),
+    /// Adds `group` to the end of the ring of this priority.
+    fn join(&mut self, group: GroupId, priority: Priority) {
+        let previous = self.rings[priority as usize].back.replace(group);
+        match previous {
+            Some(previous) => self.queue(previous, priority).link.next = Some(group),
+            None => self.rings[priority as usize].front = Some(group),
         }
-        let behind = None;
-        self.queue(group, class).link = Link { before, behind };
+        let next = None;
+        self.queue(group, priority).link = Link { previous, next };
     }
 
-    /// Takes `group` out of the ring of its class.
-    fn part(&mut self, group: GroupId, class: Priority) {
-        let Link { before, behind } = std::mem::take(&mut self.queue(group, class).link);
-        match before {
-            Some(before) => self.queue(before, class).link.behind = behind,
-            None => self.rings[class as usize].front = behind,
+    /// Removes `group` from the ring of this priority.
+    fn part(&mut self, group: GroupId, priority: Priority) {
+        let Link { previous, next } = std::mem::take(&mut self.queue(group, priority).link);
+        match previous {
+            Some(previous) => self.queue(previous, priority).link.next = next,
+            None => self.rings[priority as usize].front = next,
         }
-        match behind {
-            Some(behind) => self.queue(behind, class).link.before = before,
-            None => self.rings[class as usize].back = before,
+        match next {
+            Some(next) => self.queue(next, priority).link.previous = previous,
+            None => self.rings[priority as usize].back = previous,
         }
     }
 
-    fn queue(&mut self, group: GroupId, class: Priority) -> &mut Queue {
-        &mut self.groups[group.index()].queues[class as usize]
+    fn queue(&mut self, group: GroupId, priority: Priority) -> &mut LaneQueue {
+        &mut self.groups[group.index()].queues[priority as usize]
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_group_that_emptied_has_no_second_turn() {
         let mut ready = Ready::default();
-        let (group, lane) = (Number::at(7), Number::at(0));
+        let (group, lane) = (SlabKey::at(7), SlabKey::at(0));
         for _ in 0..100 {
             ready.push(lane, Priority::Live, group, true);
             ready.remove(lane, Priority::Live, group);
@@ -317,11 +317,11 @@ mod tests {
     #[test]
     fn whose_turns_come_soon_is_known_before() {
         let mut ready = Ready::default();
-        ready.push(Number::at(99), Priority::Resync, Number::at(9), true);
+        ready.push(SlabKey::at(99), Priority::Resync, SlabKey::at(9), true);
         for at in 0..12 {
-            ready.push(Number::at(at), Priority::Live, Number::at(at % 3), true);
+            ready.push(SlabKey::at(at), Priority::Live, SlabKey::at(at % 3), true);
         }
-        let mut coming: Vec<_> = ready.coming(6).collect();
+        let mut coming: Vec<_> = ready.upcoming(6).collect();
         coming.sort_unstable();
         let mut next: Vec<_> = (0..6).filter_map(|_| ready.pop()).collect();
         next.sort_unstable();
@@ -330,22 +330,22 @@ mod tests {
         while ready.len() > 1 {
             ready.pop();
         }
-        assert_eq!(ready.coming(6).count(), 1);
+        assert_eq!(ready.upcoming(6).count(), 1);
         ready.pop();
-        assert_eq!(ready.coming(6).count(), 0);
+        assert_eq!(ready.upcoming(6).count(), 0);
     }
 
     #[test]
     fn a_closed_group_has_no_turn_and_keeps_its_order() {
         let mut ready = Ready::default();
-        let (shop, web) = (Number::at(0), Number::at(1));
-        let lane = Number::at;
+        let (shop, web) = (SlabKey::at(0), SlabKey::at(1));
+        let lane = SlabKey::at;
         ready.push(lane(0), Priority::Live, shop, false);
         // Closed as its first lane is, whatever is said of the next.
         ready.push(lane(1), Priority::Resync, shop, true);
         ready.push(lane(2), Priority::Live, shop, false);
         ready.push(lane(3), Priority::Live, web, true);
-        assert_eq!((ready.len(), ready.coming(6).count()), (1, 1));
+        assert_eq!((ready.len(), ready.upcoming(6).count()), (1, 1));
         assert_eq!((ready.pop(), ready.pop()), (Some(lane(3)), None));
 
         ready.remove(lane(0), Priority::Live, shop);
@@ -374,8 +374,8 @@ mod tests {
             let group = usize::from(name.as_bytes()[0] - b'a');
             // Numbers are used in more than one group; lanes are not.
             let lane = name[1..].parse::<usize>().expect("a number") + 100 * group;
-            let (group, lane) = (Number::at(group), Number::at(lane));
-            let class = match verb {
+            let (group, lane) = (SlabKey::at(group), SlabKey::at(lane));
+            let priority = match verb {
                 "retry" => Priority::Retry,
                 "first" => Priority::FirstList,
                 "resync" => Priority::Resync,
@@ -383,9 +383,9 @@ mod tests {
             };
             names.insert(lane, name);
             if verb == "remove" {
-                ready.remove(lane, class, group);
+                ready.remove(lane, priority, group);
             } else {
-                ready.push(lane, class, group, true);
+                ready.push(lane, priority, group, true);
             }
         }
         let order: Vec<_> = std::iter::from_fn(|| ready.pop())

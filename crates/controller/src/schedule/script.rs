@@ -1,9 +1,9 @@
 //! Tests of the schedule: scripts a person can read, and random ones.
 
-mod play;
 mod random;
+mod runner;
 
-use self::play::Play;
+use self::runner::ScriptRunner;
 
 #[test]
 fn an_object_is_in_one_hand() {
@@ -199,12 +199,12 @@ fn an_object_of_the_first_list_that_changes_becomes_urgent() {
 
 #[test]
 fn an_event_that_folds_is_told_once() {
-    let mut play = Play::folding(true);
+    let mut play = ScriptRunner::folding(true);
     assert_eq!(
         play.run("update a, update a, take, update a, update a, done a, take, done a, take"),
         "a1+a2 a3+a4 -"
     );
-    let mut play = Play::folding(true);
+    let mut play = ScriptRunner::folding(true);
     assert_eq!(
         play.run("update a, update a#2, take, done a, take"),
         "a1 a2"
@@ -213,7 +213,7 @@ fn an_event_that_folds_is_told_once() {
 
 #[test]
 fn an_object_to_which_nothing_is_owed_costs_nothing() {
-    let mut play = Play::default();
+    let mut play = ScriptRunner::default();
     play.run("update a, update b, take, take, done a, fail b 0 5, wait 5, take, done b");
     assert_eq!((play.schedule.lanes(), play.schedule.pending()), (0, 0));
     assert_eq!(play.schedule.index.len(), 0);
@@ -222,5 +222,5 @@ fn an_object_to_which_nothing_is_owed_costs_nothing() {
 
 #[track_caller]
 fn check(script: &str, taken: &str) {
-    assert_eq!(Play::default().run(script), taken, "{script}");
+    assert_eq!(ScriptRunner::default().run(script), taken, "{script}");
 }

@@ -1,23 +1,23 @@
-//! The origin of a trace without OpenTelemetry: none.
+//! `TraceParent` without OpenTelemetry: empty.
 
 use tracing::Span;
 
-/// Where a trace would go on from.
+/// The parent of later spans, without content.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin(());
+pub(crate) struct TraceParent(());
 
-// === impl Origin ===
+// === impl TraceParent ===
 
-impl Origin {
+impl TraceParent {
     pub(crate) const fn of(_span: &Span) -> Self {
         Self(())
     }
 
-    pub(crate) const fn lead_to(&self, _span: &Span) {
+    pub(crate) const fn set_as_parent_of(&self, _span: &Span) {
         let Self(()) = self;
     }
 
-    pub(crate) const fn link_to(&self, _span: &Span) {
+    pub(crate) const fn link_from(&self, _span: &Span) {
         let Self(()) = self;
     }
 }

@@ -1,4 +1,4 @@
-//! A watcher made of closures.
+//! `SimpleWatcher`: a watcher made of closures.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -7,7 +7,7 @@ use futures::{FutureExt, future::BoxFuture};
 use super::Watcher;
 use crate::Failure;
 
-/// A watcher made of closures; what is not set does nothing.
+/// A watcher made of closures. A method without a closure does nothing.
 ///
 /// # Example
 ///
@@ -19,30 +19,30 @@ use crate::Failure;
 ///
 /// let watcher = SimpleWatcher::new()
 ///     .on_add(|object: Arc<ConfigMap>| async move {
-///         println!("{:?} is there", object.metadata.name);
+///         println!("{:?} exists", object.metadata.name);
 ///         Ok::<_, Infallible>(())
 ///     })
 ///     .on_delete(|last: Arc<ConfigMap>| async move {
-///         println!("{:?} is gone", last.metadata.name);
+///         println!("{:?} was deleted", last.metadata.name);
 ///         Ok::<_, Infallible>(())
 ///     });
 /// # let _ = watcher;
 /// ```
 #[must_use = "a watcher does nothing until it is added to a controller"]
 pub struct SimpleWatcher<K> {
-    add: Option<One<K>>,
-    update: Option<Two<K>>,
-    delete: Option<One<K>>,
+    add: Option<ObjectFn<K>>,
+    update: Option<UpdateFn<K>>,
+    delete: Option<ObjectFn<K>>,
 }
 
-type Told = BoxFuture<'static, Result<(), Failure>>;
-type One<K> = Box<dyn Fn(Arc<K>) -> Told + Send + Sync>;
-type Two<K> = Box<dyn Fn(Arc<K>, Arc<K>) -> Told + Send + Sync>;
+type CallFuture = BoxFuture<'static, Result<(), Failure>>;
+type ObjectFn<K> = Box<dyn Fn(Arc<K>) -> CallFuture + Send + Sync>;
+type UpdateFn<K> = Box<dyn Fn(Arc<K>, Arc<K>) -> CallFuture + Send + Sync>;
 
 // === impl SimpleWatcher ===
 
 impl<K> SimpleWatcher<K> {
-    /// A watcher that does nothing.
+    /// Creates a watcher that does nothing.
     pub const fn new() -> Self {
         Self {
             add: None,
@@ -51,42 +51,44 @@ impl<K> SimpleWatcher<K> {
         }
     }
 
-    /// What to do when an object comes into being, or was there when we came.
+    /// Calls `f` when an object was created, or existed at the start.
     pub fn on_add<F, Fut, E>(mut self, f: F) -> Self
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.add = Some(Box::new(move |object| told(f(object))));
+        self.add = Some(Box::new(move |object| boxed(f(object))));
         self
     }
 
-    /// What to do when an object changes: the first argument becomes the second.
+    /// Calls `f` with the old and the new object when an object was updated.
     pub fn on_update<F, Fut, E>(mut self, f: F) -> Self
     where
         F: Fn(Arc<K>, Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.update = Some(Box::new(move |old, new| told(f(old, new))));
+        self.update = Some(Box::new(move |old, new| boxed(f(old, new))));
         self
     }
 
-    /// What to do when an object is gone.
+    /// Calls `f` with the last known state when an object was deleted.
     pub fn on_delete<F, Fut, E>(mut self, f: F) -> Self
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.delete = Some(Box::new(move |last| told(f(last))));
+        self.delete = Some(Box::new(move |last| boxed(f(last))));
         self
     }
 }
 
-fn told<E: Into<Failure>>(future: impl Future<Output = Result<(), E>> + Send + 'static) -> Told {
-    future.map(|told| told.map_err(Into::into)).boxed()
+fn boxed<E: Into<Failure>>(
+    future: impl Future<Output = Result<(), E>> + Send + 'static,
+) -> CallFuture {
+    future.map(|result| result.map_err(Into::into)).boxed()
 }
 
 impl<K> Default for SimpleWatcher<K> {

@@ -1,4 +1,4 @@
-//! Calls that were given up: which events make them obsolete, and what a redrive calls.
+//! Dead letters: which events make them obsolete, and what a redrive calls.
 
 use std::sync::{Arc, OnceLock};
 
@@ -46,7 +46,7 @@ async fn a_failed_delete_stays_when_another_object_takes_the_name() {
         "created web=1, deleted web=2, created web=3"
     );
     let controller = running.rig.controller.clone();
-    let letters = controller.given_up();
+    let letters = controller.dead_letters();
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].action, Action::Deleted);
     assert!(controller.redrive(&letters[0]));
@@ -64,7 +64,7 @@ async fn a_failed_delete_is_forgotten_when_its_successor_ends_deletes() {
     running.delete(config("web", 2)).await;
     running.said().await;
     let controller = running.rig.controller.clone();
-    let letters = controller.given_up();
+    let letters = controller.dead_letters();
     assert_eq!(letters.len(), 1);
     running.apply(reborn("web", 3)).await;
     running.said().await;
@@ -82,12 +82,12 @@ async fn a_dead_letter_of_an_object_that_is_gone_is_not_called_again() {
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "w add web=1");
     let controller = running.rig.controller.clone();
-    let letters = controller.given_up();
+    let letters = controller.dead_letters();
     assert_eq!(letters.len(), 1);
     running.delete(config("web", 2)).await;
     assert_eq!(running.said().await, "");
     assert!(!controller.redrive(&letters[0]));
-    assert!(controller.given_up().is_empty());
+    assert!(controller.dead_letters().is_empty());
     running.stop().await.expect("it stops");
 }
 
@@ -100,7 +100,7 @@ async fn a_redrive_while_the_delete_is_dispatched_calls_nothing_after_it() {
     let done = Arc::clone(&result);
     let redrives = move |event: &Event<ConfigMap>| {
         if let Event::Deleted { .. } = event {
-            done.get_or_init(|| controller.redrive(&controller.given_up()[0]));
+            done.get_or_init(|| controller.redrive(&controller.dead_letters()[0]));
         }
         true
     };

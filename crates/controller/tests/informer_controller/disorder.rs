@@ -304,7 +304,7 @@ async fn an_informer_that_does_not_sync_ends_the_run_with_its_name() {
         .add_informer("secrets", &Informer::new(source))
         .expect("added");
     let began = Instant::now();
-    let ended = running.ended().await.expect_err("it gives up");
+    let ended = running.ended().await.expect_err("it fails");
     assert!(began.elapsed() >= secs(120) && began.elapsed() < secs(125));
     let RunError::NotSynced { informers, .. } = &ended else {
         panic!("{ended}");
@@ -459,7 +459,7 @@ async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
         settle().await;
     }
     assert_eq!(controller.pending_retries(), 0);
-    assert_eq!(series(), before, "their series are gone too");
+    assert_eq!(series(), before, "their series were removed too");
     running.stop().await.expect("it stops");
 }
 
@@ -571,11 +571,12 @@ async fn an_event_of_the_same_generation_leaves_the_backoff_as_it_is() {
         "updated web=10 0",
         "a new generation counts anew"
     );
-    let mut dying = generation(config("web", 11), 2);
-    dying.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-        k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
-    ));
-    running.apply(dying).await;
+    let mut terminating = generation(config("web", 11), 2);
+    terminating.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+        ));
+    running.apply(terminating).await;
     assert_eq!(
         running.said().await,
         "updated web=11 1",

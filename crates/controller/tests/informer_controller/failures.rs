@@ -39,7 +39,16 @@ async fn the_error_handler_is_told_what_failed_and_decides_nothing() {
 
 fn line(report: &ErrorReport<'_>) -> String {
     let retry = report.retry_in.unwrap_or_default();
-    format!("{report} ({} {}s)", report.attempt, retry.as_secs())
+    let text = without_type(&report.to_string());
+    format!("{text} ({} {}s)", report.attempt, retry.as_secs())
+}
+
+/// The text of a report, without the type of the handler.
+fn without_type(text: &str) -> String {
+    let (before, rest) = text.split_once(" (").expect("the type is in brackets");
+    let (name, after) = rest.split_once(") of ").expect("the type is in brackets");
+    assert!(name.starts_with("informer_controller::"), "{text}");
+    format!("{before} of {after}")
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,8 +156,8 @@ async fn a_call_that_takes_too_long_is_dropped_and_has_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_is_told() {
-    let given_up = Log::default();
-    let hook = given_up.clone();
+    let dead_letters = Log::default();
+    let hook = dead_letters.clone();
     let builder = InformerController::builder()
         .retry_policy(NeverRetry)
         .on_error(|_| {})
@@ -163,7 +172,7 @@ async fn what_is_given_up_is_told() {
     pass(600).await;
     assert_eq!(running.said().await, "w add web=1");
     assert_eq!(
-        given_up.take().await,
+        dead_letters.take().await,
         "watcher 0 of configs shop/web on CREATE: the handler failed: not yet"
     );
     assert_eq!(running.rig.controller.pending_retries(), 0);
@@ -241,7 +250,8 @@ async fn a_retry_policy_sees_the_object_the_handler_and_the_error() {
     let policy = told.clone();
     let builder = InformerController::builder().on_error(|_| {}).retry_policy(
         move |failed: &ErrorReport<'_>| {
-            policy.say(format_args!("{failed}, attempt {}", failed.attempt));
+            let text = without_type(&failed.to_string());
+            policy.say(format_args!("{text}, attempt {}", failed.attempt));
             assert!(failed.retry_in.is_none());
             (failed.key.name() == "web" && failed.attempt < 1).then_some(secs(1))
         },
@@ -304,23 +314,23 @@ async fn what_is_given_up_can_be_looked_at_and_asked_for_again() {
     let running = rig.start_empty().await;
     let controller = &running.rig.controller;
     running.apply(config("web", 1)).await;
-    assert!(controller.given_up().is_empty());
+    assert!(controller.dead_letters().is_empty());
     pass(60).await;
     assert_eq!(running.said().await, "w add web=1, w add web=1");
 
-    let given_up = controller.given_up();
-    assert_eq!(given_up.len(), 1);
-    assert_eq!(given_up[0].key.to_string(), "shop/web");
-    assert_eq!(given_up[0].action, Action::Created);
-    assert_eq!(given_up[0].attempts, 2);
-    assert_eq!(given_up[0].error.reason(), "failed");
+    let dead_letters = controller.dead_letters();
+    assert_eq!(dead_letters.len(), 1);
+    assert_eq!(dead_letters[0].key.to_string(), "shop/web");
+    assert_eq!(dead_letters[0].action, Action::Created);
+    assert_eq!(dead_letters[0].attempts, 2);
+    assert_eq!(dead_letters[0].error.reason(), "failed");
 
     // As if for the first time: with a retry of its own.
-    assert!(controller.redrive(&given_up[0]));
-    assert!(!controller.redrive(&given_up[0]), "once");
+    assert!(controller.redrive(&dead_letters[0]));
+    assert!(!controller.redrive(&dead_letters[0]), "once");
     pass(60).await;
     assert_eq!(running.said().await, "w add web=1, w add web=1");
-    assert!(controller.given_up().is_empty());
+    assert!(controller.dead_letters().is_empty());
     running.stop().await.expect("it stops");
 }
 
@@ -336,19 +346,19 @@ async fn what_is_given_up_is_forgotten_when_something_happens_or_its_handler_goe
     running.apply(config("web", 1)).await;
     running.apply(config("api", 1)).await;
     running.said().await;
-    let given_up = controller.given_up();
-    assert_eq!(given_up.len(), 2);
+    let dead_letters = controller.dead_letters();
+    assert_eq!(dead_letters.len(), 2);
 
     running.apply(config("web", 2)).await;
     running.said().await;
-    assert!(!controller.redrive(&given_up[0]), "overtaken");
-    assert_eq!(controller.given_up().len(), 1);
+    assert!(!controller.redrive(&dead_letters[0]), "overtaken");
+    assert_eq!(controller.dead_letters().len(), 1);
 
     controller.remove_all_watchers(KIND);
     assert!(
-        !controller.redrive(&given_up[1]),
+        !controller.redrive(&dead_letters[1]),
         "there is no handler to call"
     );
-    assert!(controller.given_up().is_empty());
+    assert!(controller.dead_letters().is_empty());
     running.stop().await.expect("it stops");
 }

@@ -122,7 +122,7 @@ async fn what_is_not_told_drops_no_requeue() {
     running.stop().await.expect("it stops");
 }
 
-/// ... and what was given up is still known.
+/// ... and its dead letters stay.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_told_forgets_nothing_that_was_given_up() {
     let rig = Rig::new(quiet().retry_policy(NeverRetry));
@@ -132,10 +132,10 @@ async fn what_is_not_told_forgets_nothing_that_was_given_up() {
     running.apply(config("web", 1)).await;
     running.said().await;
     let controller = running.rig.controller.clone();
-    assert_eq!(controller.given_up().len(), 2);
+    assert_eq!(controller.dead_letters().len(), 2);
     running.apply(config("web", 2)).await;
     assert_eq!(running.said().await, "w2 update web=1 web=2");
-    let left = controller.given_up();
+    let left = controller.dead_letters();
     assert_eq!(left.len(), 1);
     assert!(controller.redrive(&left[0]));
     // It is the state that the handler got last: nothing newer was dispatched to it.

@@ -1,4 +1,4 @@
-//! Names and suppliers of finalizers, their migration, and who writes them.
+//! Finalizer names and suppliers, their migration, and their writers.
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::core::GroupVersionKind;
@@ -121,25 +121,25 @@ async fn a_client_that_can_patch_is_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn a_former_name_is_ours_and_is_replaced_in_one_patch() {
-    let former = FinalizerName::new("test.windlass.dev/former").expect("a name");
-    let progress = former.in_progress();
+    let legacy = FinalizerName::new("test.windlass.dev/legacy").expect("a name");
+    let progress = legacy.in_progress();
     let rig = Rig::new();
-    for name in ["web", "begun", "dying"] {
+    for name in ["web", "begun", "terminating"] {
         rig.world.create(name, 1).await;
     }
     let theirs = "test.windlass.dev/theirs";
     rig.world
-        .set_finalizers("web", &[former.as_str(), theirs])
+        .set_finalizers("web", &[legacy.as_str(), theirs])
         .await;
     rig.world
         .set_finalizers("begun", &[progress.as_str()])
         .await;
     rig.world
-        .set_finalizers("dying", &[former.as_str(), theirs])
+        .set_finalizers("terminating", &[legacy.as_str(), theirs])
         .await;
-    rig.world.delete("dying").await;
+    rig.world.delete("terminating").await;
 
-    let migrating = || rig.finalizers().formerly(former.clone());
+    let migrating = || rig.finalizers().legacy_name(legacy.clone());
     let watcher = OpinionatedWatcher::new(migrating(), rig.log.watcher()).sync_to_add();
     let running = rig.watch(watcher).await;
     let said = rig.said().await;
@@ -150,7 +150,7 @@ async fn a_former_name_is_ours_and_is_replaced_in_one_patch() {
         // Begun, and not known how it went.
         ["add begun=1", "begun [own]"],
         // Dying: it is cleaned up after, and gets nothing new.
-        ["delete dying=1", "dying [theirs]"],
+        ["delete terminating=1", "terminating [theirs]"],
     ] {
         let place = |line: &str| said.iter().position(|it| *it == line);
         let (first, second) = (place(expected[0]), place(expected[1]));

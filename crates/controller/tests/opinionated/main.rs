@@ -1,4 +1,4 @@
-//! The wrappers with finalizers through their public face, over a world in memory whose writes
+//! Tests of the wrappers with finalizers through their public API, with a world in memory whose writes
 //! come back as events, on paused time.
 
 mod support;
@@ -7,9 +7,11 @@ mod world;
 mod contended;
 mod crash;
 mod disorder;
+mod fenced;
 mod filtered;
 mod finalizers;
-mod leaving;
+mod orphans;
 mod reconciler;
+mod selector_exit;
 mod watcher;
 mod wrapped;

@@ -1,4 +1,4 @@
-//! An operator that can be started again, in a world.
+//! An operator that can be restarted, with a simulated server.
 
 use std::{fmt::Display, sync::Arc, time::Duration};
 
@@ -26,7 +26,11 @@ pub(crate) struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     /// Calls that are to fail, as `add`, once for each time they are here.
     failing: Arc<Mutex<Vec<&'static str>>>,
+    /// What happens during a call, by the line that the call says.
+    during: Arc<Mutex<Vec<(&'static str, Effect)>>>,
 }
+
+type Effect = Box<dyn FnOnce() + Send>;
 
 /// A world, and what happened in it.
 pub(crate) struct Rig {
@@ -58,8 +62,20 @@ impl Log {
         self.failing.lock().push(what);
     }
 
+    /// Runs `effect` during the next call that says `line`.
+    pub(crate) fn during(&self, line: &'static str, effect: impl FnOnce() + Send + 'static) {
+        self.during.lock().push((line, Box::new(effect)));
+    }
+
     pub(crate) fn call(&self, what: &str, line: impl Display) -> Result<(), Refused> {
-        self.say(line);
+        let line = line.to_string();
+        self.say(&line);
+        let mut during = self.during.lock();
+        if let Some(at) = during.iter().position(|(it, _)| *it == line) {
+            let (_, effect) = during.remove(at);
+            effect();
+        }
+        drop(during);
         let mut failing = self.failing.lock();
         match failing.iter().position(|it| *it == what) {
             Some(at) => {
@@ -81,8 +97,8 @@ impl Log {
                 let line = format!("update {} {}", show(&old), show(&new));
                 ready(update.call("update", line))
             })
-            .on_delete(move |dying: Arc<Lease>| {
-                ready(delete.call("delete", format_args!("delete {}", show(&dying))))
+            .on_delete(move |terminating: Arc<Lease>| {
+                ready(delete.call("delete", format_args!("delete {}", show(&terminating))))
             })
     }
 
@@ -144,7 +160,7 @@ impl Rig {
         self.start(controller, None).await
     }
 
-    /// Starts an operator, with a resync each so many seconds.
+    /// Starts an operator with this resync period in seconds.
     pub(crate) async fn start(
         &self,
         controller: InformerController,

@@ -1,4 +1,4 @@
-//! Objects in objects: a user's type around the type of a kind.
+//! A user's type that contains the type of a kind.
 //!
 //! grafana-app-sdk has an interface for what wraps an object, and one for what writes itself
 //! into an object that is given. Here a wrapper is a `Resource` by its field, and is read and
@@ -15,7 +15,7 @@ use kube::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{AnyObject, InformerController, SimpleWatcher};
+use windlass_controller::{ErasedObject, InformerController, SimpleWatcher};
 use windlass_informer::{Informer, Scripted};
 
 use crate::support::{settle, show};
@@ -99,7 +99,7 @@ async fn a_wrapper_is_the_type_of_a_kind_and_what_it_wraps_is_at_hand() {
     running.await.expect("no panic").expect("it stops");
 
     // Out of an object of whatever type, too.
-    let any: Arc<dyn AnyObject> = Arc::new(known());
+    let any: Arc<dyn ErasedObject> = Arc::new(known());
     let known = any.typed::<Known>().expect("it is decoded");
     let lease = known.map(|known| show(&known.lease));
     assert_eq!(lease.as_deref(), Some("web=7"));

@@ -6,40 +6,40 @@ use super::{
     DecodeError,
     fields::{Fields, shape, text},
 };
-use crate::{Named, ObjectKey, Uid, watch::one_line};
+use crate::{ObjectIdentity, ObjectKey, Uid, watch::one_line};
 
-/// Who an object is, and how new this state of it is.
+/// The identity of an object, and the version of this state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Namespace and name.
+    /// The namespace and the name.
     pub key: ObjectKey,
 
-    /// Which of the objects that ever bore that name.
+    /// The uid, which distinguishes it from other objects with this name.
     pub uid: Option<Uid>,
 
-    /// The version of this state, opaque.
+    /// The `resourceVersion` of this state.
     pub resource_version: Option<String>,
 }
 
-/// Who an object is, as far as its JSON says it without an allocation.
+/// The identity of an object, borrowed from its JSON.
 #[derive(Clone, Debug)]
-pub(crate) struct Who<'a> {
+pub(crate) struct BorrowedIdentity<'a> {
     name: Cow<'a, str>,
     namespace: Option<Cow<'a, str>>,
     uid: Option<Cow<'a, str>>,
     resource_version: Option<Cow<'a, str>>,
 }
 
-/// What an object says of who it is, as it stands.
+/// The identity fields of an object, as raw JSON.
 #[derive(Debug, Default)]
-pub(super) struct Head<'a> {
+pub(super) struct IdentityFields<'a> {
     kind: Option<&'a [u8]>,
-    metadata: Option<Meta<'a>>,
+    metadata: Option<IdentityMeta<'a>>,
 }
 
-/// What metadata say of who an object is, as it stands.
+/// The identity fields of the metadata, as raw JSON.
 #[derive(Debug, Default)]
-pub(super) struct Meta<'a> {
+pub(super) struct IdentityMeta<'a> {
     pub(super) name: Option<&'a [u8]>,
     pub(super) namespace: Option<&'a [u8]>,
     pub(super) uid: Option<&'a [u8]>,
@@ -48,8 +48,8 @@ pub(super) struct Meta<'a> {
 
 // === impl Identity ===
 
-impl From<&Who<'_>> for Identity {
-    fn from(who: &Who<'_>) -> Self {
+impl From<&BorrowedIdentity<'_>> for Identity {
+    fn from(who: &BorrowedIdentity<'_>) -> Self {
         let key = ObjectKey::new(who.name());
         Self {
             key: match who.namespace() {
@@ -62,7 +62,7 @@ impl From<&Who<'_>> for Identity {
     }
 }
 
-impl Named for Identity {
+impl ObjectIdentity for Identity {
     fn namespace(&self) -> Option<&str> {
         self.key.namespace()
     }
@@ -84,13 +84,13 @@ impl Named for Identity {
     }
 }
 
-// === impl Who ===
+// === impl BorrowedIdentity ===
 
-impl<'a> Who<'a> {
-    /// Who the object in `json` is, which must be of kind `kind` if it says of which it is;
-    /// objects in lists of built-in kinds don't.
+impl<'a> BorrowedIdentity<'a> {
+    /// Reads the identity from `json`. An object of another kind than `kind` is an error. Objects
+    /// in lists of built-in kinds have no kind.
     pub(super) fn read(json: &'a [u8], kind: &str) -> Result<Self, DecodeError> {
-        let head = Head::read(json)?;
+        let head = IdentityFields::read(json)?;
         let meta = head.meta(kind)?;
         let text = |value: Option<&'a [u8]>, path| match value {
             Some(value) => text(value, path),
@@ -106,7 +106,7 @@ impl<'a> Who<'a> {
     }
 }
 
-impl Named for Who<'_> {
+impl ObjectIdentity for BorrowedIdentity<'_> {
     fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -124,12 +124,11 @@ impl Named for Who<'_> {
     }
 }
 
-// === impl Head ===
+// === impl IdentityFields ===
 
-impl<'a> Head<'a> {
-    /// Reads as far as the metadata, and in it no further than what is asked for; in what the
-    /// API server writes that is before the managed fields, and nothing of it comes after the
-    /// metadata.
+impl<'a> IdentityFields<'a> {
+    /// Reads up to the metadata, and in the metadata until all identity fields are found. The API
+    /// server writes them before the managed fields, and writes none after the metadata.
     fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
         let mut head = Self::default();
         let mut fields = Fields::of(json);
@@ -151,19 +150,19 @@ impl<'a> Head<'a> {
         Ok(head)
     }
 
-    /// Takes notice of a field of the object.
+    /// Notes a field of the object.
     pub(super) fn field(&mut self, name: &[u8], value: &'a [u8]) {
         if name == b"kind" {
             self.kind = Some(value);
         }
     }
 
-    /// There are metadata.
+    /// Notes that the object has metadata.
     pub(super) fn enter_metadata(&mut self) {
         self.metadata.get_or_insert_default();
     }
 
-    /// Takes notice of a field of the metadata.
+    /// Notes a field of the metadata.
     pub(super) fn metadata_field(&mut self, name: &[u8], value: &'a [u8]) {
         let metadata = self.metadata.get_or_insert_default();
         match name {
@@ -175,9 +174,9 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// What the metadata say of the object, which must be of kind `kind` if it says of which it
-    /// is, and must have a name.
-    pub(super) fn meta(self, kind: &str) -> Result<Meta<'a>, DecodeError> {
+    /// Returns the metadata fields. The object must have a name, and the kind `kind` if it has a
+    /// kind.
+    pub(super) fn meta(self, kind: &str) -> Result<IdentityMeta<'a>, DecodeError> {
         if let Some(found) = self.kind
             && let Some(found) = text(found, "kind")?
             && found != kind
@@ -197,7 +196,7 @@ impl<'a> Head<'a> {
     }
 
     fn is_whole(&self) -> bool {
-        let is_whole = |meta: &Meta<'_>| {
+        let is_whole = |meta: &IdentityMeta<'_>| {
             meta.name.is_some()
                 && meta.namespace.is_some()
                 && meta.uid.is_some()
@@ -209,7 +208,7 @@ impl<'a> Head<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Identity, Who};
+    use super::{BorrowedIdentity, Identity};
 
     #[test]
     fn an_identity_is_read_whatever_the_order_of_the_fields() {
@@ -226,13 +225,13 @@ mod tests {
 
     #[test]
     fn an_object_without_metadata_is_none() {
-        let error = Who::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
+        let error = BorrowedIdentity::read(br#"{"kind":"Pod"}"#, "Pod").expect_err("no metadata");
         assert!(error.to_string().contains("metadata"), "{error}");
     }
 
     #[track_caller]
     fn check(json: &str) {
-        let who = Who::read(json.as_bytes(), "Pod").expect(json);
+        let who = BorrowedIdentity::read(json.as_bytes(), "Pod").expect(json);
         let identity = Identity::from(&who);
         assert_eq!(identity.key.to_string(), "shop/web", "{json}");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! One page of a list, its items handed out as they arrive. *(pure)*
+//! Splits one page of a list into items as it arrives. *(pure)*
 
 use std::{collections::VecDeque, mem};
 
@@ -10,26 +10,26 @@ use super::{
     fields::{Fields, shape},
     json::Reader,
     nesting::Nesting,
-    skim::Skim,
     utf8,
+    value_scanner::ValueScanner,
 };
 
-/// Cuts a page that arrives in chunks into its items, none of them decoded.
+/// Splits a page that arrives in chunks into items, without decoding them.
 ///
-/// An item that came within one chunk is a slice of it, not a copy; and no item waits for the
-/// page's last byte. Items wait for the list's metadata, where a server writes it behind them.
+/// An item within one chunk is a slice of it, not a copy. Items are returned before the page is
+/// complete, but after the metadata of the list.
 ///
-/// Memory is bounded: by the longest item, [`EARLY`](Self::EARLY) and
-/// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once, whatever the chunks; fields
-/// that are not used are not kept.
+/// Memory is bounded by the longest item, [`EARLY`](Self::EARLY) and
+/// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once. Fields that are not used are not
+/// kept.
 #[derive(Debug)]
 pub(crate) struct Page {
-    place: Place,
+    place: PagePosition,
 
-    /// What is not read yet of the last chunk.
+    /// The unread rest of the last chunk.
     chunk: Bytes,
 
-    /// What came before it of an item, a field's name or a value, that has not ended.
+    /// The beginning of an incomplete item, field name or value, from earlier chunks.
     rest: BytesMut,
 
     metadata: Option<PageMeta>,
@@ -37,28 +37,28 @@ pub(crate) struct Page {
     /// Items that came before the metadata.
     early: VecDeque<Bytes>,
 
-    /// How many bytes they take.
+    /// Their size in bytes.
     early_bytes: usize,
 
     longest: usize,
 }
 
-/// Where in the page we are.
+/// The position in the page.
 #[derive(Debug)]
-enum Place {
-    /// Before its first byte.
+enum PagePosition {
+    /// Before the first byte.
     Start,
-    /// Before the name of a field, or within it, or before the page's end.
+    /// Before or within the name of a field, or before the end of the page.
     Fields,
     /// Before the value of a field.
     Before(Field),
     /// Within the value of a field.
-    Within(Field, Skim),
+    Within(Field, ValueScanner),
     /// Between two items.
     Items,
     /// Within an item.
     Item(Nesting),
-    /// Behind its last byte.
+    /// After the last byte.
     End,
 }
 
@@ -67,11 +67,11 @@ enum Place {
 enum Field {
     Metadata,
     Items,
-    /// One that is not used.
+    /// A field that is not used.
     Other,
 }
 
-/// What a page says about the list.
+/// The metadata of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PageMeta {
@@ -79,16 +79,16 @@ pub(crate) struct PageMeta {
     #[serde(default)]
     pub(crate) resource_version: Option<String>,
 
-    /// Where the next page begins; empty on the last.
+    /// The `continue` token of the next page; empty on the last one.
     #[serde(rename = "continue", default)]
     pub(crate) continue_token: Option<String>,
 }
 
-/// Why a page cannot be read on.
+/// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
     #[error(transparent)]
-    Garbled(#[from] DecodeError),
+    Malformed(#[from] DecodeError),
 
     #[error("an object of more than {limit} bytes")]
     TooLong { limit: usize },
@@ -100,20 +100,20 @@ pub(crate) enum PageError {
 // === impl Page ===
 
 impl Page {
-    /// What items that came before the metadata may take, in bytes. No API server writes them so, but one
-    /// that sorts its fields does; then a page is kept until its end.
+    /// The maximum size of items before the metadata, in bytes. API servers write the metadata
+    /// first, but a server that sorts its fields does not; then the page is kept until its end.
     const EARLY: usize = 32 * 1024 * 1024;
 
-    /// The metadata of a list: a version and a token.
+    /// The maximum size of the metadata of a list: a version and a token.
     const LONGEST_FIELD: usize = 1024 * 1024;
 
-    /// The name of a field, with the white space around it.
+    /// The maximum size of a field name with the white space around it.
     const LONGEST_NAME: usize = 1024;
 
-    /// Begins a page none of whose items may be of more than `longest` bytes.
+    /// Begins a page whose items have at most `longest` bytes.
     pub(crate) fn new(longest: usize) -> Self {
         Self {
-            place: Place::Start,
+            place: PagePosition::Start,
             chunk: Bytes::new(),
             rest: BytesMut::new(),
             metadata: None,
@@ -123,17 +123,17 @@ impl Page {
         }
     }
 
-    /// Takes the next chunk. Every item of the one before must have been taken.
+    /// Adds the next chunk. All items of the previous one must have been taken.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         debug_assert!(self.chunk.is_empty(), "items of the last chunk were left");
         self.chunk = chunk;
     }
 
-    /// The next item, if all of it has come.
+    /// Returns the next complete item.
     ///
     /// # Errors
     ///
-    /// [`PageError`] if it is not a page, or an item of it is too long.
+    /// [`PageError`] if the text is not a page, or an item is too long.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, PageError> {
         loop {
             if self.metadata.is_some()
@@ -142,40 +142,40 @@ impl Page {
                 return Ok(Some(item));
             }
             let item = match &mut self.place {
-                Place::Start | Place::Fields => {
+                PagePosition::Start | PagePosition::Fields => {
                     if !self.name()? {
                         return Ok(None);
                     }
                     continue;
                 }
-                Place::Before(_) | Place::Within(..) => {
+                PagePosition::Before(_) | PagePosition::Within(..) => {
                     if !self.value()? {
                         return Ok(None);
                     }
                     continue;
                 }
-                Place::Items => {
+                PagePosition::Items => {
                     let between = |byte: &u8| !matches!(byte, b',' | b' ' | b'\t' | b'\n' | b'\r');
                     let next = self.chunk.iter().position(between);
                     self.chunk.advance(next.unwrap_or(self.chunk.len()));
                     match self.chunk.first() {
                         None => return Ok(None),
-                        Some(b'{') => self.place = Place::Item(Nesting::default()),
+                        Some(b'{') => self.place = PagePosition::Item(Nesting::default()),
                         Some(b']') => {
                             self.chunk.advance(1);
-                            self.place = Place::Fields;
+                            self.place = PagePosition::Fields;
                         }
                         Some(_) => return Err(shape("items", "expected an object").into()),
                     }
                     continue;
                 }
-                Place::Item(nesting) => match nesting.end(&self.chunk) {
+                PagePosition::Item(nesting) => match nesting.end(&self.chunk) {
                     None => {
                         self.keep(self.chunk.len(), self.longest)?;
                         return Ok(None);
                     }
                     Some(end) => {
-                        self.place = Place::Items;
+                        self.place = PagePosition::Items;
                         let last = self.chunk.split_to(end);
                         if self.rest.is_empty() {
                             last
@@ -185,7 +185,7 @@ impl Page {
                         }
                     }
                 },
-                Place::End => {
+                PagePosition::End => {
                     self.chunk.clear();
                     return Ok(None);
                 }
@@ -203,60 +203,60 @@ impl Page {
                 let limit = Self::EARLY;
                 return Err(PageError::Late { limit });
             }
-            self.early.push_back(item);
+            // A copy: a slice would keep its whole chunk, most of which may be white space.
+            self.early.push_back(Bytes::copy_from_slice(&item));
         }
     }
 
-    /// What the page says about the list, once it has said it; before that no item is handed
-    /// out.
+    /// The metadata, once they were read. Before that no item is returned.
     pub(crate) const fn metadata(&self) -> Option<&PageMeta> {
         self.metadata.as_ref()
     }
 
-    /// The page's last byte has come.
+    /// Ends the page after its last byte.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if that cannot be.
+    /// [`DecodeError`] if the page is incomplete.
     pub(crate) fn end(self) -> Result<PageMeta, DecodeError> {
-        if !matches!(self.place, Place::End) {
+        if !matches!(self.place, PagePosition::End) {
             return Err(Fields::of(&self.rest).malformed());
         }
         let metadata = self.metadata;
         metadata.ok_or_else(|| shape("metadata", "missing field `metadata`"))
     }
 
-    /// Reads the name of a field, or the page's end. False if not all of it has come.
+    /// Reads the name of a field, or the end of the page. Returns false if it is incomplete.
     fn name(&mut self) -> Result<bool, PageError> {
         if !self.rest.is_empty() {
             self.rest.extend_from_slice(&self.chunk);
             self.chunk = self.rest.split().freeze();
         }
         let mut fields = Fields::of(&self.chunk);
-        let is_in = !matches!(self.place, Place::Start) || fields.enter();
-        // What looks wrong may be what has not come yet; at the end we know.
+        let is_in = !matches!(self.place, PagePosition::Start) || fields.enter();
+        // An error may be an incomplete name, until the limit is reached.
         let name = if is_in { fields.next().ok() } else { None };
         let Some(name) = name else {
-            let garbled = fields.malformed();
+            let malformed = fields.malformed();
             return match self.keep(self.chunk.len(), Self::LONGEST_NAME) {
                 Ok(()) => Ok(false),
-                Err(_) => Err(garbled.into()),
+                Err(_) => Err(malformed.into()),
             };
         };
         self.place = match name.as_deref() {
-            None => Place::End,
-            Some(b"items") => Place::Before(Field::Items),
-            Some(b"metadata") => Place::Before(Field::Metadata),
-            Some(_) => Place::Before(Field::Other),
+            None => PagePosition::End,
+            Some(b"items") => PagePosition::Before(Field::Items),
+            Some(b"metadata") => PagePosition::Before(Field::Metadata),
+            Some(_) => PagePosition::Before(Field::Other),
         };
         let read = fields.at();
         self.chunk.advance(read);
         Ok(true)
     }
 
-    /// Reads the value of a field, or what has come of it. False if that is not all.
+    /// Reads the value of a field, or its next part. Returns false if it is incomplete.
     fn value(&mut self) -> Result<bool, PageError> {
-        if let Place::Before(field) = self.place {
+        if let PagePosition::Before(field) = self.place {
             let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
             let first = self.chunk.iter().position(|byte| !space(byte));
             self.chunk.advance(first.unwrap_or(self.chunk.len()));
@@ -265,12 +265,12 @@ impl Page {
             };
             if field == Field::Items && first == b'[' {
                 self.chunk.advance(1);
-                self.place = Place::Items;
+                self.place = PagePosition::Items;
                 return Ok(true);
             }
-            self.place = Place::Within(field, Skim::of(first));
+            self.place = PagePosition::Within(field, ValueScanner::of(first));
         }
-        let Place::Within(field, skim) = &mut self.place else {
+        let PagePosition::Within(field, skim) = &mut self.place else {
             return Ok(true);
         };
         let (field, end) = (*field, skim.end(&self.chunk));
@@ -283,7 +283,7 @@ impl Page {
         if end.is_none() {
             return Ok(false);
         }
-        self.place = Place::Fields;
+        self.place = PagePosition::Fields;
         let value = mem::take(&mut self.rest);
         match field {
             Field::Items if &*value != b"null" => {
@@ -299,7 +299,7 @@ impl Page {
         }
     }
 
-    /// Keeps the next `length` bytes, of something that may have no more than `limit`.
+    /// Keeps the next `length` bytes of a value of at most `limit` bytes.
     fn keep(&mut self, length: usize, limit: usize) -> Result<(), PageError> {
         self.rest.extend_from_slice(&self.chunk.split_to(length));
         if self.rest.len() > limit {
@@ -313,7 +313,7 @@ impl Page {
 // === impl PageMeta ===
 
 impl PageMeta {
-    /// Where the next page begins, unless this is the last.
+    /// The token of the next page, unless this is the last one.
     pub(crate) fn next(&self) -> Option<&str> {
         self.continue_token
             .as_deref()

@@ -1,25 +1,25 @@
-//! Fields that are skipped while an object is parsed, and so never cost memory. *(pure)*
+//! `Trim`: fields that are removed before an object is kept. *(pure)*
 //!
-//! A [`Trim`] says which, and the reader of JSON steps over them, whatever type is read: no
-//! string is unescaped, no map is built. On real Pods managed fields are a third of the bytes.
+//! While an object is decoded, the JSON reader skips its trimmed fields: it unescapes no string and
+//! builds no map. In real Pods the managed fields are a third of the bytes.
 //!
-//! Where an object is kept as JSON, the same fields are cut out of it (`prune`).
+//! From an object that is kept as JSON the same fields are cut out (`prune`).
 //!
-//! The same place fills in `apiVersion` and `kind` where a list of a built-in kind leaves
-//! them out of its items, so that a `DynamicObject` always knows what it is.
+//! This module also adds `apiVersion` and `kind` to items of lists of built-in kinds, which lack
+//! them, so that each `DynamicObject` has its types.
 
 mod prune;
-mod whole;
+mod type_meta;
 
 use std::collections::BTreeMap;
 
 pub(crate) use self::prune::Pruned;
-use self::whole::Whole;
-use super::{DecodeError, Raw, json::Reader};
+use self::type_meta::WithTypeMeta;
+use super::{DecodeError, RawJson, json::Reader};
 
-/// Which fields of an object are dropped before it is kept.
+/// The fields of an object that are removed before it is kept.
 ///
-/// The default drops `metadata.managedFields`, which only the API server needs.
+/// The default removes `metadata.managedFields`, which only the API server needs.
 ///
 /// # Example
 ///
@@ -37,16 +37,16 @@ pub struct Trim {
     root: Node,
 }
 
-/// What is dropped below one field: everything, or some of the fields in it.
+/// What is removed below one field: everything, or some of its fields.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Dropped,
-    Kept(BTreeMap<String, Node>),
+    LazyObject(BTreeMap<String, Node>),
 }
 
-/// What an object says that it is.
+/// The types of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Types {
+pub(crate) struct TypeMeta {
     pub(crate) api_version: String,
     pub(crate) kind: String,
 }
@@ -58,24 +58,24 @@ impl Trim {
     #[must_use]
     pub fn nothing() -> Self {
         Self {
-            root: Node::Kept(BTreeMap::new()),
+            root: Node::LazyObject(BTreeMap::new()),
         }
     }
 
-    /// Drops one more field, named by the way to it from the object's root; fields inside
-    /// of lists cannot be named.
+    /// Also removes the field at `path`, from the root of the object. Fields inside of lists cannot
+    /// be named.
     #[must_use]
     pub fn field<S: Into<String>>(mut self, path: impl IntoIterator<Item = S>) -> Self {
         let mut node = &mut self.root;
         let mut path = path.into_iter().map(Into::into).peekable();
         while let Some(name) = path.next() {
-            let Node::Kept(fields) = node else {
+            let Node::LazyObject(fields) = node else {
                 return self;
             };
             let last = path.peek().is_none();
             let below = fields
                 .entry(name)
-                .or_insert_with(|| Node::Kept(BTreeMap::new()));
+                .or_insert_with(|| Node::LazyObject(BTreeMap::new()));
             if last {
                 *below = Node::Dropped;
             }
@@ -84,14 +84,14 @@ impl Trim {
         self
     }
 
-    /// Whether the field at `path` is dropped.
+    /// Whether the field at `path` is removed.
     #[must_use]
     pub fn drops(&self, path: &[&str]) -> bool {
         let mut node = &self.root;
         for name in path {
             match node {
                 Node::Dropped => return true,
-                Node::Kept(fields) => match fields.get(*name) {
+                Node::LazyObject(fields) => match fields.get(*name) {
                     Some(below) => node = below,
                     None => return false,
                 },
@@ -100,14 +100,13 @@ impl Trim {
         matches!(node, Node::Dropped)
     }
 
-    /// Reads `json` without the fields that are dropped.
+    /// A reader of `json` without the removed fields.
     pub(super) fn reader<'de>(&'de self, json: &'de str) -> Reader<'de> {
         Reader::new(json, Some(&self.root))
     }
 
-    /// Cuts the fields that are dropped out of an object, which must be of kind `kind` if it
-    /// says of which it is.
-    pub(super) fn prune(&self, raw: Raw<'_>, kind: &str) -> Result<Pruned, DecodeError> {
+    /// Cuts the removed fields out of an object, which must have the kind `kind` if it has a kind.
+    pub(super) fn prune(&self, raw: RawJson<'_>, kind: &str) -> Result<Pruned, DecodeError> {
         let (head, cuts) = prune::prune(raw, &self.root)?;
         Pruned::new(raw.json, &cuts, &head.meta(kind)?)
     }
@@ -122,18 +121,18 @@ impl Default for Trim {
 // === impl Node ===
 
 impl Node {
-    /// What is dropped of the fields below, if anything is.
+    /// The trimmed fields below, if there are any.
     pub(super) fn fields(&self) -> Option<&BTreeMap<String, Self>> {
         match self {
-            Self::Kept(fields) if !fields.is_empty() => Some(fields),
+            Self::LazyObject(fields) if !fields.is_empty() => Some(fields),
             _ => None,
         }
     }
 }
 
-// === impl Types ===
+// === impl TypeMeta ===
 
-impl Types {
+impl TypeMeta {
     pub(crate) fn new(api_version: &str, kind: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -141,9 +140,12 @@ impl Types {
         }
     }
 
-    /// The object that `reader` reads, which is one of these.
-    pub(super) fn whole<'r, 'de>(&'de self, reader: &'r mut Reader<'de>) -> Whole<'r, 'de> {
-        Whole::new(reader, self)
+    /// The object that `reader` reads, with these types if it lacks them.
+    pub(super) fn with_type_meta<'r, 'de>(
+        &'de self,
+        reader: &'r mut Reader<'de>,
+    ) -> WithTypeMeta<'r, 'de> {
+        WithTypeMeta::new(reader, self)
     }
 }
 
@@ -153,8 +155,8 @@ mod tests {
     use kube::api::DynamicObject;
     use serde::Deserialize as _;
 
-    use super::{Trim, Types};
-    use crate::decode::Raw;
+    use super::{Trim, TypeMeta};
+    use crate::decode::RawJson;
 
     const POD: &str = r#"{
         "metadata": {
@@ -205,7 +207,7 @@ mod tests {
         let trim = Trim::default()
             .field(["status"])
             .field(["spec", "nodeName"]);
-        let raw = Raw::of(POD.as_bytes());
+        let raw = RawJson::of(POD.as_bytes());
         let pruned = trim.prune(raw, "Pod").expect("an object");
         let pruned = pruned.json();
         let pod: Pod = serde_json::from_str(pruned).expect("a pod");
@@ -224,8 +226,8 @@ mod tests {
             "spec": {"containers": [], "tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}
         }"#;
         let trim = Trim::default();
-        let types = Types::new("v1", "Pod");
-        let pod = Pod::deserialize(types.whole(&mut trim.reader(JSON))).expect("a pod");
+        let types = TypeMeta::new("v1", "Pod");
+        let pod = Pod::deserialize(types.with_type_meta(&mut trim.reader(JSON))).expect("a pod");
         let finalizers = pod.metadata.finalizers.expect("five");
         assert_eq!(finalizers.capacity(), 5);
         let tolerations = pod.spec.and_then(|spec| spec.tolerations).expect("three");
@@ -233,7 +235,7 @@ mod tests {
     }
 
     fn decode<T: serde::de::DeserializeOwned>(trim: &Trim) -> T {
-        let types = Types::new("v1", "Pod");
-        T::deserialize(types.whole(&mut trim.reader(POD))).expect("a pod")
+        let types = TypeMeta::new("v1", "Pod");
+        T::deserialize(types.with_type_meta(&mut trim.reader(POD))).expect("a pod")
     }
 }

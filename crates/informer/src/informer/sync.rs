@@ -10,8 +10,8 @@ use crate::{
     health::{HealthState, InformerStatus},
 };
 
-/// The state of an informer, as a caller of `synced` sees it.
-enum Progress {
+/// The state of an informer as `synced` sees it.
+enum SyncState {
     Synced,
     /// A caller of `run` drives it.
     Driven,
@@ -24,19 +24,19 @@ pub(super) async fn synced<K: Stored>(shared: &Shared<K>) -> Result<(), SyncErro
     let mut status = shared.status.subscribe();
     let mut was_driven = false;
     loop {
-        let progress = Progress::of(&status.borrow_and_update());
+        let progress = SyncState::of(&status.borrow_and_update());
         match progress {
-            Progress::Synced => return Ok(()),
-            Progress::Driven => {
+            SyncState::Synced => return Ok(()),
+            SyncState::Driven => {
                 was_driven = true;
                 // The sender lives as long as `shared`, so waiting cannot fail.
                 _ = status
                     .wait_for(|status| status.synced || !status.is_driven)
                     .await;
             }
-            Progress::Stopped if was_driven => return Err(why(shared)),
-            // A task that will run it may just have been spawned, or is about to take over.
-            Progress::Idle | Progress::Stopped => {
+            SyncState::Stopped if was_driven => return Err(why(shared)),
+            // A spawned task may be about to run or to drive it.
+            SyncState::Idle | SyncState::Stopped => {
                 let driven = status.wait_for(|status| status.synced || status.is_driven);
                 if timeout(Informer::<K>::RUN_GRACE, driven).await.is_err() {
                     return Err(why(shared));
@@ -46,7 +46,7 @@ pub(super) async fn synced<K: Stored>(shared: &Shared<K>) -> Result<(), SyncErro
     }
 }
 
-/// Why an informer that is not driven is not synced.
+/// Why an informer without a driver is not synced.
 fn why<K: Stored>(shared: &Shared<K>) -> SyncError {
     let status = shared.status.borrow();
     let resource = Arc::clone(&shared.resource);
@@ -60,9 +60,9 @@ fn why<K: Stored>(shared: &Shared<K>) -> SyncError {
     }
 }
 
-// === impl Progress ===
+// === impl SyncState ===
 
-impl Progress {
+impl SyncState {
     fn of(status: &InformerStatus) -> Self {
         match status.state {
             _ if status.synced => Self::Synced,

@@ -1,12 +1,12 @@
-//! The namespaces of keys, each kept once.
+//! Interned namespace names of object keys.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// The names of namespaces, so that a hundred thousand keys need not each have their own.
+/// Interned namespace names: all keys of one namespace share one string.
 ///
-/// One that no key needs any more is forgotten, in time.
+/// A name that no key uses is removed when the set next grows beyond its limit.
 #[derive(Default)]
 pub(crate) struct Namespaces {
     names: Mutex<Names>,
@@ -15,23 +15,24 @@ pub(crate) struct Namespaces {
 #[derive(Default)]
 struct Names {
     known: HashSet<Arc<str>>,
-    /// Beyond this number, those are forgotten that no key uses.
+    /// At this size the names that no key uses are removed. Then the limit becomes twice the
+    /// remaining number.
     limit: usize,
 }
 
 // === impl Namespaces ===
 
 impl Namespaces {
-    /// Below this it is not worth looking.
-    const FEW: usize = 64;
+    /// Below this number of names nothing is removed.
+    const MIN_LIMIT: usize = 64;
 
-    /// The one `name` that all share.
+    /// Returns the shared string for `name`.
     pub(super) fn share(&self, name: &str) -> Arc<str> {
         let mut names = self.names.lock();
         if let Some(known) = names.known.get(name) {
             return Arc::clone(known);
         }
-        if names.known.len() >= names.limit.max(Self::FEW) {
+        if names.known.len() >= names.limit.max(Self::MIN_LIMIT) {
             names.known.retain(|known| Arc::strong_count(known) > 1);
             names.limit = names.known.len() * 2;
         }
@@ -58,10 +59,10 @@ mod tests {
         let namespaces = Namespaces::default();
         let shop = namespaces.share("shop");
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
-        for other in 0..Namespaces::FEW * 3 {
+        for other in 0..Namespaces::MIN_LIMIT * 3 {
             namespaces.share(&other.to_string());
         }
-        assert!(namespaces.names.lock().known.len() <= Namespaces::FEW);
+        assert!(namespaces.names.lock().known.len() <= Namespaces::MIN_LIMIT);
         assert!(Arc::ptr_eq(&shop, &namespaces.share("shop")));
     }
 }

@@ -1,4 +1,4 @@
-//! The requests of a list and a watch, and what their answers mean.
+//! Requests of lists and watches, and the classification of their responses.
 
 use std::{
     convert::Infallible,
@@ -13,19 +13,19 @@ use http_body_util::{BodyExt as _, Empty};
 use kube::{Api, Client, Resource, client::Body};
 use tokio::time::{Instant, timeout};
 
-use super::timeouts::{Patience, Timeouts};
+use super::timeouts::{TimeBudget, Timeouts};
 use crate::{
     ObjectKey, WatchError,
     decode::{DecodeError, PageError},
-    watch::{Answer, Ask, Verb},
+    watch::{NextRequest, ServerStatus, Verb},
 };
 
-/// Sends the requests of one kind, in one place of it.
+/// Sends the requests for one kind.
 pub(super) struct Requests<K: Resource> {
     client: Client,
 
-    /// Lends bodies that no middleware can clone: see [`Requests::get`]. Made where a runtime
-    /// runs, which a client needs.
+    /// Creates bodies that middleware cannot clone: see [`Requests::get`]. Created lazily, because
+    /// a client needs a runtime.
     empty_body: OnceLock<Client>,
 
     url: String,
@@ -36,7 +36,7 @@ pub(super) struct Requests<K: Resource> {
     pub(super) page_size: u32,
     pub(super) timeouts: Timeouts,
 
-    /// The greatest number of bytes of one object of a list, and of one line of a watch.
+    /// The maximum size in bytes of one object of a list, and of one line of a watch.
     pub(super) max_bytes: usize,
 }
 
@@ -64,7 +64,7 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// The same requests, about objects of another form: theirs is the same resource.
+    /// The same requests, for another type of the same resource.
     pub(super) fn about<T>(self) -> Requests<T>
     where
         T: Resource<DynamicType = K::DynamicType>,
@@ -99,20 +99,20 @@ impl<K: Resource> Requests<K> {
         &self.types
     }
 
-    /// Sends what the session asks for. `lasts` is how long a watch should last.
-    pub(super) async fn ask(
+    /// Sends the next request of the session. `lasts` is the requested duration of a watch.
+    pub(super) async fn send(
         &self,
-        ask: &Ask,
+        request: &NextRequest,
         lasts: Duration,
     ) -> Result<Response<Body>, WatchError> {
-        let verb = match ask {
-            Ask::List { .. } | Ask::Version => Verb::List,
-            Ask::StreamedList | Ask::Watch { .. } => Verb::Watch,
+        let verb = match request {
+            NextRequest::List { .. } | NextRequest::Version => Verb::List,
+            NextRequest::StreamedList | NextRequest::Watch { .. } => Verb::Watch,
         };
-        self.get(self.url(ask, lasts), verb).await
+        self.get(self.url(request, lasts), verb).await
     }
 
-    fn url(&self, ask: &Ask, lasts: Duration) -> String {
+    fn url(&self, request: &NextRequest, lasts: Duration) -> String {
         let path = format!("{}?", self.url);
         let begins = path.len();
         let mut query = form_urlencoded::Serializer::for_suffix(path, begins);
@@ -122,8 +122,8 @@ impl<K: Resource> Requests<K> {
         if let Some(fields) = &self.fields {
             query.append_pair("fieldSelector", fields);
         }
-        match ask {
-            Ask::List { token, paged } => {
+        match request {
+            NextRequest::List { token, paged } => {
                 if *paged {
                     query.append_pair("limit", &self.page_size.to_string());
                 }
@@ -131,15 +131,16 @@ impl<K: Resource> Requests<K> {
                     query.append_pair("continue", token);
                 }
             }
-            Ask::Version => _ = query.append_pair("limit", "1"),
-            Ask::StreamedList | Ask::Watch { .. } => {
+            NextRequest::Version => _ = query.append_pair("limit", "1"),
+            NextRequest::StreamedList | NextRequest::Watch { .. } => {
                 query.append_pair("watch", "true");
                 query.append_pair("allowWatchBookmarks", "true");
                 query.append_pair("timeoutSeconds", &lasts.as_secs().to_string());
-                if let Ask::Watch { after } = ask {
+                if let NextRequest::Watch { after } = request {
                     query.append_pair("resourceVersion", after);
                 } else {
-                    // No version: as new as any write that was answered before this request.
+                    // No version: at least as new as every write that was acknowledged before this
+                    // request.
                     query.append_pair("sendInitialEvents", "true");
                     query.append_pair("resourceVersionMatch", "NotOlderThan");
                 }
@@ -148,7 +149,7 @@ impl<K: Resource> Requests<K> {
         query.finish()
     }
 
-    /// Reads one object; none if it is gone.
+    /// Requests one object. `None` if it does not exist.
     pub(super) async fn object(&self, key: &ObjectKey) -> Result<Option<Bytes>, WatchError> {
         let url = format!(
             "{}/{}",
@@ -162,12 +163,12 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// The whole body of `answer`.
+    /// Reads the whole body of `answer`.
     async fn whole(&self, answer: Response<Body>, verb: Verb) -> Result<Bytes, WatchError> {
         let mut body = answer.into_body();
-        let mut patience = self.patience();
+        let mut time_budget = self.time_budget();
         let mut whole = Vec::new();
-        while let Some(chunk) = self.chunk(&mut body, verb, &mut patience).await? {
+        while let Some(chunk) = self.chunk(&mut body, verb, &mut time_budget).await? {
             if whole.len().saturating_add(chunk.len()) > self.max_bytes {
                 return Err(self.too_long(verb, self.max_bytes));
             }
@@ -176,25 +177,25 @@ impl<K: Resource> Requests<K> {
         Ok(Bytes::from(whole))
     }
 
-    /// How long an answer may take that has an end.
-    pub(super) fn patience(&self) -> Patience {
-        Patience::new(self.timeouts)
+    /// The time for a response that is not a watch.
+    pub(super) fn time_budget(&self) -> TimeBudget {
+        TimeBudget::new(self.timeouts)
     }
 
-    /// The next piece of `body`, which has an end; none there.
+    /// The next chunk of a finite `body`. `None` at its end.
     ///
     /// # Errors
     ///
-    /// [`WatchError`] if the connection breaks, or `patience` ends.
+    /// [`WatchError`] if the connection breaks, or `time_budget` is used up.
     pub(super) async fn chunk(
         &self,
         body: &mut Body,
         verb: Verb,
-        patience: &mut Patience,
+        time_budget: &mut TimeBudget,
     ) -> Result<Option<Bytes>, WatchError> {
         let began = Instant::now();
-        let chunk = timeout(patience.next(), self.frame(body, verb)).await;
-        let is_left = patience.waited(began.elapsed());
+        let chunk = timeout(time_budget.next(), self.frame(body, verb)).await;
+        let is_left = time_budget.waited(began.elapsed());
         match chunk {
             Ok(chunk) if is_left => chunk,
             _ if is_left => Err(self.silent(verb, self.timeouts.answer)),
@@ -202,11 +203,11 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// The next piece of `body`; none at its end.
+    /// The next chunk of `body`. `None` at its end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before it is ready loses nothing.
+    /// Dropping the future before it is ready loses no data.
     pub(super) async fn frame(
         &self,
         body: &mut Body,
@@ -215,7 +216,7 @@ impl<K: Resource> Requests<K> {
         loop {
             match body.frame().await {
                 None => return Ok(None),
-                // Trailers say nothing that we need.
+                // Trailers are not used.
                 Some(Ok(frame)) => {
                     if let Ok(chunk) = frame.into_data() {
                         return Ok(Some(chunk));
@@ -242,10 +243,10 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// What is wrong with a page.
+    /// The error of a page that cannot be read.
     pub(super) fn unreadable(&self, error: PageError) -> WatchError {
         match error {
-            PageError::Garbled(error) => self.garbled(Verb::List, error),
+            PageError::Malformed(error) => self.malformed(Verb::List, error),
             PageError::TooLong { limit } => self.too_long(Verb::List, limit),
             error @ PageError::Late { .. } => WatchError::Inconsistent {
                 resource: Arc::clone(&self.resource),
@@ -255,11 +256,11 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// Makes an error of what the API server said, with no longer a wait than is allowed.
-    pub(super) fn answered(&self, verb: Verb, mut answer: Answer) -> WatchError {
+    /// The error of a response that is not a success. Limits the wait that it demands.
+    pub(super) fn from_status(&self, verb: Verb, mut answer: ServerStatus) -> WatchError {
         let longest = self.timeouts.max_retry_after;
         answer.retry_after = answer.retry_after.map(|wait| wait.min(longest));
-        WatchError::answered(&self.resource, verb, answer)
+        WatchError::from_status(&self.resource, verb, answer)
     }
 
     pub(super) fn too_long(&self, verb: Verb, limit: usize) -> WatchError {
@@ -270,8 +271,8 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    pub(super) fn garbled(&self, verb: Verb, source: DecodeError) -> WatchError {
-        WatchError::Garbled {
+    pub(super) fn malformed(&self, verb: Verb, source: DecodeError) -> WatchError {
+        WatchError::Malformed {
             resource: Arc::clone(&self.resource),
             verb,
             source,
@@ -286,13 +287,13 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// Sends one request, once: what comes back decides what the session does next.
+    /// Sends one request once. Its response decides the next request of the session.
     ///
-    /// kube's client repeats a request by itself when the answer is 429, 503 or 504, up to
-    /// fifteen times, unless it cannot clone the request's body. We have our own backoff,
-    /// and something to tell meanwhile, so our empty bodies are of the kind that cannot be
-    /// cloned. Only an answer carries such a body, so they come from a client whose only
-    /// service is to answer with one.
+    /// kube's client repeats a request up to fifteen times if the response is 429, 503 or 504,
+    /// unless the body of the request cannot be cloned. This crate has its own backoff and reports
+    /// each failure. Therefore its empty bodies are of the type that cannot be cloned. Only
+    /// responses have such bodies, so they come from a client whose service only returns empty
+    /// responses.
     async fn get(&self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
         let empty_body = self.empty_body.get_or_init(|| {
             let service = tower::service_fn(|_| async {
@@ -306,8 +307,8 @@ impl<K: Resource> Requests<K> {
         };
         let request = Request::get(url)
             .header(header::ACCEPT, Self::accept(verb))
-            // Since 1.37 the API server compresses watches for every client that takes it, one
-            // gzip member an event, which buys little and costs both sides.
+            // Since 1.37 the API server compresses watches if the client accepts it: one gzip
+            // member for each event, which saves little and costs CPU time on both sides.
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body)
             .map_err(|error| self.connection(verb, kube::Error::HttpError(error)))?;
@@ -323,7 +324,7 @@ impl<K: Resource> Requests<K> {
     }
 
     async fn refused(&self, answer: Response<Body>, verb: Verb) -> WatchError {
-        /// A `Status` is small; whatever is larger is a page of HTML.
+        /// A `Status` is shorter. A longer body is not from the API server.
         const LONGEST: usize = 64 * 1024;
 
         let status: StatusCode = answer.status();
@@ -338,12 +339,12 @@ impl<K: Resource> Requests<K> {
                 }
             }
         };
-        // What has come by then must do.
+        // After the timeout the received part is used.
         _ = timeout(self.timeouts.answer, read).await;
-        let mut answer = Answer::read(status.as_u16(), &text, retry_after);
-        // A body is free to contradict the status line; the status line decides.
+        let mut answer = ServerStatus::read(status.as_u16(), &text, retry_after);
+        // The status line counts, even if the body contradicts it.
         answer.code = status.as_u16();
-        self.answered(verb, answer)
+        self.from_status(verb, answer)
     }
 
     fn accept(verb: Verb) -> &'static str {
@@ -367,7 +368,7 @@ impl<K: Resource> fmt::Debug for Requests<K> {
     }
 }
 
-/// What people call a kind: `websites.example.io`, or `pods` in the core group.
+/// The name of a kind for logs and errors: `websites.example.io`, or `pods` in the core group.
 pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     let group = K::group(types);
     let plural = K::plural(types);
@@ -378,8 +379,8 @@ pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     }
 }
 
-/// The `Retry-After` header, in its form of seconds; the form of a date is not used by API
-/// servers. More seconds than there are numbers for are the longest wait that there is.
+/// The `Retry-After` header in seconds. API servers do not use its date form. A number that does
+/// not fit becomes the longest duration.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if seconds.is_empty() || !seconds.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! Indexes: objects by something other than their name.
+//! Indexes: objects by values other than their key.
 
 use std::{
     any::Any,
@@ -14,15 +14,16 @@ use parking_lot::Mutex;
 
 use crate::{ObjectKey, panics};
 
-/// A way to find objects of kind `K` by values of type `V`: an owner, a node, a label.
+/// Finds objects of kind `K` by values of type `V`, for example an owner, a node, or a label.
 ///
 /// # Contract
 ///
-/// An index is declared when the informer is built, and kept current with each change. It
-/// is a value: with it one may read by it, and an index that does not exist cannot be named.
+/// Declare an index when you build the informer. The informer updates it with each change. The
+/// `Index` value is the handle to read by, so that an undeclared index is an error and not an empty
+/// result.
 ///
-/// The function is called once for each state of an object, and its result is kept. If it
-/// panics, the panic is logged, and the object is in no part of the index until its next change.
+/// The function is called once for each state of an object, and its result is kept. If it panics,
+/// the panic is logged, and the object has no index entries until its next change.
 pub struct Index<K, V> {
     values: Arc<Values<K, V>>,
 }
@@ -36,19 +37,19 @@ type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 )]
 pub struct UndeclaredIndex;
 
-/// What stands in the store for one index.
-pub(crate) struct Table<K, V> {
+/// The contents of one index.
+pub(crate) struct IndexTable<K, V> {
     index: Index<K, V>,
-    filed: DashMap<V, HashSet<ObjectKey>>,
+    keys_by_value: DashMap<V, HashSet<ObjectKey>>,
 
-    /// Under which values each object is filed: what it was is not there to be asked.
+    /// The values of each object, because the previous state cannot be asked for them.
     values: Mutex<HashMap<ObjectKey, Box<[V]>>>,
 }
 
-/// A table of whatever values.
-pub(crate) trait Indexed<K>: Any + Send + Sync {
-    /// Files `key` under the values of `new`, and no others.
-    fn refile(&self, key: &ObjectKey, new: Option<&K>);
+/// An [`IndexTable`] of any value type.
+pub(crate) trait ErasedIndexTable<K>: Any + Send + Sync {
+    /// Replaces the values of `key` by those of `new`.
+    fn update(&self, key: &ObjectKey, new: Option<&K>);
 
     fn as_any(&self) -> &dyn Any;
 }
@@ -56,8 +57,8 @@ pub(crate) trait Indexed<K>: Any + Send + Sync {
 // === impl Index ===
 
 impl<K, V> Index<K, V> {
-    /// Creates an index that files each object under what `values` makes of it: nothing, one
-    /// value (`Option`), or many.
+    /// Creates an index. `values` returns the values of an object: none, one (`Option`), or
+    /// several.
     pub fn new<F, I>(values: F) -> Self
     where
         F: Fn(&K) -> I + Send + Sync + 'static,
@@ -68,12 +69,15 @@ impl<K, V> Index<K, V> {
         }
     }
 
-    pub(super) fn table<'t>(&self, declared: &'t dyn Indexed<K>) -> Option<&'t Table<K, V>>
+    pub(super) fn table<'t>(
+        &self,
+        declared: &'t dyn ErasedIndexTable<K>,
+    ) -> Option<&'t IndexTable<K, V>>
     where
         K: 'static,
         V: 'static,
     {
-        let table = declared.as_any().downcast_ref::<Table<K, V>>()?;
+        let table = declared.as_any().downcast_ref::<IndexTable<K, V>>()?;
         Arc::ptr_eq(&table.index.values, &self.values).then_some(table)
     }
 
@@ -99,13 +103,13 @@ impl<K, V> fmt::Debug for Index<K, V> {
     }
 }
 
-// === impl Table ===
+// === impl IndexTable ===
 
-impl<K, V: Eq + Hash> Table<K, V> {
+impl<K, V: Eq + Hash> IndexTable<K, V> {
     pub(crate) fn new(index: Index<K, V>) -> Self {
         Self {
             index,
-            filed: DashMap::new(),
+            keys_by_value: DashMap::new(),
             values: Mutex::default(),
         }
     }
@@ -115,19 +119,19 @@ impl<K, V: Eq + Hash> Table<K, V> {
         V: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        self.filed
+        self.keys_by_value
             .get(value)
             .map(|keys| keys.clone())
             .unwrap_or_default()
     }
 }
 
-impl<K, V> Indexed<K> for Table<K, V>
+impl<K, V> ErasedIndexTable<K> for IndexTable<K, V>
 where
     K: Send + Sync + 'static,
     V: Clone + Eq + Hash + Send + Sync + 'static,
 {
-    fn refile(&self, key: &ObjectKey, new: Option<&K>) {
+    fn update(&self, key: &ObjectKey, new: Option<&K>) {
         let new: HashSet<V> = new
             .map(|object| self.index.values(key, object))
             .into_iter()
@@ -146,17 +150,18 @@ where
             if new.contains(value) {
                 continue;
             }
-            if let Some(mut keys) = self.filed.get_mut(value) {
+            if let Some(mut keys) = self.keys_by_value.get_mut(value) {
                 keys.remove(key);
                 drop(keys);
-                self.filed.remove_if(value, |_, keys| keys.is_empty());
+                self.keys_by_value
+                    .remove_if(value, |_, keys| keys.is_empty());
             }
         }
         for value in new {
             if old.contains(&value) {
                 continue;
             }
-            match self.filed.entry(value) {
+            match self.keys_by_value.entry(value) {
                 Entry::Occupied(mut keys) => _ = keys.get_mut().insert(key.clone()),
                 Entry::Vacant(vacant) => _ = vacant.insert(HashSet::from([key.clone()])),
             }
@@ -172,15 +177,15 @@ where
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::{Index, Indexed as _, Table};
+    use super::{ErasedIndexTable as _, Index, IndexTable};
     use crate::ObjectKey;
 
-    /// A value that no object has any more takes no memory, nor does an object that is gone.
+    /// Neither a value without objects nor a deleted object uses memory.
     #[test]
     fn an_index_holds_nothing_of_what_is_gone() {
         let labels = |config: &ConfigMap| config.metadata.labels.clone().unwrap_or_default();
         let index = Index::new(move |config: &ConfigMap| labels(config).into_values());
-        let table = Table::new(index);
+        let table = IndexTable::new(index);
         for round in 0..3 {
             for number in 0..10 {
                 let key = ObjectKey::new(format!("config-{number}"));
@@ -191,15 +196,23 @@ mod tests {
                 ];
                 let labels = labels.map(|(name, value)| (name.to_owned(), value));
                 config.metadata.labels = Some(labels.into());
-                table.refile(&key, Some(&config));
+                table.update(&key, Some(&config));
             }
-            assert_eq!(table.filed.len(), 11, "values of earlier states are filed");
+            assert_eq!(
+                table.keys_by_value.len(),
+                11,
+                "values of earlier states are filed"
+            );
             assert_eq!(table.values.lock().len(), 10);
         }
         for number in 0..10 {
-            table.refile(&ObjectKey::new(format!("config-{number}")), None);
+            table.update(&ObjectKey::new(format!("config-{number}")), None);
         }
-        assert!(table.filed.is_empty(), "{} values", table.filed.len());
+        assert!(
+            table.keys_by_value.is_empty(),
+            "{} values",
+            table.keys_by_value.len()
+        );
         assert!(table.values.lock().is_empty());
     }
 }

@@ -1,55 +1,55 @@
-//! Writes the store, and says what each change means. *(pure)*
+//! Applies changes to the store, and returns the events that follow. *(pure)*
 //!
-//! A list is taken by mark and sweep: each object that it shows is marked with the list's
-//! number, and what bears another mark when the list is whole is gone. There is never a second
-//! map, so a list of a hundred thousand objects costs no more memory than one.
+//! Lists use mark and sweep: each object that a list shows is marked with the number of the list.
+//! When the list is complete, objects with another mark are removed. So a list needs no second map.
 //!
-//! An object's state is replaced by newer ones only. After the history of the server went
-//! back, the next state of each object is newer, whatever its version: each entry is marked
-//! with the epoch of its state too.
+//! A state is only replaced by a newer one. After the history of the server has gone back, the next
+//! state of each object counts as newer, whatever its version. Therefore each entry is also marked
+//! with the epoch of its state.
 
 use std::sync::atomic::Ordering;
 
 use super::{
     Store,
-    shelves::{Mark, Name, Put},
+    sharded_map::{Mark, NameRef, PutOutcome},
 };
 use crate::{
-    Event, Fresh, Identity, Kept, Named, ObjectKey, Stored, key::Namespaces, watch::is_older,
+    Event, Identity, IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored,
+    key::Namespaces, watch::is_older,
 };
 
-/// Writes a store, and says what each change means to subscribers.
+/// Writes a store, and returns the deltas for subscribers.
 pub(crate) struct Writer<K> {
     store: Store<K>,
 
-    /// The list that is being taken, or was taken last, and the epoch.
+    /// The number of the current or last list, and the epoch.
     mark: Mark,
 
-    /// The history went back, and no list has been whole since.
+    /// The history has gone back, and no list has been complete since.
     went_back: bool,
 
     namespaces: Namespaces,
 }
 
-/// What one change means: nothing, one event, or a delete and an add.
-pub(crate) type Changed<K> = std::iter::Flatten<std::array::IntoIter<Option<News<K>>, 2>>;
+/// The result of one change: nothing, one delta, or a delete and an add.
+pub(crate) type Deltas<K> = std::iter::Flatten<std::array::IntoIter<Option<Delta<K>>, 2>>;
 
-/// What happened, and to which object.
-pub(crate) struct News<K> {
+/// A change of one object in the store.
+pub(crate) struct Delta<K> {
     pub(crate) key: ObjectKey,
-    pub(crate) what: What<K>,
+    pub(crate) delta_type: DeltaType<K>,
 
-    /// The object, in its newest state.
-    pub(crate) object: Fresh<K>,
+    /// The object in its newest state.
+    pub(crate) object: IncomingObject<K>,
 
-    /// It is the first state of the object since the history of the server went back.
+    /// Whether this is the first state of the object since the history of the server went back.
     pub(crate) restored: bool,
 }
 
-/// What happened to an object.
-pub(crate) enum What<K> {
+/// The type of a [`Delta`].
+pub(crate) enum DeltaType<K> {
     Added,
-    Updated { old: Kept<K> },
+    Updated { old: LazyObject<K> },
     Deleted { missed: bool },
 }
 
@@ -65,145 +65,158 @@ impl<K: Stored> Writer<K> {
         }
     }
 
-    /// A whole picture begins. One that had begun is forgotten.
+    /// Begins a list, and forgets a list that was not complete.
     pub(crate) fn begin(&mut self) {
         self.mark.list = self.mark.list.wrapping_add(1);
-        self.store.stock.objects.begin();
+        self.store.contents.objects.begin();
     }
 
-    /// The history of the server went back: no state that is here is newer than one to come.
+    /// Begins a new epoch: every following state counts as newer than the stored one.
     pub(crate) fn go_back(&mut self) {
         self.went_back = true;
         self.mark.epoch = self.mark.epoch.saturating_add(1);
         self.store
-            .stock
+            .contents
             .epoch
             .store(self.mark.epoch, Ordering::Release);
     }
 
-    /// An object is there, in this state.
-    pub(crate) fn apply(&mut self, fresh: Fresh<K>) -> Changed<K> {
-        let put = self.store.stock.objects.put(
+    /// Applies a new state of an object.
+    pub(crate) fn apply(&mut self, fresh: IncomingObject<K>) -> Deltas<K> {
+        let put = self.store.contents.objects.put(
             &fresh,
             self.mark,
             |object| object.key().shared(&self.namespaces),
             |old| is_known(&fresh.kept, old),
         );
         let (key, old, restored) = match put {
-            Put::Known => return told(None, None),
-            Put::New(key) => (key, None, self.went_back),
-            Put::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
+            PutOutcome::Known => return deltas(None, None),
+            PutOutcome::New(key) => (key, None, self.went_back),
+            PutOutcome::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
         };
-        if !self.store.stock.indexes.is_empty() {
+        if !self.store.contents.indexes.is_empty() {
             let object = fresh.get();
-            for index in &self.store.stock.indexes {
-                index.refile(&key, object.as_deref());
+            for index in &self.store.contents.indexes {
+                index.update(&key, object.as_deref());
             }
         }
-        let news = |key, what, object, restored| {
-            Some(News {
+        let delta = |key, delta_type, object, restored| {
+            Some(Delta {
                 key,
-                what,
+                delta_type,
                 object,
                 restored,
             })
         };
         match old {
-            None => told(news(key, What::Added, fresh, restored), None),
+            None => deltas(delta(key, DeltaType::Added, fresh, restored), None),
             Some(old) if is_same_life(&old, &fresh.kept) => {
                 fresh.follow(&old);
-                told(news(key, What::Updated { old }, fresh, restored), None)
+                deltas(
+                    delta(key, DeltaType::Updated { old }, fresh, restored),
+                    None,
+                )
             }
             Some(last) => {
-                let missed = What::Deleted { missed: true };
-                told(
-                    news(key.clone(), missed, last.into(), false),
-                    news(key, What::Added, fresh, restored),
+                let missed = DeltaType::Deleted { missed: true };
+                deltas(
+                    delta(key.clone(), missed, last.into(), false),
+                    delta(key, DeltaType::Added, fresh, restored),
                 )
             }
         }
     }
 
-    /// An object is there, in a state that cannot be read, or that is known. What was known of
-    /// it stays, if it is the same object.
-    pub(crate) fn keep(&mut self, object: &impl Named) -> Changed<K> {
+    /// Marks an object that a list shows in a state that does not decode or is stored already. The
+    /// stored state stays if it has the same uid.
+    pub(crate) fn keep(&mut self, object: &impl ObjectIdentity) -> Deltas<K> {
         let mark = self.mark;
-        let objects = &self.store.stock.objects;
-        let known = objects.get_mut(Name::of(object), |entry| {
+        let objects = &self.store.contents.objects;
+        let known = objects.get_mut(NameRef::of(object), |entry| {
             let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.kept);
             let stays = is_late || is_same_life(&entry.kept, object);
             if stays {
-                // Its state is of the epoch that it was.
+                // The epoch of the stored state does not change.
                 objects.show(entry, mark.list);
             }
             stays
         });
         match known {
-            None | Some(true) => told(None, None),
-            Some(false) => told(self.remove(&object.key(), None, true), None),
+            None | Some(true) => deltas(None, None),
+            Some(false) => deltas(self.remove(&object.key(), None, true), None),
         }
     }
 
-    /// An object is gone.
-    pub(crate) fn delete(&mut self, identity: &Identity, last: Option<Fresh<K>>) -> Changed<K> {
-        let objects = &self.store.stock.objects;
-        let same = objects.get(Name::of(identity), |entry| {
+    /// Removes a deleted object.
+    pub(crate) fn delete(
+        &mut self,
+        identity: &Identity,
+        last: Option<IncomingObject<K>>,
+    ) -> Deltas<K> {
+        let objects = &self.store.contents.objects;
+        let same = objects.get(NameRef::of(identity), |entry| {
             is_same_life(&entry.kept, identity)
         });
         if same == Some(false) {
-            // A late word about an object whose successor is here already.
-            return told(None, None);
+            // A late delete of a previous object with this name. The store has its successor.
+            return deltas(None, None);
         }
-        told(self.remove(&identity.key, last, false), None)
+        deltas(self.remove(&identity.key, last, false), None)
     }
 
-    /// The picture is whole: the names of the objects that it did not show.
+    /// Returns the keys of the objects that the complete list did not show.
     pub(crate) fn unmarked(&self) -> Vec<ObjectKey> {
-        let objects = &self.store.stock.objects;
+        let objects = &self.store.contents.objects;
         objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
-    /// The list is whole, and what it did not show is removed.
+    /// Ends a list, after the objects that it did not show were removed.
     pub(crate) fn end(&mut self) {
         self.went_back = false;
     }
 
-    /// Removes one of the [`unmarked`](Self::unmarked).
-    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Changed<K> {
-        told(self.remove(key, None, true), None)
+    /// Removes one of the [`unmarked`](Self::unmarked) objects.
+    pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Deltas<K> {
+        deltas(self.remove(key, None, true), None)
     }
 
-    fn remove(&self, key: &ObjectKey, last: Option<Fresh<K>>, missed: bool) -> Option<News<K>> {
-        let entry = self.store.stock.objects.remove(key)?;
-        for index in &self.store.stock.indexes {
-            index.refile(key, None);
+    fn remove(
+        &self,
+        key: &ObjectKey,
+        last: Option<IncomingObject<K>>,
+        missed: bool,
+    ) -> Option<Delta<K>> {
+        let entry = self.store.contents.objects.remove(key)?;
+        for index in &self.store.contents.indexes {
+            index.update(key, None);
         }
-        Some(News {
+        Some(Delta {
             key: entry.key,
-            what: What::Deleted { missed },
+            delta_type: DeltaType::Deleted { missed },
             object: last.unwrap_or_else(|| entry.kept.into()),
             restored: false,
         })
     }
 }
 
-// === impl News ===
+// === impl Delta ===
 
-impl<K: Stored> News<K> {
-    /// The event, for subscribers; none if its object has decoded and does not again.
-    pub(crate) fn told(self) -> Option<(ObjectKey, Event<K>, Option<Kept<K>>)> {
+impl<K: Stored> Delta<K> {
+    /// Converts the delta to an event with its key and stored form. `None` if the object has
+    /// decoded before and does not decode now.
+    pub(crate) fn into_event(self) -> Option<(ObjectKey, Event<K>, Option<LazyObject<K>>)> {
         let (object, kept) = match self.object {
-            Fresh {
+            IncomingObject {
                 object: Some(object),
                 kept,
                 ..
-            } => (object, kept.other_form()),
-            Fresh { kept, .. } => kept.open()?,
+            } => (object, kept.if_not_decoded()),
+            IncomingObject { kept, .. } => kept.open()?,
         };
-        let event = match self.what {
-            What::Added => Event::Added(object),
-            What::Updated { old } => Event::Updated { old, new: object },
-            What::Deleted { missed } => Event::Deleted {
+        let event = match self.delta_type {
+            DeltaType::Added => Event::Added(object),
+            DeltaType::Updated { old } => Event::Updated { old, new: object },
+            DeltaType::Deleted { missed } => Event::Deleted {
                 last: object,
                 missed,
             },
@@ -212,20 +225,20 @@ impl<K: Stored> News<K> {
     }
 }
 
-fn told<K>(first: Option<News<K>>, second: Option<News<K>>) -> Changed<K> {
+fn deltas<K>(first: Option<Delta<K>>, second: Option<Delta<K>>) -> Deltas<K> {
     [first, second].into_iter().flatten()
 }
 
-/// Whether `new` tells nothing that `old` does not: the same state, or one from before it.
-fn is_known(new: &impl Named, old: &impl Named) -> bool {
+/// Whether `new` is the same state as `old`, or an older one.
+fn is_known(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
     let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
         (new_version == old_version && is_same_life(new, old)) || is_older(new_version, old_version)
     })
 }
 
-/// Whether the two are not known to be two objects that bore one name.
-fn is_same_life(a: &impl Named, b: &impl Named) -> bool {
+/// Whether the two have the same uid, or one has no uid.
+fn is_same_life(a: &impl ObjectIdentity, b: &impl ObjectIdentity) -> bool {
     match (a.uid(), b.uid()) {
         (Some(a), Some(b)) => a == b,
         _ => true,
@@ -236,8 +249,8 @@ fn is_same_life(a: &impl Named, b: &impl Named) -> bool {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
-    use super::{News, Writer};
-    use crate::{Event, Identity, Named, ObjectKey, Uid, store::Store};
+    use super::{Delta, Writer};
+    use crate::{Event, Identity, ObjectIdentity, ObjectKey, Uid, store::Store};
 
     #[test]
     fn what_happens_to_an_object_is_told_once() {
@@ -386,12 +399,12 @@ mod tests {
         assert_eq!(all.join(" "), events, "{script}");
     }
 
-    fn say(news: News<ConfigMap>) -> String {
-        let version = |object: &dyn Named| {
+    fn say(delta: Delta<ConfigMap>) -> String {
+        let version = |object: &dyn ObjectIdentity| {
             let version = object.resource_version().map(str::to_owned);
             version.expect("each object has one")
         };
-        let (_, event, _) = news.told().expect("it is decoded");
+        let (_, event, _) = delta.into_event().expect("it is decoded");
         match event {
             Event::Added(object) => format!("+{}", version(&*object)),
             Event::Updated { old, new } => format!("~{}>{}", version(&old), version(&*new)),

@@ -1,68 +1,70 @@
-//! Delivers events to every subscription of a running informer.
+//! Delivers events to all subscriptions of a running informer.
 
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
 use tracing::Instrument as _;
 
-use super::{Told, resync_handle::Wanted};
+use super::{EventEnvelope, resync_handle::RequestedKeys};
 use crate::ObjectKey;
 
-/// The informer's end of one subscription.
+/// The sending end of one subscription.
 pub(crate) struct Subscriber<K> {
-    events: mpsc::Sender<Told<K>>,
-    wanted: Arc<Wanted>,
+    events: mpsc::Sender<EventEnvelope<K>>,
+    requested_keys: Arc<RequestedKeys>,
     /// Whether the subscription was dropped.
-    gone: bool,
+    closed: bool,
 }
 
-/// The subscribers of a running informer. Dropping it ends their subscriptions.
+/// The subscribers of a running informer. Dropping it ends the subscriptions.
 pub(crate) struct Publisher<K> {
     subscribers: Vec<Subscriber<K>>,
-    /// Notified when a subscription asks for objects.
+    /// Notified when a subscription requests a resync.
     requested: Arc<Notify>,
 }
 
 // === impl Subscriber ===
 
 impl<K> Subscriber<K> {
-    pub(super) fn new(events: mpsc::Sender<Told<K>>, wanted: Arc<Wanted>) -> Self {
+    pub(super) fn new(
+        events: mpsc::Sender<EventEnvelope<K>>,
+        requested_keys: Arc<RequestedKeys>,
+    ) -> Self {
         Self {
             events,
-            wanted,
-            gone: false,
+            requested_keys,
+            closed: false,
         }
     }
 
-    /// Waits until the subscription has a free place, and delivers `told`. Does nothing if the
-    /// subscription was dropped.
-    async fn deliver(&mut self, told: Told<K>) {
-        if !self.gone {
-            self.gone = self.events.send(told).await.is_err();
+    /// Waits for capacity, and delivers `envelope`. Does nothing if the subscription was dropped.
+    async fn deliver(&mut self, envelope: EventEnvelope<K>) {
+        if !self.closed {
+            self.closed = self.events.send(envelope).await.is_err();
         }
     }
 
-    /// How many events to deliver at once: half of the buffer at most, so that the subscriber
-    /// can take one half while the other is filled.
+    /// How many events to deliver at once: at most half of the buffer, so that the subscriber can
+    /// take one half while the other is filled.
     pub(crate) fn batch_size(&self) -> usize {
-        /// Enough that the cost of a batch, shared by its events, is next to nothing.
+        /// Enough that the fixed cost of a batch does not matter.
         const ENOUGH: usize = 64;
         (self.events.max_capacity() / 2).clamp(1, ENOUGH)
     }
 
-    /// Waits until there are places for a [batch](Self::batch_size) of events, and delivers them,
-    /// each in its span. Does nothing if the subscription was dropped.
-    pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<Told<K>>) {
+    /// Waits for capacity for a [batch](Self::batch_size), and delivers the events, each in its
+    /// span. Does nothing if the subscription was dropped.
+    pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<EventEnvelope<K>>) {
         let batch = batch.drain(..);
-        if self.gone {
+        if self.closed {
             return;
         }
         match self.events.reserve_many(batch.len()).await {
-            Ok(permits) => permits.zip(batch).for_each(|(permit, told)| {
-                let span = told.span.clone();
-                span.in_scope(|| permit.send(told));
+            Ok(permits) => permits.zip(batch).for_each(|(permit, envelope)| {
+                let span = envelope.span.clone();
+                span.in_scope(|| permit.send(envelope));
             }),
-            Err(_) => self.gone = true,
+            Err(_) => self.closed = true,
         }
     }
 }
@@ -77,29 +79,29 @@ impl<K> Publisher<K> {
         }
     }
 
-    /// Delivers every event from now on to `subscriber`.
+    /// Adds `subscriber`, which receives all events from now on.
     pub(crate) fn admit(&mut self, subscriber: Subscriber<K>) {
-        if !subscriber.wanted.is_empty() {
-            // It asked before it was admitted, and that notification is spent.
+        if !subscriber.requested_keys.is_empty() {
+            // It requested resyncs before it was added, and that notification was consumed.
             self.requested.notify_one();
         }
         self.subscribers.push(subscriber);
     }
 
-    /// Waits until every subscription has a free place, one after the other, and delivers
-    /// `told`.
-    pub(crate) async fn publish(&mut self, told: Told<K>) {
-        // The last one gets the event itself: with one subscriber nothing is cloned.
+    /// Waits for capacity in each subscription, one after the other, and delivers `envelope`.
+    pub(crate) async fn publish(&mut self, envelope: EventEnvelope<K>) {
+        // The last subscriber gets the event itself, so that nothing is cloned for a single
+        // subscriber.
         if let Some((last, others)) = self.subscribers.split_last_mut() {
             for subscriber in others {
-                subscriber.deliver(told.clone()).await;
+                subscriber.deliver(envelope.clone()).await;
             }
-            last.deliver(told).await;
+            last.deliver(envelope).await;
         }
-        self.subscribers.retain(|subscriber| !subscriber.gone);
+        self.subscribers.retain(|subscriber| !subscriber.closed);
     }
 
-    /// Waits until a subscription may have asked for objects.
+    /// Waits until a subscription may have requested a resync.
     ///
     /// # Cancel safety
     ///
@@ -108,22 +110,22 @@ impl<K> Publisher<K> {
         self.requested.notified().await;
     }
 
-    /// Delivers one object to each subscriber that asked for objects, as `current` has it. A
-    /// subscriber that asked for more gets the next one another time.
+    /// Delivers one requested object to each subscriber that has requests. `current` returns its
+    /// envelope. Further requests wait for the next call.
     pub(crate) async fn deliver_requested(
         &mut self,
-        current: impl Fn(&ObjectKey) -> Option<Told<K>>,
+        current: impl Fn(&ObjectKey) -> Option<EventEnvelope<K>>,
     ) {
         let mut more = false;
         for subscriber in &mut self.subscribers {
-            let mut keys = std::iter::from_fn(|| subscriber.wanted.pop());
-            if let Some(told) = keys.find_map(|key| current(&key)) {
-                let span = told.span.clone();
-                subscriber.deliver(told).instrument(span).await;
+            let mut keys = std::iter::from_fn(|| subscriber.requested_keys.pop());
+            if let Some(envelope) = keys.find_map(|key| current(&key)) {
+                let span = envelope.span.clone();
+                subscriber.deliver(envelope).instrument(span).await;
             }
-            more |= !subscriber.wanted.is_empty();
+            more |= !subscriber.requested_keys.is_empty();
         }
-        self.subscribers.retain(|subscriber| !subscriber.gone);
+        self.subscribers.retain(|subscriber| !subscriber.closed);
         if more {
             self.requested.notify_one();
         }

@@ -1,4 +1,4 @@
-//! Objects that a subscriber asks to be delivered again: each key once, in the order of asking.
+//! Resyncs that a subscriber requests: each key once, in request order.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -11,20 +11,18 @@ use tokio::sync::Notify;
 
 use crate::ObjectKey;
 
-/// Asks for objects that have not changed to be delivered again to one
-/// [`Subscription`](crate::Subscription).
+/// Requests resyncs of single objects for one [`Subscription`](crate::Subscription).
 ///
 /// # Contract
 ///
-/// *Guaranteed.* An object that is in the store is delivered once more, to this subscription
-/// only, as [`Resynced`](crate::Event::Resynced) with `recalled` set,
-/// after everything that has happened to it by then. An object that is asked for several times
-/// before it is delivered is delivered once. One that is not in the store when its turn comes
-/// is skipped.
+/// *Guaranteed.* An object that is in the store is delivered once more, to this subscription only,
+/// as [`Resynced`](crate::Event::Resynced) with `requested` set, after all its earlier events. An
+/// object that is requested several times before the delivery is delivered once. An object that is
+/// not in the store at delivery time is skipped.
 ///
-/// *Not guaranteed.* A time limit: changes and requests take turns.
+/// *Not guaranteed.* A time limit: changes and requests alternate.
 ///
-/// Clones ask for the same subscription. Asking never waits.
+/// Clones belong to the same subscription. A request never waits.
 ///
 /// # Example
 ///
@@ -36,16 +34,16 @@ use crate::ObjectKey;
 /// let (script, source) = Scripted::<ConfigMap>::new();
 /// let configs = Informer::new(source);
 /// let mut events = configs.subscribe();
-/// let recall = events.recall();
+/// let resync = events.resync_handle();
 /// # tokio::spawn({ let configs = configs.clone(); async move { configs.run(Default::default()).await } });
 /// let mut web = ConfigMap::default();
 /// web.metadata.name = Some("web".into());
 /// script.list([web]).await?;
 /// configs.synced().await?;
 ///
-/// recall.ask([ObjectKey::new("web")]);
-/// while let Some(told) = events.told().await {
-///     if told.recalled {
+/// resync.request([ObjectKey::new("web")]);
+/// while let Some(envelope) = events.next_envelope().await {
+///     if envelope.requested {
 ///         break;
 ///     }
 /// }
@@ -54,18 +52,18 @@ use crate::ObjectKey;
 /// ```
 #[derive(Clone)]
 pub struct ResyncHandle {
-    wanted: Arc<Wanted>,
+    requested_keys: Arc<RequestedKeys>,
 }
 
-/// The keys that one subscriber has asked for.
-pub(super) struct Wanted {
-    keys: Mutex<Keys>,
-    /// Notified when this subscriber, or another of the same informer, asks.
+/// The requested keys of one subscriber.
+pub(super) struct RequestedKeys {
+    keys: Mutex<KeyQueue>,
+    /// Notified on each request. Shared by all subscribers of an informer.
     asked: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct Keys {
+struct KeyQueue {
     order: VecDeque<ObjectKey>,
     /// The same keys.
     known: HashSet<ObjectKey>,
@@ -74,30 +72,33 @@ struct Keys {
 // === impl ResyncHandle ===
 
 impl ResyncHandle {
-    pub(super) const fn new(wanted: Arc<Wanted>) -> Self {
-        Self { wanted }
+    pub(super) const fn new(requested_keys: Arc<RequestedKeys>) -> Self {
+        Self { requested_keys }
     }
 
-    /// Asks for the objects of these keys.
-    pub fn ask(&self, keys: impl IntoIterator<Item = ObjectKey>) {
+    /// Requests resyncs of the objects with these keys.
+    pub fn request(&self, keys: impl IntoIterator<Item = ObjectKey>) {
         for key in keys {
-            self.wanted.keys.lock().push(key);
+            self.requested_keys.keys.lock().push(key);
         }
-        self.wanted.asked.notify_one();
+        self.requested_keys.asked.notify_one();
     }
 }
 
 impl fmt::Debug for ResyncHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResyncHandle")
-            .field("wanted", &self.wanted.keys.lock().order.len())
+            .field(
+                "requested_keys",
+                &self.requested_keys.keys.lock().order.len(),
+            )
             .finish_non_exhaustive()
     }
 }
 
-// === impl Wanted ===
+// === impl RequestedKeys ===
 
-impl Wanted {
+impl RequestedKeys {
     pub(super) fn new(asked: Arc<Notify>) -> Self {
         Self {
             keys: Mutex::default(),
@@ -105,7 +106,7 @@ impl Wanted {
         }
     }
 
-    /// Takes the key that was asked for first.
+    /// Takes the oldest key.
     pub(super) fn pop(&self) -> Option<ObjectKey> {
         self.keys.lock().pop()
     }
@@ -115,9 +116,9 @@ impl Wanted {
     }
 }
 
-// === impl Keys ===
+// === impl KeyQueue ===
 
-impl Keys {
+impl KeyQueue {
     fn push(&mut self, key: ObjectKey) {
         if self.known.insert(key.clone()) {
             self.order.push_back(key);
@@ -142,11 +143,10 @@ mod tests {
         check("b a - b", "b a b");
     }
 
-    /// Asks for keys, and takes one (`-`); `told` is what was taken, first there and then at
-    /// the end.
+    /// Requests keys, and takes one (`-`); `envelope` is the expected list of taken keys.
     #[track_caller]
-    fn check(script: &str, told: &str) {
-        let mut keys = Keys::default();
+    fn check(script: &str, envelope: &str) {
+        let mut keys = KeyQueue::default();
         let mut taken = Vec::new();
         for step in script.split(' ') {
             match step {
@@ -156,7 +156,7 @@ mod tests {
         }
         taken.extend(std::iter::from_fn(|| keys.pop()));
         let taken: Vec<_> = taken.iter().map(ObjectKey::name).collect();
-        assert_eq!(taken.join(" "), told, "{script}");
+        assert_eq!(taken.join(" "), envelope, "{script}");
         assert!(keys.known.is_empty());
     }
 }

@@ -7,22 +7,22 @@ use std::{
 
 use crate::ObjectKey;
 
-/// The quarantine of objects that do not decode: which they are, and when each is requested.
+/// The quarantine: objects that do not decode, and when each is requested again.
 ///
-/// Generic over the instant, so that it has no clock of its own.
+/// Generic over the instant, so that it needs no clock.
 #[derive(Debug)]
 pub(crate) struct DecodeQuarantine<T> {
-    objects: BTreeMap<ObjectKey, Look<T>>,
+    objects: BTreeMap<ObjectKey, QuarantinedObject<T>>,
 
     /// Exactly the keys of `objects`, soonest first.
     due: BTreeSet<(T, ObjectKey)>,
 
-    /// No object is requested before.
-    next_look: Option<T>,
+    /// No object is requested before this time.
+    next_request: Option<T>,
 }
 
 #[derive(Debug)]
-struct Look<T> {
+struct QuarantinedObject<T> {
     due: T,
     failures: u32,
 }
@@ -30,38 +30,38 @@ struct Look<T> {
 // === impl DecodeQuarantine ===
 
 impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
-    /// The first request is soon, in case the object is repaired in a way that no watch shows
-    /// (a conversion webhook that comes back).
+    /// The first request is early, in case the object becomes decodable without a watch event, for
+    /// example because a conversion webhook works again.
     const FIRST: Duration = Duration::from_secs(30);
 
-    /// A broken object costs one request in this time, for as long as it is broken.
+    /// The longest wait between two requests of one object.
     const LONGEST: Duration = Duration::from_secs(10 * 60);
 
-    /// The least time between two requests. Where many objects do not decode, the wait of
-    /// each becomes as long as it takes to request the others.
+    /// The minimum time between two requests. With many undecodable objects, each waits until the
+    /// others were requested.
     const GAP: Duration = Duration::from_secs(1);
 
     pub(crate) fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
             due: BTreeSet::new(),
-            next_look: None,
+            next_request: None,
         }
     }
 
-    /// The object that is due at `now` is requested. Returns it; it stays quarantined.
-    pub(crate) fn look(&mut self, now: T) -> Option<ObjectKey> {
+    /// Returns the object that is due at `now`, and schedules its next request.
+    pub(crate) fn take_due(&mut self, now: T) -> Option<ObjectKey> {
         let (due, key) = self.next()?;
         if due > now {
             return None;
         }
         let key = key.clone();
-        self.next_look = Some(now + Self::GAP);
+        self.next_request = Some(now + Self::GAP);
         self.put(key.clone(), now);
         Some(key)
     }
 
-    /// How many objects are quarantined.
+    /// The number of quarantined objects.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
@@ -71,7 +71,7 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
         self.objects.contains_key(key)
     }
 
-    /// Quarantines `key`, once more if it is quarantined already.
+    /// Quarantines `key`, or extends its wait if it is quarantined already.
     pub(crate) fn put(&mut self, key: ObjectKey, now: T) {
         let failures = self
             .take(&key)
@@ -81,33 +81,36 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
             .min(Self::LONGEST);
         let due = now + wait;
         self.due.insert((due, key.clone()));
-        self.objects.insert(key, Look { due, failures });
+        self.objects
+            .insert(key, QuarantinedObject { due, failures });
     }
 
-    /// Whether nothing is quarantined.
+    /// Whether no object is quarantined.
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Forgets `key`: it decodes again, or is gone. Returns whether it was quarantined.
+    /// Removes `key`, because it decodes or was deleted. Returns whether it was quarantined.
     pub(crate) fn forget(&mut self, key: &ObjectKey) -> bool {
         self.take(key).is_some()
     }
 
-    /// Forgets everything.
+    /// Removes all objects.
     pub(crate) fn clear(&mut self) {
         self.objects.clear();
         self.due.clear();
     }
 
-    /// The object to request next, and when.
+    /// The object to request next, and its time.
     pub(crate) fn next(&self) -> Option<(T, &ObjectKey)> {
         let (due, key) = self.due.first()?;
-        let due = self.next_look.map_or(*due, |next_look| next_look.max(*due));
+        let due = self
+            .next_request
+            .map_or(*due, |next_request| next_request.max(*due));
         Some((due, key))
     }
 
-    fn take(&mut self, key: &ObjectKey) -> Option<Look<T>> {
+    fn take(&mut self, key: &ObjectKey) -> Option<QuarantinedObject<T>> {
         let look = self.objects.remove(key)?;
         self.due.remove(&(look.due, key.clone()));
         Some(look)
@@ -145,9 +148,9 @@ mod tests {
         for second in 30..130 {
             let (due, _) = quarantine.next().expect("a hundred objects");
             assert_eq!(due, Duration::from_secs(second));
-            assert_eq!(quarantine.look(now), None, "it is not due at {now:?}");
+            assert_eq!(quarantine.take_due(now), None, "it is not due at {now:?}");
             now = due;
-            assert!(quarantine.look(now).is_some(), "it is due at {now:?}");
+            assert!(quarantine.take_due(now).is_some(), "it is due at {now:?}");
         }
         assert_eq!(quarantine.len(), 100);
     }

@@ -1,4 +1,4 @@
-//! Which events come from a list, and which were seen live.
+//! Which events come from a list, and which from a watch.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
@@ -14,11 +14,11 @@ use crate::running::{config, run, start};
 async fn told(events: &mut Subscription<ConfigMap>, count: usize) -> Vec<String> {
     let mut all = Vec::new();
     while all.len() < count {
-        let told = events.told().await.expect("the informer runs");
+        let told = events.next_envelope().await.expect("the informer runs");
         let from = if told.from_list { "list" } else { "live" };
         let name = told.event.object().map(|object| object.name_any());
         let action = told.event.action();
-        let any = told.into_any();
+        let any = told.into_erased();
         assert_eq!(any.from_list, from == "list");
         let name = name.map_or(String::new(), |name| format!(" {name}"));
         all.push(format!("{from} {action}{name}"));
@@ -131,8 +131,11 @@ async fn what_is_replayed_after_a_restart_comes_from_a_list() {
             "live CREATE c"
         ]
     );
-    running.events.recall().ask([ObjectKey::new("a")]);
-    let again = running.events.told().await.expect("runs");
-    assert!(!again.from_list && again.recalled);
+    running
+        .events
+        .resync_handle()
+        .request([ObjectKey::new("a")]);
+    let again = running.events.next_envelope().await.expect("runs");
+    assert!(!again.from_list && again.requested);
     assert!(matches!(again.event, Event::Resynced(_)));
 }

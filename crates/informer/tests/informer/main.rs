@@ -1,4 +1,4 @@
-//! An informer as its user sees it: what it is made of, how it lives, what it tells.
+//! Tests of `Informer` through its public API: its settings, its runs, its events.
 
 // What there is.
 mod running;
@@ -6,7 +6,7 @@ mod running;
 // An informer, from its parts to its words.
 mod parts;
 
-mod life;
+mod lifecycle;
 
 mod shared;
 
@@ -18,4 +18,4 @@ mod resync;
 
 mod user_code;
 
-mod telling;
+mod delivery;

@@ -1,4 +1,4 @@
-//! What an informer does with everything that can come over the wire, on paused time.
+//! Tests of an informer with every kind of response, on paused time.
 //!
 //! Each test scripts a server answer by answer, and checks the events and the times of the
 //! requests.
@@ -11,6 +11,8 @@ mod wire;
 // What comes over it.
 mod lines;
 
+mod headers;
+
 mod lists;
 
 mod history;
@@ -20,10 +22,10 @@ mod endless;
 mod panics;
 
 // What stays of it.
-mod kept;
+mod forms;
 
 // When it breaks, and when it waits.
-mod breaks;
+mod disconnects;
 
 mod refusals;
 
@@ -36,6 +38,8 @@ mod undecodable;
 mod pace;
 
 mod restart;
+
+mod metrics;
 
 // What must not be in a log.
 mod canary;

@@ -1,4 +1,4 @@
-//! Types whose `Deserialize` panics: an object is set aside, and nothing ends.
+//! Types whose `Deserialize` panics: the object is quarantined, and the informer continues.
 
 use std::{num::NonZeroUsize, panic::panic_any, sync::Arc};
 
@@ -121,7 +121,7 @@ async fn a_deserialize_that_panics_on_a_decoder_ends_nothing() {
 async fn a_packed_object_whose_deserialize_panics_is_an_error_for_its_reader() {
     let lines = [added("bad", 1, "1"), END.to_owned()];
     let server = Server::new([Answer::lines(lines).then_hang_for_good()]);
-    let informer = Informer::new(ListWatch::new(api(&server)).packed());
+    let informer = Informer::new(ListWatch::new(api(&server)).raw());
     let running = tokio::spawn(informer.run(CancellationToken::new()));
     informer.synced().await.expect("it is run");
     let key = ObjectKey::new("bad").within("default");

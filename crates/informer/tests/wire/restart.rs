@@ -1,4 +1,4 @@
-//! A list and watch that is stopped and run again.
+//! A list and watch that is stopped and restarted.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt as _, api::ApiResource, api::DynamicObject};
@@ -18,7 +18,7 @@ async fn a_list_watch_that_is_run_again_lists_again() {
     check(api, "sendInitialEvents").await;
     check(|client| ListWatch::new(api(client)), "sendInitialEvents").await;
     check(
-        |client| ListWatch::new(api(client)).packed(),
+        |client| ListWatch::new(api(client)).raw(),
         "sendInitialEvents",
     )
     .await;

@@ -6,8 +6,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_controller::{
-    Arrival, Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, Finalizers,
-    HandlerId as Id, InformerController, NeverDequeue, NeverRetry, OnSelectorExit,
+    Coalescing, DeleteRetry, ErrorReport, ExponentialBackoff, FinalizerName, Finalizers,
+    HandlerId as Id, InformerController, NeverDequeue, NeverRetry, NewEvent, OnSelectorExit,
     OpinionatedReconciler, OpinionatedRetryDequeuePolicy, OpinionatedWatcher, Outcome,
     PendingRetry, Reconciler, Request, RetryObject, RunError, Watcher,
 };
@@ -295,7 +295,7 @@ impl Engine {
 }
 
 /// Random like a coin, and the same each time.
-fn coin(arrival: &Arrival<'_>, pending: &PendingRetry<'_>) -> bool {
+fn coin(arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
     let generation = arrival.object.generation().unwrap_or_default();
     (generation + i64::from(pending.attempt)) % 2 == 0
 }

@@ -178,7 +178,7 @@ impl Drop for Live {
 async fn record(id: u32, stage: Stage, mut shown: Subscription<Lease>) {
     let informer = InformerId(id);
     let mut synced = false;
-    while let Some(told) = shown.told().await {
+    while let Some(told) = shown.next_envelope().await {
         let from = match (told.from_list, synced) {
             (false, _) => Seen::Watch,
             (true, false) => Seen::FirstList,

@@ -1,27 +1,19 @@
 //! Authorization of scrapes by the API server: `TokenReview`, then `SubjectAccessReview`.
 
 use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use http::{HeaderMap, StatusCode, header};
-use http_body_util::{BodyExt as _, Limited};
-use kube::{Client, client::Body};
+use kube::Client;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout};
 
-/// How long a decision is cached. The same time as in controller-runtime.
-const MAX_AGE: Duration = Duration::from_secs(60);
-
-/// The most cached decisions. When there are more, the cache is cleared.
-const MAX_CACHED: usize = 64;
-
-/// The shortest time between two reviews, so that a client with invented tokens causes little load
-/// on the API server.
-const PACE: Duration = Duration::from_millis(100);
+use super::decisions::{Decision, Decisions, Next, TokenHash};
+use crate::response;
 
 /// The timeout of one decision of the API server.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -29,25 +21,7 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Asks the API server whether the bearer of a token may read a path, and caches the decisions.
 pub(super) struct Authorizer {
     client: Client,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    /// By the hash of the token, so that no token is kept in memory.
-    decisions: HashMap<[u8; 32], (Instant, Decision)>,
-    /// The time of the last review.
-    asked: Option<Instant>,
-}
-
-/// A decision of the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Decision {
-    Allowed,
-    /// The token is not valid.
-    Unauthenticated,
-    /// RBAC does not allow it.
-    Forbidden,
+    decisions: Mutex<Decisions>,
 }
 
 // === impl Authorizer ===
@@ -56,11 +30,11 @@ impl Authorizer {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
-            state: Mutex::default(),
+            decisions: Mutex::default(),
         }
     }
 
-    /// Whether a request with these headers may read `path`.
+    /// Whether a request of `client` with these headers may read `path`.
     ///
     /// # Errors
     ///
@@ -69,17 +43,25 @@ impl Authorizer {
     pub(super) async fn check(
         &self,
         headers: &HeaderMap,
+        client: IpAddr,
         path: &'static str,
     ) -> Result<(), (StatusCode, &'static str)> {
         let Some(token) = bearer(headers) else {
             return Err((StatusCode::UNAUTHORIZED, "a bearer token is required\n"));
         };
-        let hash: [u8; 32] = Sha256::digest(token).into();
-        let decision = match self.known(&hash)? {
-            Some(decision) => decision,
-            None => match timeout(LIMIT, self.ask(token, path)).await {
+        let hash: TokenHash = Sha256::digest(token).into();
+        let next = self.decisions().next(&hash, client, Instant::now());
+        let decision = match next {
+            Next::Decided(decision) => decision,
+            Next::TooMany => {
+                return Err((
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "too many requests with unknown tokens; try again in a second\n",
+                ));
+            }
+            Next::Review => match timeout(LIMIT, self.ask(token, path)).await {
                 Ok(Ok(decision)) => {
-                    self.keep(hash, decision);
+                    (self.decisions()).record(hash, client, decision, Instant::now());
                     decision
                 }
                 failed => {
@@ -103,30 +85,8 @@ impl Authorizer {
         }
     }
 
-    /// The cached decision. None if the API server must be asked.
-    fn known(&self, hash: &[u8; 32]) -> Result<Option<Decision>, (StatusCode, &'static str)> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((made, decision)) = state.decisions.get(hash)
-            && made.elapsed() < MAX_AGE
-        {
-            return Ok(Some(*decision));
-        }
-        if state.asked.is_some_and(|asked| asked.elapsed() < PACE) {
-            return Err((
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many requests with unknown tokens; try again in a second\n",
-            ));
-        }
-        state.asked = Some(Instant::now());
-        Ok(None)
-    }
-
-    fn keep(&self, hash: [u8; 32], decision: Decision) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.decisions.len() >= MAX_CACHED {
-            state.decisions.clear();
-        }
-        state.decisions.insert(hash, (Instant::now(), decision));
+    fn decisions(&self) -> MutexGuard<'_, Decisions> {
+        (self.decisions.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask(&self, token: &str, path: &str) -> Result<Decision, String> {
@@ -150,25 +110,19 @@ impl Authorizer {
         })
     }
 
-    /// Sends `review`, and returns the response. It does not use `Api`: kube logs a response that
-    /// does not decode, and this response contains the token.
+    /// Sends `review`, and returns the response, which contains the token.
     async fn create(&self, url: &str, review: &Value) -> Result<Value, String> {
-        /// Far more than the groups of a user need.
-        const MAX_BODY: usize = 1024 * 1024;
-
         let request = http::Request::post(url)
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Body::from(review.to_string().into_bytes()))
+            .body(review.to_string().into_bytes())
             .map_err(|error| error.to_string())?;
-        let answer = (self.client.send(request).await)
+        let response = (response::send(&self.client, request).await)
             .map_err(|_| "the connection to the API server failed".to_owned())?;
-        if !answer.status().is_success() {
-            return Err(format!("the API server responded with {}", answer.status()));
+        if let Some(refusal) = response.refusal() {
+            return Err(format!("the API server responded with {}", refusal.code));
         }
-        let body = (Limited::new(answer.into_body(), MAX_BODY).collect().await)
-            .map_err(|_| "the response of the API server is incomplete or too long".to_owned())?;
-        serde_json::from_slice(&body.to_bytes())
-            .map_err(|_| "the response of the API server cannot be decoded".to_owned())
+        let undecodable = |_| "the response of the API server cannot be decoded".to_owned();
+        response.decode().map_err(undecodable)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::{
     future,
+    net::IpAddr,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -59,10 +60,10 @@ impl MetricsPage {
         }
     }
 
-    /// The response to a request with these headers.
-    pub(super) async fn answer(&self, headers: &HeaderMap) -> Answer {
+    /// The response to a request of `client` with these headers.
+    pub(super) async fn answer(&self, headers: &HeaderMap, client: IpAddr) -> Answer {
         if let Some(authorizer) = &self.authorizer
-            && let Err((status, text)) = authorizer.check(headers, "/metrics").await
+            && let Err((status, text)) = authorizer.check(headers, client, "/metrics").await
         {
             return page::text(status, text.to_owned());
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     io,
-    net::TcpListener as Listener,
+    net::{IpAddr, TcpListener as Listener},
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::{
@@ -75,9 +75,10 @@ struct BoundPort {
     details: HealthDetails,
 }
 
-/// What the client of one connection may see.
+/// The client of one connection, and what it may see.
 #[derive(Clone, Copy)]
 struct ClientAccess {
+    address: IpAddr,
     served: Served,
     has_details: bool,
 }
@@ -217,6 +218,7 @@ async fn accept(port: BoundPort, shared: &Arc<Shared>, stop: &CancellationToken)
             accepted = listener.accept() => match accepted {
                 Ok((stream, client)) => {
                     let access = ClientAccess {
+                        address: client.ip(),
                         served,
                         has_details: details.are_for(client.ip()),
                     };
@@ -347,6 +349,7 @@ impl Shared {
 
     async fn page(&self, access: ClientAccess, path: &str, request: Request<Incoming>) -> Answer {
         let ClientAccess {
+            address,
             served,
             has_details,
         } = access;
@@ -375,7 +378,7 @@ impl Shared {
                     lines.extend(checks);
                     page::health(&lines, has_details)
                 }
-                Page::Metrics => self.metrics.answer(request.headers()).await,
+                Page::Metrics => self.metrics.answer(request.headers(), address).await,
             };
         }
         let Some(route) = routes.get(path) else {

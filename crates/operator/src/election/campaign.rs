@@ -41,6 +41,10 @@ pub(super) type Moment = Duration;
 /// Source: client-go, `JitterFactor`.
 const JITTER: f64 = 1.2;
 
+/// The longest wait of a candidate that a server can ask for. The API server asks for 1 s. During
+/// the wait this candidate does not replace a leader that has crashed.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
 /// Durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timing {
@@ -149,6 +153,8 @@ pub(super) enum Answer {
     Conflict,
     /// An error or a timeout. It is not known whether a write was applied.
     Failed,
+    /// The same, and the server asks the client to wait for this time.
+    RetryAfter(Duration),
 }
 
 /// Why a leader lost its lease.
@@ -255,6 +261,10 @@ impl Campaign {
             (Role::Candidate { .. }, Answer::Absent | Answer::Conflict | Answer::Failed) => {
                 self.plan(rest, Plan::Read);
             }
+            (Role::Candidate { .. }, Answer::RetryAfter(wait)) => {
+                let wait = wait.min(MAX_RETRY_AFTER);
+                self.plan(rest.max(now + wait), Plan::Read);
+            }
 
             (Role::Leader { .. }, Answer::Found(record)) if ours => {
                 self.confirmed = record.renewed;
@@ -277,9 +287,11 @@ impl Campaign {
                 let again = std::mem::replace(contested, true);
                 self.plan(if again { now + retry } else { now }, Plan::Read);
             }
-            (Role::Leader { .. }, Answer::Failed) => {
+            (Role::Leader { .. }, Answer::Failed | Answer::RetryAfter(_)) => {
                 // The write may have been applied. Read first, so that the result of at most one
-                // write is unknown.
+                // write is unknown. A leader does not wait as long as the server asks: by default
+                // its deadline is 10 s away, and a change of the leader causes far more requests
+                // than one every 2 s.
                 self.plan((sent + retry).max(now), Plan::Read);
             }
 

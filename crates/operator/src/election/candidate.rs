@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use kube::Client;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout_at};
-use tokio_util::sync::CancellationToken;
-use windlass_informer::{ErrorChain, random_seed, wall_clock};
+use windlass_informer::{ErrorChain, one_line, random_seed, wall_clock};
 
 use super::{
     ElectionState, LeaderElection, LeadershipLost, LeaseError,
     campaign::{Answer, Campaign, LeaseRequest, Loss, Moment, Next},
+    leadership::Resignation,
     lease::LeaseApi,
 };
 
@@ -49,22 +49,22 @@ impl Candidate {
         }
     }
 
-    /// Waits until this replica leads. Returns false if `stop` is cancelled before. Even then it
-    /// may hold the lease, so [`release`](Self::release) must be called.
-    pub(super) async fn elected(&mut self, stop: &CancellationToken) -> bool {
+    /// Waits until this replica leads. Returns false if it must resign before. Even then it may
+    /// hold the lease, so [`release`](Self::release) must be called.
+    pub(super) async fn elected(&mut self, resignation: &Resignation) -> bool {
         while !self.campaign.leads() {
-            if matches!(self.step(stop).await, Step::Stopped) {
+            if matches!(self.step(resignation).await, Step::Stopped) {
                 return false;
             }
         }
-        // The response may have arrived after the stop.
-        !stop.is_cancelled()
+        // The response may have arrived after the request to resign.
+        !resignation.is_requested()
     }
 
-    /// Renews the lease until `resign` is cancelled. Returns an error if the lease is lost.
-    pub(super) async fn renew(&mut self, resign: &CancellationToken) -> Option<LeadershipLost> {
+    /// Renews the lease until this replica must resign. Returns an error if the lease is lost.
+    pub(super) async fn renew(&mut self, resignation: &Resignation) -> Option<LeadershipLost> {
         loop {
-            match self.step(resign).await {
+            match self.step(resignation).await {
                 Step::Done => {}
                 Step::Stopped => return None,
                 Step::Lost(loss) => return Some(self.lost(loss)),
@@ -131,10 +131,10 @@ impl Candidate {
         false
     }
 
-    /// Waits, or sends one request. `stop` interrupts a wait and a read, but not a write: its
-    /// response says whether we hold the lease.
-    async fn step(&mut self, stop: &CancellationToken) -> Step {
-        if stop.is_cancelled() {
+    /// Waits, or sends one request. A resignation interrupts a wait and a read at once, and a write
+    /// later: its response says whether we hold the lease.
+    async fn step(&mut self, resignation: &Resignation) -> Step {
+        if resignation.is_requested() {
             return Step::Stopped;
         }
         match self.campaign.next(self.now(), now()) {
@@ -143,9 +143,10 @@ impl Candidate {
                 /// The fence and the timer use different clocks: avoids a loop without a wait.
                 const LEAST: Duration = Duration::from_millis(1);
                 let wait = until.saturating_sub(self.now()).max(LEAST);
-                match stop.run_until_cancelled(sleep(wait)).await {
-                    Some(()) => Step::Done,
-                    None => Step::Stopped,
+                tokio::select! {
+                    biased;
+                    () = resignation.requested() => Step::Stopped,
+                    () = sleep(wait) => Step::Done,
                 }
             }
             Next::Send(request) => {
@@ -156,14 +157,11 @@ impl Candidate {
                 }
                 let sent = self.now();
                 let limit = self.campaign.request_timeout(sent);
-                let answer = self.leases.send(request, limit);
-                let answered = if is_read {
-                    stop.run_until_cancelled(answer).await
-                } else {
-                    Some(answer.await)
-                };
-                let Some((answer, error)) = answered else {
-                    return Step::Stopped;
+                let (answer, error) = tokio::select! {
+                    biased;
+                    answered = self.leases.send(request, limit) => answered,
+                    () = resignation.requested(), if is_read => return Step::Stopped,
+                    () = resignation.requested_in_a_write(), if !is_read => return Step::Stopped,
                 };
                 let jitter = self.rng.random();
                 self.campaign.on_answer(sent, self.now(), answer, jitter);
@@ -202,10 +200,13 @@ impl Candidate {
             let error = ErrorChain::new(&**error).to_string();
             self.set_state(ElectionState::Failing { error });
         } else if let Some(holder) = self.campaign.holder() {
-            let holder = holder.to_owned();
-            let state = ElectionState::Standby { holder };
+            // Another client wrote it.
+            let holder = one_line(holder).into_owned();
+            let state = ElectionState::Standby {
+                holder: holder.clone(),
+            };
             if *self.election.state.borrow() != state {
-                tracing::info!(%lease, holder = self.campaign.holder(), "standing by");
+                tracing::info!(%lease, holder, "standing by");
             }
             self.set_state(state);
         }
@@ -239,7 +240,10 @@ impl Candidate {
                 deadline: self.election.settings.timing.renew,
                 source: self.last_error.clone(),
             },
-            Loss::Taken(holder) => LeadershipLost::Taken { lease, holder },
+            Loss::Taken(holder) => LeadershipLost::Taken {
+                lease,
+                holder: one_line(&holder).into_owned(),
+            },
             Loss::Emptied => LeadershipLost::Emptied { lease },
             Loss::Deleted => LeadershipLost::Deleted { lease },
         }

@@ -74,7 +74,7 @@ pub enum LeadershipLost {
     Taken {
         /// The lease, as `namespace/name`.
         lease: String,
-        /// The new holder.
+        /// The new holder, as one line of at most 300 characters.
         holder: String,
     },
 
@@ -101,31 +101,32 @@ pub enum LeadershipLost {
 pub enum LeaseError {
     /// The API server forbids the request (`403`).
     #[error(
-        "cannot {verb} the lease {lease}: forbidden ({message}); a Role in its namespace must \
-         grant `get`, `create` and `update` on `leases` of the group `coordination.k8s.io`"
+        "cannot {verb} the lease {lease}: forbidden{}; a Role in its namespace must grant `get`, \
+         `create` and `update` on `leases` of the group `coordination.k8s.io`",
+        in_brackets(.message)
     )]
     Forbidden {
         /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// The first line of the API server's message, shortened.
+        /// The API server's message as one line of at most 300 characters.
         message: String,
     },
 
     /// The namespace of the lease does not exist (`404`).
-    #[error("cannot {verb} the lease {lease}: its namespace does not exist ({message})")]
+    #[error("cannot {verb} the lease {lease}: its namespace does not exist{}", in_brackets(.message))]
     NoNamespace {
         /// The verb of the request, as in RBAC.
         verb: &'static str,
         /// The lease, as `namespace/name`.
         lease: String,
-        /// The first line of the API server's message, shortened.
+        /// The API server's message as one line of at most 300 characters.
         message: String,
     },
 
     /// The API server rejects the request with another status code.
-    #[error("cannot {verb} the lease {lease}: the API server responded with {code} ({message})")]
+    #[error("cannot {verb} the lease {lease}: the API server responded with {code}{}", in_brackets(.message))]
     Refused {
         /// The verb of the request, as in RBAC.
         verb: &'static str,
@@ -133,7 +134,8 @@ pub enum LeaseError {
         lease: String,
         /// The status code.
         code: u16,
-        /// The first line of the API server's message, shortened.
+        /// The API server's message as one line of at most 300 characters. Empty with 422 and 5xx,
+        /// whose messages may quote an object or describe a crash.
         message: String,
     },
 
@@ -158,6 +160,15 @@ pub enum LeaseError {
         /// The cause.
         source: Box<kube::Error>,
     },
+}
+
+/// ` (message)`, or nothing without a message.
+fn in_brackets(message: &str) -> String {
+    if message.is_empty() {
+        String::new()
+    } else {
+        format!(" ({message})")
+    }
 }
 
 // === impl InvalidElection ===

@@ -6,13 +6,12 @@
 use std::{
     io,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use kube::Client;
 use tokio::{
     sync::oneshot,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -39,7 +38,7 @@ pub(crate) enum LeadershipEnd {
 
 /// The request to resign; also whether to release the lease, and the deadline for it.
 #[derive(Default)]
-struct Resignation {
+pub(super) struct Resignation {
     requested: CancellationToken,
     release_by: OnceLock<Option<Instant>>,
 }
@@ -47,22 +46,11 @@ struct Resignation {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Tries to acquire the lease until `stop` is cancelled. If the lease was acquired
-    /// nevertheless, it is released within `release_limit`.
-    pub(crate) fn start(
-        election: &LeaderElection,
-        stop: CancellationToken,
-        release_limit: Duration,
-    ) -> io::Result<Self> {
+    /// Tries to acquire the lease, and renews it, until [`resign`](Self::resign) is called.
+    pub(crate) fn start(election: &LeaderElection) -> io::Result<Self> {
         let resignation = Arc::<Resignation>::default();
         let (on_elected, elected) = oneshot::channel();
-        let campaign = campaign(
-            election.clone(),
-            stop,
-            release_limit,
-            on_elected,
-            Arc::clone(&resignation),
-        );
+        let campaign = campaign(election.clone(), on_elected, Arc::clone(&resignation));
         let span = trace::election(&election.lease(), election.identity());
         let campaign = campaign.instrument(span);
         let task = match &election.settings.client {
@@ -78,6 +66,10 @@ impl Leadership {
     }
 
     /// Waits until this replica leads. Returns false if the election ended before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
     pub(crate) async fn elected(&mut self) -> bool {
         (&mut self.elected).await.is_ok()
     }
@@ -95,8 +87,8 @@ impl Leadership {
         }
     }
 
-    /// Ends the leadership before `deadline`. Releases the lease only if `release` is true, which
-    /// means that no controller runs any more.
+    /// Ends the election before `deadline`. Releases the lease, if this replica may hold it, only
+    /// if `release` is true, which means that no controller runs.
     pub(crate) async fn resign(mut self, release: bool, deadline: Instant) {
         _ = (self.resignation.release_by).set(release.then_some(deadline));
         self.resignation.requested.cancel();
@@ -109,8 +101,6 @@ impl Leadership {
 
 async fn campaign(
     election: LeaderElection,
-    stop: CancellationToken,
-    release_limit: Duration,
     on_elected: oneshot::Sender<()>,
     resignation: Arc<Resignation>,
 ) -> LeadershipEnd {
@@ -129,16 +119,42 @@ async fn campaign(
         }
     };
     let mut candidate = Candidate::new(election, client);
-    if !candidate.elected(&stop).await {
-        candidate.release(Instant::now() + release_limit).await;
-        return LeadershipEnd::Stopped;
+    if candidate.elected(&resignation).await {
+        _ = on_elected.send(());
+        if let Some(lost) = candidate.renew(&resignation).await {
+            return LeadershipEnd::Lost(lost);
+        }
     }
-    _ = on_elected.send(());
-    if let Some(lost) = candidate.renew(&resignation.requested).await {
-        return LeadershipEnd::Lost(lost);
-    }
-    if let Some(Some(deadline)) = resignation.release_by.get() {
-        candidate.release(*deadline).await;
+    if let Some(deadline) = resignation.release_by() {
+        candidate.release(deadline).await;
     }
     LeadershipEnd::Stopped
+}
+
+// === impl Resignation ===
+
+impl Resignation {
+    pub(super) fn is_requested(&self) -> bool {
+        self.requested.is_cancelled()
+    }
+
+    /// Waits for the request to resign.
+    pub(super) async fn requested(&self) {
+        self.requested.cancelled().await;
+    }
+
+    /// Waits for the request to resign, and then for half of the time in which the lease must be
+    /// released: a write that is in progress may end in the first half, and the second half is for
+    /// the release.
+    pub(super) async fn requested_in_a_write(&self) {
+        self.requested().await;
+        if let Some(deadline) = self.release_by() {
+            sleep(deadline.saturating_duration_since(Instant::now()) / 2).await;
+        }
+    }
+
+    /// The deadline for the release. None if the lease must not be released.
+    fn release_by(&self) -> Option<Instant> {
+        self.release_by.get().copied().flatten()
+    }
 }

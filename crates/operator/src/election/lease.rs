@@ -1,25 +1,30 @@
 //! Reads and writes of the lease on the API server.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
-    Api, Client,
+    Client, Resource as _,
     api::{ObjectMeta, PostParams},
+    core::{Request, params::GetParams, request::Error as RequestError},
 };
 use tokio::time::timeout;
+use windlass_informer::one_line;
 
 use super::{
     LeaseError, Settings,
     campaign::{Answer, LeaseRequest, Record},
 };
+use crate::response::{self, Refusal};
 
 /// A client of one lease. It keeps the lease as last read or written.
 pub(super) struct LeaseApi {
-    api: Api<Lease>,
+    client: Client,
+    /// The URLs of leases in the namespace.
+    requests: Request,
     name: String,
     /// The lease, as `namespace/name`.
     full_name: String,
@@ -27,10 +32,13 @@ pub(super) struct LeaseApi {
 }
 
 /// Why a request failed.
-enum Refusal {
+enum Failure {
     Absent,
     Conflict,
-    Failed(LeaseError),
+    Failed {
+        error: LeaseError,
+        retry_after: Option<Duration>,
+    },
 }
 
 // === impl LeaseApi ===
@@ -41,7 +49,8 @@ impl LeaseApi {
             namespace, name, ..
         } = settings;
         Self {
-            api: Api::namespaced(client, namespace),
+            client,
+            requests: Request::new(Lease::url_path(&(), Some(namespace))),
             name: name.clone(),
             full_name: format!("{namespace}/{name}"),
             last: None,
@@ -56,7 +65,10 @@ impl LeaseApi {
     ) -> (Answer, Option<LeaseError>) {
         let params = PostParams::default();
         let answered = match request {
-            LeaseRequest::Read => self.limited("get", limit, self.api.get(&self.name)).await,
+            LeaseRequest::Read => {
+                let request = self.requests.get(&self.name, &GetParams::default());
+                self.limited("get", limit, request).await
+            }
             LeaseRequest::Create(record) => {
                 let mut lease = Lease {
                     metadata: ObjectMeta {
@@ -66,8 +78,8 @@ impl LeaseApi {
                     ..Lease::default()
                 };
                 write(&mut lease, record);
-                let created = self.api.create(&params, &lease);
-                let created = self.limited("create", limit, created).await;
+                let request = encode(&lease).and_then(|lease| self.requests.create(&params, lease));
+                let created = self.limited("create", limit, request).await;
                 return self.written(created, None);
             }
             LeaseRequest::Replace(record) => {
@@ -75,8 +87,9 @@ impl LeaseApi {
                 // write fails if the lease has changed, and labels are preserved.
                 let mut lease = self.last.clone().unwrap_or_default();
                 write(&mut lease, record);
-                let replaced = self.api.replace(&self.name, &params, &lease);
-                let replaced = self.limited("update", limit, replaced).await;
+                let request = encode(&lease)
+                    .and_then(|lease| self.requests.replace(&self.name, &params, lease));
+                let replaced = self.limited("update", limit, request).await;
                 return self.written(replaced, lease.metadata.uid.as_deref());
             }
         };
@@ -86,14 +99,14 @@ impl LeaseApi {
                 self.last = Some(lease);
                 (Answer::Found(record), None)
             }
-            Err(refusal) => refusal.into_answer(),
+            Err(failure) => failure.into_answer(),
         }
     }
 
     /// Converts the response to a write of the lease with this uid.
     fn written(
         &mut self,
-        answered: Result<Lease, Refusal>,
+        answered: Result<Lease, Failure>,
         uid: Option<&str>,
     ) -> (Answer, Option<LeaseError>) {
         match answered {
@@ -107,63 +120,94 @@ impl LeaseApi {
                 self.last = Some(lease);
                 (Answer::Written { uid }, None)
             }
-            Err(refusal) => refusal.into_answer(),
+            Err(failure) => failure.into_answer(),
         }
     }
 
+    /// Sends `request` with the timeout `limit`, and decodes the lease in the response.
     async fn limited(
         &self,
         verb: &'static str,
         limit: Duration,
-        request: impl Future<Output = kube::Result<Lease>>,
-    ) -> Result<Lease, Refusal> {
+        request: Result<http::Request<Vec<u8>>, RequestError>,
+    ) -> Result<Lease, Failure> {
         let lease = self.full_name.clone();
-        let Ok(answered) = timeout(limit, request).await else {
-            return Err(Refusal::Failed(LeaseError::Silent { verb, lease, limit }));
-        };
-        answered.map_err(|error| match error {
-            kube::Error::Api(status) if status.code == 409 => Refusal::Conflict,
-            kube::Error::Api(status) if status.code == 404 && verb != "create" => Refusal::Absent,
-            kube::Error::Api(status) => {
-                let (code, message) = (status.code, shorten(&status.message));
-                Refusal::Failed(match code {
-                    403 => LeaseError::Forbidden {
-                        verb,
-                        lease,
-                        message,
-                    },
-                    404 => LeaseError::NoNamespace {
-                        verb,
-                        lease,
-                        message,
-                    },
-                    _ => LeaseError::Refused {
-                        verb,
-                        lease,
-                        code,
-                        message,
-                    },
-                })
-            }
-            source => Refusal::Failed(LeaseError::Connection {
+        let connection = |source| {
+            Failure::of(LeaseError::Connection {
                 verb,
-                lease,
+                lease: lease.clone(),
                 source: Box::new(source),
-            }),
-        })
+            })
+        };
+        let request = request.map_err(|error| connection(kube::Error::BuildRequest(error)))?;
+        let response = match timeout(limit, response::send(&self.client, request)).await {
+            Ok(response) => response.map_err(connection)?,
+            Err(_) => return Err(Failure::of(LeaseError::Silent { verb, lease, limit })),
+        };
+        match response.refusal() {
+            Some(refusal) => Err(Failure::refused(verb, lease, &refusal)),
+            None => response.decode().map_err(connection),
+        }
     }
 }
 
-// === impl Refusal ===
+// === impl Failure ===
 
-impl Refusal {
+impl Failure {
+    fn of(error: LeaseError) -> Self {
+        Self::Failed {
+            error,
+            retry_after: None,
+        }
+    }
+
+    fn refused(verb: &'static str, lease: String, refusal: &Refusal) -> Self {
+        let message = one_line(&refusal.message).into_owned();
+        let error = match refusal.code {
+            409 => return Self::Conflict,
+            404 if verb != "create" => return Self::Absent,
+            403 => LeaseError::Forbidden {
+                verb,
+                lease,
+                message,
+            },
+            404 => LeaseError::NoNamespace {
+                verb,
+                lease,
+                message,
+            },
+            code => LeaseError::Refused {
+                verb,
+                lease,
+                code,
+                // It may quote an object, or describe a crash.
+                message: if code == 422 || code >= 500 {
+                    String::new()
+                } else {
+                    message
+                },
+            },
+        };
+        Self::Failed {
+            error,
+            retry_after: refusal.retry_after,
+        }
+    }
+
     fn into_answer(self) -> (Answer, Option<LeaseError>) {
         match self {
             Self::Absent => (Answer::Absent, None),
             Self::Conflict => (Answer::Conflict, None),
-            Self::Failed(error) => (Answer::Failed, Some(error)),
+            Self::Failed { error, retry_after } => {
+                let answer = retry_after.map_or(Answer::Failed, Answer::RetryAfter);
+                (answer, Some(error))
+            }
         }
     }
+}
+
+fn encode(lease: &Lease) -> Result<Vec<u8>, RequestError> {
+    serde_json::to_vec(lease).map_err(RequestError::SerializeBody)
 }
 
 /// Reads the record of `lease`.
@@ -190,29 +234,4 @@ fn write(lease: &mut Lease, record: Record) {
         lease_transitions: Some(record.transitions),
         ..std::mem::take(spec)
     };
-}
-
-/// Shortens the message of a server to its first line and 256 characters: a proxy may respond with
-/// an HTML page.
-fn shorten(message: &str) -> String {
-    /// Enough for the message of RBAC about a forbidden request.
-    const LIMIT: usize = 256;
-    let line = message.lines().next().unwrap_or_default();
-    let mut short: String = line.chars().take(LIMIT).collect();
-    if short.len() < message.len() {
-        short.push('…');
-    }
-    short
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shorten;
-
-    #[test]
-    fn a_message_of_the_server_is_one_line_of_bounded_length() {
-        assert_eq!(shorten("not allowed"), "not allowed");
-        assert_eq!(shorten("<html>\n<body>"), "<html>…");
-        assert_eq!(shorten(&"ä".repeat(5000)).chars().count(), 257);
-    }
 }

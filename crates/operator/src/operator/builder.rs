@@ -34,7 +34,8 @@ pub struct OperatorBuilder {
 
 impl OperatorBuilder {
     /// By default Kubernetes kills a pod 30 s after SIGTERM. That leaves 5 s after the drain, of
-    /// which the abort of controllers and the release of the lease take up to 1 s each.
+    /// which the operator takes up to 2 s: 1 s to abort controllers and release the lease, and 1 s
+    /// to stop the admin server.
     pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(25);
 
     pub(super) fn new() -> Self {
@@ -66,8 +67,10 @@ impl OperatorBuilder {
     /// lease is then released. Controllers that have not ended by then are aborted. The default is
     /// 25 s.
     ///
-    /// If the controllers use all of this time, the abort and the release take up to 2 s more. Both
-    /// together should be less than the pod's `terminationGracePeriodSeconds`.
+    /// If the controllers or the release use all of this time, a stop takes up to 2 s more: 1 s to
+    /// abort the controllers and release the lease, and 1 s for the admin server to complete the
+    /// requests in progress. All of it together should be less than the pod's
+    /// `terminationGracePeriodSeconds`. The same holds for a replica that does not lead.
     pub fn drain_timeout(self, drain: Duration) -> Self {
         Self { drain, ..self }
     }

@@ -4,11 +4,14 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::{
     task::{Id, JoinSet},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::run::{Ended, Run, run};
+use super::{
+    EXTRA,
+    run::{Ended, Run, run},
+};
 use crate::OperatorError;
 
 /// The tasks of all controllers of an operator. Dropping the set aborts them.
@@ -66,27 +69,24 @@ impl ControllerSet {
                     stopping = true;
                     self.deadline = Instant::now().checked_add(drain);
                 }
-                () = reached(self.deadline) => {
+                deadline = reached(self.deadline) => {
                     let mut controllers: Vec<_> = self.names.values().cloned().collect();
                     controllers.sort_unstable();
                     tracing::error!(?controllers, ?drain, "controllers did not end within the drain timeout, aborted");
-                    self.abort().await;
+                    self.abort(deadline + EXTRA).await;
                     return outcome.and(Err(OperatorError::Undrained { controllers, drain }));
                 }
             }
         }
     }
 
-    /// Aborts all controllers, and waits until they are dropped, at most one second.
-    pub(super) async fn abort(&mut self) {
-        /// An aborted task is dropped when it yields. A task that does not yield within this time
-        /// is blocked.
-        const LIMIT: Duration = Duration::from_secs(1);
-
+    /// Aborts all controllers, and waits until they are dropped, or until `deadline`. An aborted
+    /// task is dropped when it yields.
+    pub(super) async fn abort(&mut self, deadline: Instant) {
         self.stop.cancel();
         self.tasks.abort_all();
         let dropped = async { while self.tasks.join_next().await.is_some() {} };
-        _ = timeout(LIMIT, dropped).await;
+        _ = timeout_at(deadline, dropped).await;
     }
 
     /// The end of the drain timeout, after the controllers were stopped.
@@ -100,9 +100,13 @@ impl ControllerSet {
     }
 }
 
-async fn reached(deadline: Option<Instant>) {
+/// Waits until `deadline`, and returns it.
+async fn reached(deadline: Option<Instant>) -> Instant {
     match deadline {
-        Some(deadline) => sleep_until(deadline).await,
+        Some(deadline) => {
+            sleep_until(deadline).await;
+            deadline
+        }
         None => std::future::pending().await,
     }
 }

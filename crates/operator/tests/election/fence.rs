@@ -124,6 +124,24 @@ async fn an_operator_creates_fenced_clients() {
     assert!(FenceClosed::find(&refused).is_some(), "{refused:?}");
 }
 
+/// The same for a client with connections of its own.
+#[tokio::test]
+async fn an_operator_connects_fenced_clients() {
+    let server = ApiServer::new();
+    let listening = server.listen(([127, 0, 0, 1], 0)).await.expect("a port");
+    let config = kube::Config::new(listening.url().parse().expect("a URL"));
+    let free = Operator::new().connect(config.clone()).expect("a client");
+    create(&free, "free").await.expect("nothing fences it");
+    let election = election(&server, "us");
+    let fence = election.fence();
+    let operator = Operator::builder().leader_election(election).build();
+    let fenced = operator.connect(config).expect("a client");
+    let refused = create(&fenced, "fenced").await.expect_err("it stands by");
+    assert!(FenceClosed::find(&refused).is_some(), "{refused:?}");
+    fence.open_until(fence.now() + secs(60));
+    create(&fenced, "fenced").await.expect("it leads");
+}
+
 /// The same record in a recreated lease, for example from a backup.
 #[tokio::test(start_paused = true)]
 async fn a_recreated_lease_is_not_mistaken_for_our_own() {

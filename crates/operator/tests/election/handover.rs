@@ -1,15 +1,30 @@
 //! Handover: the next replica leads after the leader has stopped or crashed.
 
+use std::{
+    future::pending,
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
 use http::Method;
-use kube::{Client, client::Body};
-use tokio::time::{Instant, sleep};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Client, api::PostParams, client::Body};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    time::{Instant, sleep},
+};
 use tower::ServiceExt as _;
 use windlass_apiserver::ApiServer;
-use windlass_operator::OperatorError;
+use windlass_operator::{AdminServer, Operator, OperatorError};
 
 use crate::{
     replica::{Replica, RunCount, secs, until},
-    server::{MASTER, builder, election, lease},
+    server::{MASTER, NAME, builder, cut, election, lease, leases},
 };
 
 /// Rows: BO-24
@@ -111,6 +126,89 @@ async fn controllers_that_exceed_the_drain_timeout_are_aborted_before_the_lease_
     assert_eq!(free.holder_identity.as_deref(), Some(""));
 }
 
+/// A standby whose create or update of the lease is not answered. A stop takes the drain timeout as
+/// a whole, and at most 1 s more for the release.
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_a_standby_claims_the_lease_takes_at_most_the_drain_timeout_and_a_second() {
+    for (drain, most) in [
+        (Duration::from_millis(50), 1.05),
+        (secs(1), 2.0),
+        (secs(3), 4.0),
+        (secs(25), 5.0),
+    ] {
+        for method in [Method::POST, Method::PUT] {
+            let (server, is_cut) = (ApiServer::new(), Arc::new(AtomicBool::new(false)));
+            if method == Method::PUT {
+                free_lease(&server).await;
+            }
+            let (service, cut, hangs) = (server.service(), Arc::clone(&is_cut), method.clone());
+            let hanging = tower::service_fn(move |request: http::Request<Body>| {
+                if *request.method() == hangs {
+                    cut.store(true, Ordering::SeqCst);
+                }
+                let (answer, cut) = (service.clone().oneshot(request), Arc::clone(&cut));
+                async move {
+                    if cut.load(Ordering::SeqCst) {
+                        pending::<()>().await;
+                    }
+                    answer.await
+                }
+            });
+            let election = builder(Client::new(hanging, "default"), "us").build();
+            let election = election.expect("valid settings");
+            let builder = Operator::builder().leader_election(election.clone());
+            let operator = builder.drain_timeout(drain).build();
+            let added = operator.add_controller(RunCount::default().lingers(secs(0)));
+            added.expect("the operator is not running");
+            let replica = Replica::run(election, operator);
+            until("it claims the lease", || is_cut.load(Ordering::SeqCst)).await;
+            let asked = Instant::now();
+            replica.stop().await.expect("it never led");
+            let took = asked.elapsed().as_secs_f64();
+            assert!(took <= most + 0.01, "{method} {drain:?}: {took} s");
+        }
+    }
+}
+
+/// A controller that never ends, a connection whose response never comes, and an API server that
+/// does not respond, at the same time.
+#[tokio::test(start_paused = true)]
+async fn a_stop_takes_at_most_the_drain_timeout_and_two_seconds() {
+    let (server, count) = (ApiServer::new(), RunCount::default());
+    let (client, is_cut) = cut(&server);
+    let election = builder(client, "us").build().expect("valid settings");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let requested = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&requested);
+    let admin = AdminServer::new(listener).route("/hangs", move |_| {
+        flag.store(true, Ordering::SeqCst);
+        pending::<http::Response<bytes::Bytes>>()
+    });
+    let operator = Operator::builder()
+        .leader_election(election.clone())
+        .admin_server(admin.expect("a path"))
+        .drain_timeout(secs(3))
+        .build();
+    let added = operator.add_controller(count.lingers(None));
+    added.expect("the operator is not running");
+    let replica = Replica::run(election, operator);
+    replica.leads().await;
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let request = b"GET /hangs HTTP/1.1\r\nhost: here\r\n\r\n";
+    stream.write_all(request).await.expect("it is sent");
+    until("the route is called", || requested.load(Ordering::SeqCst)).await;
+    is_cut.store(true, Ordering::SeqCst);
+    let asked = Instant::now();
+    let ended = replica.stop().await;
+    let took = asked.elapsed().as_secs_f64();
+    assert!(
+        matches!(ended, Err(OperatorError::Undrained { .. })),
+        "{ended:?}"
+    );
+    assert!((3.0..=5.01).contains(&took), "{took} s");
+}
+
 /// The server applies our write, but its response arrives after the stop, or never.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_acquired_during_the_stop_is_released() {
@@ -139,4 +237,12 @@ async fn a_lease_that_is_acquired_during_the_stop_is_released() {
         assert_eq!(free.holder_identity.as_deref(), Some(""), "{time:?}");
         assert_eq!(count.most(), 0, "nothing was started");
     }
+}
+
+/// Creates a lease without a holder.
+async fn free_lease(server: &ApiServer) {
+    let mut free = Lease::default();
+    free.metadata.name = Some(NAME.to_owned());
+    let created = leases(server).create(&PostParams::default(), &free).await;
+    created.expect("a lease");
 }

@@ -15,3 +15,6 @@ mod loss;
 
 // The deadline of a leader.
 mod fence;
+
+// What is logged.
+mod canary;

@@ -3,11 +3,14 @@
 use std::{
     convert::Infallible,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
+use bytes::Bytes;
+use http_body_util::{Either, Full};
 use k8s_openapi::{
     api::{
         coordination::v1::{Lease, LeaseSpec},
@@ -15,12 +18,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{Api, api::PostParams};
+use kube::{Api, Client, api::PostParams, client::Body};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 use windlass_apiserver::{ApiServer, Decision};
 use windlass_controller::{InformerController, Outcome, Request};
 use windlass_informer::{Informer, ListWatch};
@@ -28,7 +32,7 @@ use windlass_operator::LeaderElection;
 
 use crate::{
     replica::{Replica, RunCount, secs, until},
-    server::{NAME, election, lease, leases},
+    server::{NAME, builder, election, lease, leases},
 };
 
 /// A standalone informer, whose store is filled before the replica leads.
@@ -148,4 +152,73 @@ async fn a_candidate_that_cannot_read_the_lease_retries_and_counts_the_reason() 
     let nowhere = "leader_election_failures_total{name=\"web\",reason=\"no_namespace\"}";
     until("it is counted", || replica.counted(nowhere).is_some()).await;
     replica.stop().await.expect("no error");
+}
+
+/// A standby waits as long as the server asks, and at most a minute. A leader does not: it would
+/// lose its lease.
+#[tokio::test(start_paused = true)]
+async fn a_standby_waits_as_long_as_the_server_asks_and_a_leader_does_not() {
+    let in_body = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":30}}"#;
+    for (header, body, least, most) in [
+        (Some("30"), "", 30, 35),
+        (None, in_body, 30, 35),
+        (Some("86400"), "", 60, 65),
+        (Some("18446744073709551616"), "", 60, 65),
+        // Shorter than the pause between two reads.
+        (Some("0"), "", 2, 5),
+        (Some("Wed, 21 Oct 2015 07:28:00 GMT"), "", 2, 5),
+        (None, "", 2, 5),
+    ] {
+        let (server, count) = (ApiServer::new(), RunCount::default());
+        let is_throttled = Arc::new(AtomicBool::new(true));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (service, throttled) = (server.service(), Arc::clone(&is_throttled));
+        let times = Arc::clone(&asked);
+        let client = tower::service_fn(move |request: http::Request<Body>| {
+            times.lock().expect("no panic").push(Instant::now());
+            let mut refusal = http::Response::builder().status(429);
+            if let Some(header) = header {
+                refusal = refusal.header("retry-after", header);
+            }
+            let refusal = refusal.body(Either::Left(Full::<Bytes>::from(body)));
+            let is_throttled = throttled.load(Ordering::SeqCst);
+            let answer = service.clone().oneshot(request);
+            async move {
+                if is_throttled {
+                    return Ok(refusal.expect("a response"));
+                }
+                answer.await.map(|answer| answer.map(Either::Right))
+            }
+        });
+        let election = builder(Client::new(client, "default"), "us").build();
+        let replica = Replica::start(election.expect("valid settings"), count.lingers(secs(0)));
+        sleep(secs(600)).await;
+        let waits = waits(&asked);
+        assert!(waits.len() > 5, "{header:?} {body}: {waits:?}");
+        let is_obeyed = |wait: &Duration| (secs(least)..secs(most)).contains(wait);
+        assert!(waits.iter().all(is_obeyed), "{header:?} {body}: {waits:?}");
+
+        is_throttled.store(false, Ordering::SeqCst);
+        replica.leads().await;
+        sleep(secs(60)).await;
+        asked.lock().expect("no panic").clear();
+        is_throttled.store(true, Ordering::SeqCst);
+        // Less than from a renewal to its deadline.
+        sleep(secs(7)).await;
+        is_throttled.store(false, Ordering::SeqCst);
+        sleep(secs(60)).await;
+        assert!(replica.election.is_leader(), "{header:?} {body}");
+        let waits = self::waits(&asked);
+        assert!(
+            waits.iter().all(|it| *it <= secs(2)),
+            "{header:?} {body}: {waits:?}"
+        );
+        replica.stop().await.expect("no error");
+    }
+}
+
+/// The times between requests.
+fn waits(asked: &Mutex<Vec<Instant>>) -> Vec<Duration> {
+    let asked = asked.lock().expect("no panic");
+    asked.windows(2).map(|it| it[1] - it[0]).collect()
 }

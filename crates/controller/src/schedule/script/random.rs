@@ -4,19 +4,19 @@ use std::fmt;
 
 use proptest::prelude::*;
 
-use super::Play;
+use super::ScriptRunner;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
 
-    /// [`Play`] asserts the contract at each step; here every step is possible.
+    /// [`ScriptRunner`] asserts the contract at each step; here every step is possible.
     #[test]
     fn the_contract_holds_in_any_order_of_events(
         steps in prop::collection::vec(step(), 1..60),
         folding: bool,
     ) {
         let script: Vec<_> = steps.iter().map(ToString::to_string).collect();
-        let mut play = Play::folding(folding);
+        let mut play = ScriptRunner::folding(folding);
         play.run(&script.join(", "));
         play.run_out();
     }

@@ -1,4 +1,4 @@
-//! The names of fields, which serde may want as something else. *(pure)*
+//! Field names as serde keys of any type. *(pure)*
 
 use serde::{
     de::{
@@ -8,9 +8,9 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::{Problem, Reader, Text};
+use super::{JsonError, Reader, Text};
 
-/// A name that was read.
+/// A field name.
 pub(in crate::decode) struct Key<'r, 'de> {
     reader: &'r Reader<'de>,
     name: Text<'de>,
@@ -18,8 +18,8 @@ pub(in crate::decode) struct Key<'r, 'de> {
 
 macro_rules! number {
     ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-            // What surrounds a number serde_json would pass over.
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
+            // `serde_json` would ignore white space around a number.
             let Text::Borrowed(name) = self.name else {
                 return Err(self.reader.misplaced());
             };
@@ -30,7 +30,7 @@ macro_rules! number {
             let number = from.$method(visitor);
             number
                 .and_then(|number| from.end().map(|()| number))
-                .map_err(|error| Problem::of(&error, self.reader.text, self.reader.at))
+                .map_err(|error| JsonError::of(&error, self.reader.text, self.reader.at))
         }
     )*};
 }
@@ -38,7 +38,7 @@ macro_rules! number {
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// What was just read, as a key.
+    /// Makes a key of a name that was just read.
     #[inline]
     pub(super) const fn key(&self, name: Text<'de>) -> Key<'_, 'de> {
         Key { reader: self, name }
@@ -48,10 +48,10 @@ impl<'de> Reader<'de> {
 // === impl Key ===
 
 impl<'de> Deserializer<'de> for Key<'_, 'de> {
-    type Error = Problem;
+    type Error = JsonError;
 
     #[inline]
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.name {
             Text::Borrowed(name) => visitor.visit_borrowed_str(name),
             Text::Unescaped => visitor.visit_str(&self.reader.unescaped),
@@ -64,27 +64,27 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
         deserialize_f32 deserialize_f64
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.name {
             Text::Borrowed("true") => visitor.visit_bool(true),
             Text::Borrowed("false") => visitor.visit_bool(false),
-            _ => Err(Problem::type_of(&visitor)),
+            _ => Err(JsonError::type_of(&visitor)),
         }
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.name {
             Text::Borrowed(name) => visitor.visit_borrowed_bytes(name.as_bytes()),
             Text::Unescaped => visitor.visit_bytes(self.reader.unescaped.as_bytes()),
         }
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         self.deserialize_bytes(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        // A name is never null.
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
+        // A field name is never null.
         visitor.visit_some(self)
     }
 
@@ -92,7 +92,7 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -101,7 +101,7 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         match self.name {
             Text::Borrowed(name) => visitor.visit_enum(BorrowedStrDeserializer::new(name)),
             Text::Unescaped => visitor.visit_enum(StrDeserializer::new(&self.reader.unescaped)),

@@ -1,4 +1,4 @@
-//! The lengths of lists, counted before they are read. *(pure)*
+//! List lengths, counted before the lists are read. *(pure)*
 
 use fearless_simd::{Level, dispatch, prelude::*};
 
@@ -8,46 +8,46 @@ use crate::decode::{
     nesting::Nesting,
 };
 
-/// Counts the elements of a list, and of the lists in it on the same way.
+/// Counts the elements of a list and of the lists in it, in one pass.
 ///
-/// A list of objects has as many elements as brackets open in it, and a list of neither objects
-/// nor lists one more than commas; of mixed ones, which a type seldom wants, only the former
+/// A list of objects has as many elements as brackets that open directly in it. A list of scalars
+/// has one element more than commas. Of mixed lists, which few types have, only objects and lists
 /// are counted.
 #[derive(Default)]
-pub(super) struct Lengths {
-    /// Lists in the order in which they begin.
-    noted: [Noted; Self::NOTED],
+pub(super) struct ListLengths {
+    /// The lists, in order of their start.
+    noted: [CountedList; Self::NOTED],
 
-    /// How many of them are.
+    /// How many lists were counted.
     count: usize,
 
-    /// The first that was not yet asked about.
+    /// The first list that was not requested yet.
     next: usize,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Noted {
-    /// Where its bracket stands.
+struct CountedList {
+    /// The position of its bracket.
     at: usize,
 
-    /// How many brackets were open before it.
+    /// The number of open brackets before it.
     depth: usize,
 
-    /// The list that it stands in.
+    /// The list that contains it.
     within: usize,
 
     elements: usize,
 }
 
-// === impl Lengths ===
+// === impl ListLengths ===
 
-impl Lengths {
-    /// How many lists are counted at once: those of objects of a large Pod. Of more, the later
-    /// are counted on a way of their own.
+impl ListLengths {
+    /// How many lists are counted in one pass: those of objects of a large Pod. Further lists need
+    /// another pass.
     const NOTED: usize = 16;
 
-    /// How many elements the list has that begins at `at`; it must be further on than the last.
-    /// None if it does not end.
+    /// Returns the number of elements of the list that begins at `at`, which must be after the last
+    /// one. `None` if it does not end.
     pub(super) fn of(&mut self, text: &[u8], at: usize) -> Option<usize> {
         match text[at + 1..].iter().find(|byte| !is_space(**byte))? {
             b']' => Some(0),
@@ -65,7 +65,7 @@ impl Lengths {
         }
     }
 
-    /// Goes from the list's first byte to its last, and notes each list on the way.
+    /// Counts from the first byte of the list to its last.
     fn count(&mut self, text: &[u8], at: usize) -> Option<()> {
         dispatch!(Level::new(), simd => self.note(simd, text, at))
     }
@@ -100,7 +100,7 @@ impl Lengths {
                 let within = &mut self.noted[list];
                 within.elements += usize::from(depth == within.depth + 1);
                 if bracket == b'[' && self.count < Self::NOTED {
-                    self.noted[self.count] = Noted {
+                    self.noted[self.count] = CountedList {
                         at: at + number * BLOCK + place,
                         depth,
                         within: list,
@@ -116,7 +116,7 @@ impl Lengths {
     }
 }
 
-/// How many elements stand from `at` to the end of a list, if none of them is in brackets.
+/// Counts the elements from `at` to the end of a list of scalars.
 fn scalars(text: &[u8], mut at: usize) -> Option<usize> {
     let mut elements = 1;
     loop {
@@ -140,7 +140,7 @@ const fn is_space(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Lengths;
+    use super::ListLengths;
 
     #[test]
     fn elements_are_counted_before_they_are_read() {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn more_lists_than_are_counted_at_once_are_counted_too() {
-        let many = Lengths::NOTED * 3;
+        let many = ListLengths::NOTED * 3;
         check(
             &format!("[{}[[1]]]", "[[],{}],".repeat(many)),
             &format!("{}{} 1 1", many + 1, " 2 0".repeat(many)),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn lists_that_are_stepped_over_are_not_asked_about() {
         let text = br#"[{"a":[{},{}]},{"b":[{},{},{}]}]"#;
-        let mut lengths = Lengths::default();
+        let mut lengths = ListLengths::default();
         assert_eq!(lengths.of(text, 0), Some(2));
         assert_eq!(lengths.of(text, 20), Some(3));
     }
@@ -185,7 +185,7 @@ mod tests {
     /// The length that each list gets, in the order in which they begin.
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let mut lengths = Lengths::default();
+        let mut lengths = ListLengths::default();
         let begins = text.match_indices('[').map(|(at, _)| at);
         let quoted = |at: &usize| text[..*at].matches('"').count() % 2 == 1;
         let said: Vec<String> = begins

@@ -2,22 +2,22 @@
 
 use serde::de::{Deserializer as _, Visitor};
 
-use super::{Problem, Reader};
+use super::{JsonError, Reader};
 
-/// A number as serde has it.
+/// A number in serde's representation.
 enum Number {
     Positive(u64),
     Negative(i64),
-    /// It has a fraction, an exponent or very many digits.
+    /// It has a fraction, an exponent, or more than 18 digits.
     Other,
 }
 
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// Reads the number that comes next.
+    /// Reads the next number.
     #[inline]
-    pub(super) fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Problem> {
+    pub(super) fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, JsonError> {
         match self.whole_number()? {
             Number::Positive(number) => visitor.visit_u64(number),
             Number::Negative(number) => visitor.visit_i64(number),
@@ -28,16 +28,16 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Steps over the number that comes next.
-    pub(super) fn pass_number(&mut self) -> Result<(), Problem> {
+    /// Skips the next number.
+    pub(super) fn ignore_number(&mut self) -> Result<(), JsonError> {
         match self.whole_number()? {
             Number::Positive(_) | Number::Negative(_) => Ok(()),
             Number::Other => self.raw().map(drop),
         }
     }
 
-    fn whole_number(&mut self) -> Result<Number, Problem> {
-        /// Ten to this power is no overflow.
+    fn whole_number(&mut self) -> Result<Number, JsonError> {
+        /// Numbers with this many digits do not overflow.
         const DIGITS: usize = 18;
 
         let rest = &self.text.as_bytes()[self.at..];

@@ -2,23 +2,22 @@
 
 use wide::u8x16;
 
-use super::{Problem, Reader};
+use super::{JsonError, Reader};
 
 /// The text of a string.
 #[derive(Clone, Copy)]
 pub(in crate::decode) enum Text<'de> {
-    /// A piece of the JSON.
+    /// A slice of the JSON.
     Borrowed(&'de str),
-    /// It has escapes, and what they stand for is no piece of the JSON: what the reader unescaped
-    /// last.
+    /// With escapes: the reader's last unescaped string.
     Unescaped,
 }
 
-/// Where the first byte stands, from `at` on, that is not plain text: a quote, a backslash, a
+/// The position, from `at` on, of the first byte that ends plain text: a quote, a backslash, a
 /// control character, or the end.
 #[inline]
 pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
-    // Most strings are short, so that there is little to gain from wider ones.
+    // 16 bytes: most strings are short, so wider vectors gain little.
     let mut rest = bytes.get(at..).unwrap_or_default();
     while let Some((chunk, behind)) = rest.split_first_chunk::<16>() {
         let chunk = u8x16::new(*chunk);
@@ -36,7 +35,7 @@ pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
-/// Where the string ends that begins at `at`, behind its quote, whatever is in it.
+/// The end of the string that begins at `at`, after its quote.
 pub(super) fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = plain(bytes, at);
@@ -51,19 +50,16 @@ pub(super) fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// Reads the string whose quote comes next.
+    /// Reads the next string.
     #[inline(never)]
-    pub(super) fn string(&mut self) -> Result<Text<'de>, Problem> {
+    pub(super) fn string(&mut self) -> Result<Text<'de>, JsonError> {
         self.text()
     }
 
-    /// The same, inlined into the caller.
-    #[expect(
-        clippy::inline_always,
-        reason = "half of what is read are names of fields"
-    )]
+    /// Like [`string`](Self::string), inlined into the caller.
+    #[expect(clippy::inline_always, reason = "half of all strings are field names")]
     #[inline(always)]
-    pub(super) fn text(&mut self) -> Result<Text<'de>, Problem> {
+    pub(super) fn text(&mut self) -> Result<Text<'de>, JsonError> {
         let start = self.at + 1;
         let end = plain(self.text.as_bytes(), start);
         if self.text.as_bytes().get(end) != Some(&b'"') {
@@ -81,9 +77,9 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Reads the string that begins at `start` and is plain up to `stop`.
+    /// Reads the string that begins at `start` and has no escape up to `stop`.
     #[inline(never)]
-    fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<Text<'de>, Problem> {
+    fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<Text<'de>, JsonError> {
         self.unescaped.clear();
         loop {
             self.unescaped.push_str(&self.text[start..stop]);
@@ -94,15 +90,15 @@ impl<'de> Reader<'de> {
                     let meant = self.escape()?;
                     self.unescaped.push(meant);
                 }
-                _ => return Err(Problem::syntax(stop)),
+                _ => return Err(JsonError::syntax(stop)),
             }
             start = self.at;
             stop = plain(self.text.as_bytes(), start);
         }
     }
 
-    /// What the escape means that stands behind the backslash.
-    fn escape(&mut self) -> Result<char, Problem> {
+    /// Reads an escape after its backslash.
+    fn escape(&mut self) -> Result<char, JsonError> {
         let start = self.at;
         let unit = match self.byte() {
             byte @ (b'"' | b'\\' | b'/') => return Ok(byte.into()),
@@ -112,25 +108,25 @@ impl<'de> Reader<'de> {
             b'r' => return Ok('\r'),
             b't' => return Ok('\t'),
             b'u' => self.unit()?,
-            _ => return Err(Problem::syntax(start)),
+            _ => return Err(JsonError::syntax(start)),
         };
         let mut units = [unit, 0];
         let is_half = matches!(unit, 0xd800..=0xdbff);
         if is_half {
             if self.byte() != b'\\' || self.byte() != b'u' {
-                return Err(Problem::syntax(start));
+                return Err(JsonError::syntax(start));
             }
             units[1] = self.unit()?;
         }
         let units = &units[..=usize::from(is_half)];
         match char::decode_utf16(units.iter().copied()).next() {
             Some(Ok(meant)) => Ok(meant),
-            _ => Err(Problem::syntax(start)),
+            _ => Err(JsonError::syntax(start)),
         }
     }
 
-    /// The four hexadecimal digits that come next.
-    fn unit(&mut self) -> Result<u16, Problem> {
+    /// Reads the next four hexadecimal digits.
+    fn unit(&mut self) -> Result<u16, JsonError> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4);
         let unit = digits.and_then(|digits| {
             digits.iter().try_fold(0, |unit, digit| {
@@ -139,10 +135,10 @@ impl<'de> Reader<'de> {
             })
         });
         self.at += 4;
-        unit.ok_or_else(|| Problem::syntax(self.at - 4))
+        unit.ok_or_else(|| JsonError::syntax(self.at - 4))
     }
 
-    /// Takes the next byte, whatever it is.
+    /// Takes the next byte of any value.
     fn byte(&mut self) -> u8 {
         let byte = self.text.as_bytes().get(self.at);
         self.at += usize::from(byte.is_some());

@@ -5,15 +5,15 @@ use serde::de::{
     value::{BorrowedStrDeserializer, StrDeserializer},
 };
 
-use super::{Problem, Reader, Text, list::List, text::quoted, variant::Variant};
+use super::{JsonError, Reader, Text, list::List, text::quoted, variant::Variant};
 
-/// How `serde_json`'s `RawValue` asks to be given the text.
+/// The name with which `serde_json`'s `RawValue` requests the text.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 macro_rules! numbers {
     ($($method:ident)*) => {$(
         #[inline]
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
             match self.peek() {
                 b'-' | b'0'..=b'9' => self.number(visitor),
                 _ => Err(self.unexpected(&visitor)),
@@ -24,7 +24,7 @@ macro_rules! numbers {
 
 macro_rules! left {
     ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
             let start = self.raw()?;
             self.left(start, |from| from.$method(visitor))
         }
@@ -34,9 +34,9 @@ macro_rules! left {
 // === impl Reader ===
 
 impl<'de> Deserializer<'de> for &mut Reader<'de> {
-    type Error = Problem;
+    type Error = JsonError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.peek() {
             b'"' => self.deserialize_str(visitor),
             b'{' => self.object(|map| visitor.visit_map(map)),
@@ -49,7 +49,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     #[inline]
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.peek() {
             b't' => {
                 self.word("true")?;
@@ -70,7 +70,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     #[inline]
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.peek() != b'"' {
             return Err(self.unexpected(&visitor));
         }
@@ -81,24 +81,24 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     #[inline]
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         self.deserialize_str(visitor)
     }
 
     #[inline]
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         match self.peek() {
             b'[' => self.list(visitor),
             b'"' => {
-                // They need not be text: serde_json takes lone surrogates, and what is no text.
+                // Bytes need not be valid text: `serde_json` accepts lone surrogates.
                 let start = self.at;
                 self.at =
                     quoted(self.text.as_bytes(), start + 1).ok_or_else(|| self.misplaced())?;
@@ -108,15 +108,15 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         self.deserialize_bytes(visitor)
     }
 
-    // Not in 64 bits: another crate's `serde_json` features decide how an f32 is rounded.
+    // By `serde_json`: features that another crate enables decide how an `f32` is rounded.
     left! { deserialize_f32 deserialize_i128 deserialize_u128 }
 
     #[inline]
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.peek() == b'n' {
             self.word("null")?;
             return visitor.visit_none();
@@ -124,7 +124,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.peek() != b'n' {
             return Err(self.unexpected(&visitor));
         }
@@ -136,7 +136,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         self.deserialize_unit(visitor)
     }
 
@@ -145,7 +145,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         if name == RAW_VALUE {
             let start = self.raw()?;
             return self.left(start, |from| from.deserialize_newtype_struct(name, visitor));
@@ -154,14 +154,18 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     #[inline]
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.peek() != b'[' {
             return Err(self.unexpected(&visitor));
         }
         self.list(visitor)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, JsonError> {
         self.deserialize_seq(visitor)
     }
 
@@ -170,12 +174,12 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static str,
         _: usize,
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         self.deserialize_seq(visitor)
     }
 
     #[inline]
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
         if self.peek() != b'{' {
             return Err(self.unexpected(&visitor));
         }
@@ -188,7 +192,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         match self.peek() {
             b'{' => self.object(|map| visitor.visit_map(map)),
             b'[' => self.list(visitor),
@@ -201,7 +205,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         match self.peek() {
             b'{' => self.object(|map| visitor.visit_enum(Variant(map))),
             b'"' => match self.string()? {
@@ -212,16 +216,16 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
-        self.pass()?;
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
+        self.ignore()?;
         visitor.visit_unit()
     }
 }
 
 impl<'de> Reader<'de> {
     #[inline]
-    fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Problem> {
-        // Fields inside of lists cannot be named.
+    fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, JsonError> {
+        // Fields inside of lists cannot be trimmed.
         self.trim = None;
         self.nested(b']', |reader| visitor.visit_seq(List::new(reader)))
     }

@@ -1,48 +1,48 @@
-//! Variants of enums: a name, or an object whose one field says what the variant holds. *(pure)*
+//! Variants of enums: a name, or an object with one field. *(pure)*
 
 use serde::de::{DeserializeSeed, Deserializer as _, EnumAccess, VariantAccess, Visitor};
 
-use super::{Map, Problem, Reader};
+use super::{JsonError, Map, Reader};
 
-/// The name of a variant, and then what it holds.
+/// The name of a variant, followed by its content.
 pub(super) struct Variant<'r, 'de>(pub(super) Map<'r, 'de>);
 
-/// What a variant holds.
-pub(super) struct Held<'r, 'de>(&'r mut Reader<'de>);
+/// The content of a variant.
+pub(super) struct VariantContent<'r, 'de>(&'r mut Reader<'de>);
 
 // === impl Variant ===
 
 impl<'r, 'de> EnumAccess<'de> for Variant<'r, 'de> {
-    type Error = Problem;
-    type Variant = Held<'r, 'de>;
+    type Error = JsonError;
+    type Variant = VariantContent<'r, 'de>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(
         mut self,
         seed: S,
-    ) -> Result<(S::Value, Held<'r, 'de>), Problem> {
+    ) -> Result<(S::Value, VariantContent<'r, 'de>), JsonError> {
         let name = self.0.next_name()?;
         let reader = self.0.into_reader();
         match name {
-            Some(name) => Ok((seed.deserialize(reader.key(name))?, Held(reader))),
+            Some(name) => Ok((seed.deserialize(reader.key(name))?, VariantContent(reader))),
             None => Err(reader.misplaced()),
         }
     }
 }
 
-// === impl Held ===
+// === impl VariantContent ===
 
-impl<'de> VariantAccess<'de> for Held<'_, 'de> {
-    type Error = Problem;
+impl<'de> VariantAccess<'de> for VariantContent<'_, 'de> {
+    type Error = JsonError;
 
-    fn unit_variant(self) -> Result<(), Problem> {
+    fn unit_variant(self) -> Result<(), JsonError> {
         serde::Deserialize::deserialize(self.0)
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Problem> {
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, JsonError> {
         seed.deserialize(self.0)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Problem> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, JsonError> {
         self.0.deserialize_seq(visitor)
     }
 
@@ -50,7 +50,7 @@ impl<'de> VariantAccess<'de> for Held<'_, 'de> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Problem> {
+    ) -> Result<V::Value, JsonError> {
         self.0.deserialize_struct("", fields, visitor)
     }
 }

@@ -1,5 +1,10 @@
 //! Pages in any chunks, and what is kept of them.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -98,6 +103,43 @@ fn what_is_kept_of_a_page_is_bounded() {
     page.push(Bytes::from(vec![b'<'; 2000]));
     let error = page.next().expect_err("no page").to_string();
     assert_eq!(error, "not valid JSON at line 1, column 1");
+}
+
+/// An item in a chunk of white space does not keep the chunk.
+#[test]
+fn items_that_wait_for_the_metadata_do_not_keep_their_chunks() {
+    struct Chunk(Vec<u8>, Arc<AtomicUsize>);
+
+    impl AsRef<[u8]> for Chunk {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    impl Drop for Chunk {
+        fn drop(&mut self) {
+            self.1.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    let living = Arc::new(AtomicUsize::new(0));
+    let mut page = Page::new(usize::MAX);
+    page.push(Bytes::from_static(b"{\"items\":["));
+    for _ in 0..1000 {
+        assert_eq!(page.next().expect("a page"), None);
+        let mut chunk = b"{},{}, ".to_vec();
+        chunk.resize(16_384, b' ');
+        living.fetch_add(1, Ordering::Relaxed);
+        page.push(Bytes::from_owner(Chunk(chunk, Arc::clone(&living))));
+    }
+    assert_eq!(page.next().expect("a page"), None);
+    let living = living.load(Ordering::Relaxed);
+    assert!(living <= 1, "{living} chunks are kept");
+    page.push(Bytes::from_static(
+        b"],\"metadata\":{\"resourceVersion\":\"1\"}}",
+    ));
+    let items = std::iter::from_fn(|| page.next().expect("a page")).count();
+    assert_eq!(items, 2000);
 }
 
 /// Pushes `chunk` until that is an error, which it is when about `limit` bytes were pushed.

@@ -1,26 +1,26 @@
-//! Fields cut out of JSON that is kept as it came. *(pure)*
+//! Cuts trimmed fields out of JSON that is kept. *(pure)*
 
 use std::{collections::BTreeMap, ops::Range};
 
 use super::Node;
 use crate::{
-    Named,
+    ObjectIdentity,
     decode::{
-        DecodeError, Raw,
+        DecodeError, RawJson,
         fields::{Fields, shape, text},
-        identity::{Head, Meta},
+        identity::{IdentityFields, IdentityMeta},
         utf8,
     },
 };
 
-/// An object as it is kept: its JSON without what is dropped, and where in it stands who it is.
+/// The JSON of an object without the trimmed fields, and the positions of its identity in it.
 ///
-/// A name that is a piece of the JSON takes no memory of its own.
+/// A name that is a slice of the JSON uses no further memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Pruned {
-    /// The JSON; and behind it the names that stand in it with escapes, without them.
+    /// The JSON, followed by the unescaped form of identity fields with escapes.
     text: Box<str>,
-    /// How long the JSON is.
+    /// The length of the JSON.
     json: u32,
 
     name: Span,
@@ -29,35 +29,38 @@ pub(crate) struct Pruned {
     resource_version: Span,
 }
 
-/// A piece of a text. The one of no length at its beginning is none.
+/// A slice of a text. Empty at the start means none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u32,
     length: u32,
 }
 
-/// Who the object in `raw` is, and what `root` drops of it.
-pub(super) fn prune<'a>(raw: Raw<'a>, root: &Node) -> Result<(Head<'a>, Cuts), DecodeError> {
+/// Reads the identity fields of `raw`, and finds the fields that `root` removes.
+pub(super) fn prune<'a>(
+    raw: RawJson<'a>,
+    root: &Node,
+) -> Result<(IdentityFields<'a>, Cuts), DecodeError> {
     let mut walk = Walk {
         fields: Fields::of(raw.json),
         is_whole: raw.is_whole,
-        head: Head::default(),
+        head: IdentityFields::default(),
         cuts: Cuts::default(),
     };
     if !walk.fields.enter() {
         return Err(walk.fields.malformed());
     }
-    walk.through(Place::Root, below(Some(root)))?;
+    walk.through(FieldLevel::Root, below(Some(root)))?;
     if !walk.fields.is_over() {
         return Err(walk.fields.malformed());
     }
     Ok((walk.head, walk.cuts))
 }
 
-/// Which bytes are left out, in their order.
+/// The removed ranges, in order.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
-    /// In a place of its own, because mostly there is one.
+    /// Not in the `Vec`, because usually there is only one.
     first: Range<usize>,
     others: Vec<Range<usize>>,
 }
@@ -65,13 +68,13 @@ pub(super) struct Cuts {
 struct Walk<'a> {
     fields: Fields<'a>,
     is_whole: bool,
-    head: Head<'a>,
+    head: IdentityFields<'a>,
     cuts: Cuts,
 }
 
-/// In which object a field stands.
+/// The object that contains a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldLevel {
     Root,
     Metadata,
     Deeper,
@@ -80,8 +83,12 @@ enum Place {
 // === impl Pruned ===
 
 impl Pruned {
-    /// The object in `json` without what is cut out of it.
-    pub(super) fn new(json: &[u8], cuts: &Cuts, meta: &Meta<'_>) -> Result<Self, DecodeError> {
+    /// Copies `json` without the removed ranges.
+    pub(super) fn new(
+        json: &[u8],
+        cuts: &Cuts,
+        meta: &IdentityMeta<'_>,
+    ) -> Result<Self, DecodeError> {
         let length = json.len() - cuts.len_before(json.len());
         let mut kept = String::with_capacity(length);
         let mut at = 0;
@@ -93,7 +100,7 @@ impl Pruned {
 
         let mut find = |value: Option<&[u8]>, path: &str| match value {
             None | Some(b"null") => Ok(Span::default()),
-            // It is a piece of what is kept, and was found to be text with it.
+            // A slice of the copied JSON, which is known to be valid UTF-8.
             Some([b'"', inner @ .., b'"']) if !inner.contains(&b'\\') => {
                 let at = inner.as_ptr().addr() - json.as_ptr().addr();
                 Span::new(at - cuts.len_before(at), inner.len())
@@ -123,7 +130,7 @@ impl Pruned {
     }
 }
 
-impl Named for Pruned {
+impl ObjectIdentity for Pruned {
     fn namespace(&self) -> Option<&str> {
         self.at(self.namespace)
     }
@@ -152,14 +159,14 @@ impl Span {
     }
 }
 
-/// A number of bytes; no object has more.
+/// A number of bytes below 4 GiB.
 fn short(bytes: usize) -> Result<u32, DecodeError> {
     u32::try_from(bytes).map_err(|_| shape("object", "expected less than 4 GiB"))
 }
 
-/// A piece of `json`, which must be text.
+/// A slice of `json`, which must be UTF-8.
 fn piece(json: &[u8], at: Range<usize>) -> Result<&str, DecodeError> {
-    // Says where in all of the JSON it is not.
+    // The error has the position in the whole JSON.
     simdutf8::basic::from_utf8(&json[at.clone()]).or_else(|_| Ok(&utf8(json)?[at]))
 }
 
@@ -178,7 +185,7 @@ impl Cuts {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// How many bytes before `at` are left out.
+    /// The number of removed bytes before `at`.
     fn len_before(&self, at: usize) -> usize {
         let before = self.all().take_while(|cut| cut.end <= at);
         before.map(Range::len).sum()
@@ -188,14 +195,14 @@ impl Cuts {
 // === impl Walk ===
 
 impl Walk<'_> {
-    /// Walks to the end of the object that it is in, and notes what to cut.
+    /// Reads the current object to its end, and notes what to remove.
     fn through(
         &mut self,
-        place: Place,
+        place: FieldLevel,
         below: Option<&BTreeMap<String, Node>>,
     ) -> Result<(), DecodeError> {
         let mut is_first = true;
-        // Mostly one is dropped, and every field is asked.
+        // Usually there is only one field to remove, and each field is compared.
         let only = below.filter(|below| below.len() == 1);
         let only = only.and_then(BTreeMap::first_key_value);
         loop {
@@ -211,35 +218,35 @@ impl Walk<'_> {
             if matches!(node, Some(Node::Dropped)) {
                 self.fields.value()?;
                 if is_first {
-                    // The comma before it goes with it; where there is none, the one behind.
+                    // The comma before the field is removed with it; for the first field, the comma
+                    // after it.
                     self.fields.comma();
                 }
                 self.cuts.push(start..self.fields.at());
                 continue;
             }
             is_first = false;
-            let is_metadata = place == Place::Root && &*name == b"metadata";
+            let is_metadata = place == FieldLevel::Root && &*name == b"metadata";
             if is_metadata && self.fields.enter() {
                 self.head.enter_metadata();
-                self.through(Place::Metadata, self::below(node))?;
+                self.through(FieldLevel::Metadata, self::below(node))?;
                 if !below.is_some_and(|below| below.keys().any(|name| name != "metadata")) {
                     return self.rest();
                 }
             } else if node.is_some() && self.fields.enter() {
-                self.through(Place::Deeper, self::below(node))?;
+                self.through(FieldLevel::Deeper, self::below(node))?;
             } else {
                 let value = self.fields.value()?;
                 match place {
-                    Place::Root => self.head.field(&name, value),
-                    Place::Metadata => self.head.metadata_field(&name, value),
-                    Place::Deeper => {}
+                    FieldLevel::Root => self.head.field(&name, value),
+                    FieldLevel::Metadata => self.head.metadata_field(&name, value),
+                    FieldLevel::Deeper => {}
                 }
             }
         }
     }
 
-    /// Walks to the end of the object behind its metadata. What API servers write there tells
-    /// nothing of who it is.
+    /// Skips the object after its metadata. API servers write no identity there.
     fn rest(&mut self) -> Result<(), DecodeError> {
         if self.is_whole {
             self.fields.skip_to_end();
@@ -251,7 +258,7 @@ impl Walk<'_> {
 
 fn below(node: Option<&Node>) -> Option<&BTreeMap<String, Node>> {
     match node {
-        Some(Node::Kept(below)) => Some(below),
+        Some(Node::LazyObject(below)) => Some(below),
         _ => None,
     }
 }
@@ -262,7 +269,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::{Cuts, Pruned, prune};
-    use crate::{DecodeError, Named as _, Trim, decode::Raw};
+    use crate::{DecodeError, ObjectIdentity as _, Trim, decode::RawJson};
 
     #[test]
     fn what_is_dropped_takes_one_comma_with_it() {
@@ -289,7 +296,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_an_error() {
         for json in ["", "7", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":{}"#] {
-            let raw = Raw::of(json.as_bytes());
+            let raw = RawJson::of(json.as_bytes());
             assert!(prune(raw, &Trim::nothing().root).is_err(), "{json}");
         }
     }
@@ -332,7 +339,7 @@ mod tests {
         );
         check(
             r#"{"kind":"Secret","metadata":{"name":"a"}}"#,
-            r#"an object of kind "Secret" where "Pod" was asked for"#,
+            r#"expected an object of kind "Pod", found "Secret""#,
         );
     }
 
@@ -340,7 +347,7 @@ mod tests {
     fn what_is_no_text_says_where_in_all_of_it() {
         let json = b"{\"x\":1,\"metadata\":{\"name\":\"\xff\"}}";
         let trim = Trim::nothing().field(["x"]);
-        let error = trim.prune(Raw::of(json), "Pod").expect_err("no UTF-8");
+        let error = trim.prune(RawJson::of(json), "Pod").expect_err("no UTF-8");
         assert_eq!(error.to_string(), "not valid JSON at line 1, column 28");
     }
 
@@ -389,7 +396,7 @@ mod tests {
 
     fn pruned(json: &str) -> Result<Pruned, DecodeError> {
         let trim = Trim::default().field(["x"]);
-        trim.prune(Raw::of(json.as_bytes()), "Pod")
+        trim.prune(RawJson::of(json.as_bytes()), "Pod")
     }
 
     fn who(pruned: &Pruned) -> String {
@@ -404,7 +411,7 @@ mod tests {
     #[track_caller]
     fn check(json: &str, expected: &str) {
         let trim = Trim::nothing().field(["x"]).field(["m", "y"]);
-        let (_, cuts) = prune(Raw::of(json.as_bytes()), &trim.root).expect(json);
+        let (_, cuts) = prune(RawJson::of(json.as_bytes()), &trim.root).expect(json);
         assert_eq!(left(json, &cuts), expected, "{json}");
     }
 

@@ -8,8 +8,8 @@ use crate::{
     DecodeError,
     decode::PageMeta,
     watch::{
-        Answer, Backoff, Verb, WatchError,
-        session::{Ask, Session},
+        Backoff, ServerStatus, Verb, WatchError,
+        session::{NextRequest, Session},
     },
 };
 
@@ -34,15 +34,15 @@ fn a_streamed_list_that_comes_to_nothing_twice_is_given_up() {
 #[test]
 fn a_server_that_is_away_says_nothing_about_streaming() {
     check(
-        "403, 403, 404, 429",
-        "stream, stream, stream, stream, stream",
+        "401, 401, 403, 403, 404, 404, 429, 429",
+        "stream, stream, stream, stream, stream, stream, stream, stream, stream",
     );
 }
 
 #[test]
 fn a_watch_resumes_where_it_was_after_any_break_but_one() {
     check(
-        "streamed 7, follow 9, eof, 500, 429, garbled, 410",
+        "streamed 7, follow 9, eof, 500, 429, malformed, 410",
         "stream, watch 7, watch 9, watch 9, watch 9, watch 9, watch 9, stream",
     );
 }
@@ -50,7 +50,7 @@ fn a_watch_resumes_where_it_was_after_any_break_but_one() {
 #[test]
 fn a_line_that_stays_unreadable_ends_in_a_fresh_list() {
     check(
-        "streamed 7, garbled, garbled, garbled",
+        "streamed 7, malformed, malformed, malformed",
         "stream, watch 7, watch 7, watch 7, stream",
     );
 }
@@ -60,6 +60,14 @@ fn a_list_goes_page_by_page_and_starts_over_in_one_piece_when_its_token_expires(
     check(
         "422, page 7 a, page 7 b, 410, page 8",
         "stream, list, list a, list b, list whole, watch 8",
+    );
+}
+
+#[test]
+fn a_page_that_fails_is_requested_again_and_not_the_list() {
+    check(
+        "422, page 7 a, 500, 429, 403, malformed, page 7",
+        "stream, list, list a, list a, list a, list a, list a, watch 7",
     );
 }
 
@@ -134,15 +142,31 @@ fn short_watches_without_an_event_add_up_to_a_silence() {
     let mut rng = rng();
     session.streamed("7").expect("the first");
     for stood in [100, 79] {
-        session.ended(Duration::from_secs(stood), &mut rng);
-        assert_eq!(say(&session.ask()), "watch 7", "after {stood} more seconds");
+        session.on_end(Duration::from_secs(stood), &mut rng);
+        assert_eq!(
+            say(&session.next_request()),
+            "watch 7",
+            "after {stood} more seconds"
+        );
     }
-    session.heard();
-    session.ended(Duration::from_secs(100), &mut rng);
-    session.ended(Duration::from_secs(79), &mut rng);
-    assert_eq!(say(&session.ask()), "watch 7", "an event came in between");
-    session.ended(Duration::from_secs(101), &mut rng);
-    assert_eq!(say(&session.ask()), "version");
+    session.received();
+    session.on_end(Duration::from_secs(100), &mut rng);
+    session.on_end(Duration::from_secs(79), &mut rng);
+    assert_eq!(
+        say(&session.next_request()),
+        "watch 7",
+        "an event came in between"
+    );
+    session.on_end(Duration::from_secs(101), &mut rng);
+    assert_eq!(say(&session.next_request()), "version");
+    // The next silence is counted from its start.
+    let page = PageMeta {
+        resource_version: Some("7".to_owned()),
+        continue_token: None,
+    };
+    session.learned(&page).expect("the same version");
+    session.on_end(Duration::from_secs(60), &mut rng);
+    assert_eq!(say(&session.next_request()), "watch 7");
 }
 
 #[test]
@@ -212,7 +236,7 @@ fn tries_to_stream_are_counted_in_a_row() {
 #[test]
 fn lines_that_cannot_be_read_are_counted_in_a_row() {
     check(
-        "streamed 7, garbled, garbled, follow 8, garbled, garbled",
+        "streamed 7, malformed, malformed, follow 8, malformed, malformed",
         "stream, watch 7, watch 7, watch 7, watch 8, watch 8, watch 8",
     );
 }
@@ -223,7 +247,7 @@ fn waits_grow_until_a_watch_has_stood_for_a_while() {
     let mut rng = rng();
     session.streamed("1").expect("the first");
     let waits = [0, 0, 0, 0, 60, 0].map(|stood| {
-        let wait = session.ended(Duration::from_secs(stood), &mut rng);
+        let wait = session.on_end(Duration::from_secs(stood), &mut rng);
         // Jitter is the upper half, so the double ceiling tells the step.
         let steps = (wait.as_secs_f64() / 0.8).log2().ceil().max(-1.0);
         format!("{:.0}", steps + 0.0)
@@ -237,10 +261,34 @@ fn waits_after_breaks_grow_until_a_watch_has_stood_for_a_while() {
     let mut rng = rng();
     session.streamed("1").expect("the first");
     let waits = [0, 0, 0, 0, 0, 0, 60, 0]
-        .map(|stood| session.broke(&answered(500), Duration::from_secs(stood), &mut rng));
+        .map(|stood| session.on_error(&from_status(500), Duration::from_secs(stood), &mut rng));
     assert!(waits[5] > Duration::from_secs(10), "{waits:?}");
     assert!(waits[6] < Duration::from_secs(1), "{waits:?}");
     assert!(waits[7] < Duration::from_secs(2), "{waits:?}");
+}
+
+#[test]
+fn a_watch_is_healthy_once_it_has_stood_for_ten_seconds() {
+    let mut rng = rng();
+    let broken = |stood, rng: &mut StdRng| {
+        let mut session = session();
+        session.streamed("1").expect("the first");
+        for _ in 0..5 {
+            session.on_error(&from_status(500), Duration::ZERO, rng);
+        }
+        let stood = Duration::from_secs(stood);
+        let ended = session.on_end(stood, rng);
+        for _ in 0..5 {
+            session.on_error(&from_status(500), Duration::ZERO, rng);
+        }
+        (ended, session.on_error(&from_status(500), stood, rng))
+    };
+    let (ended, broke) = broken(9, &mut rng);
+    let long = Duration::from_secs(10);
+    assert!(ended > long && broke > long, "{ended:?} {broke:?}");
+    let (ended, broke) = broken(11, &mut rng);
+    assert_eq!(ended, Duration::ZERO);
+    assert!(broke < Duration::from_secs(1), "{broke:?}");
 }
 
 #[test]
@@ -253,7 +301,7 @@ fn the_wait_that_the_server_asks_for_is_never_undercut_and_never_overflows() {
             verb: Verb::Watch,
             retry_after: Some(least),
         };
-        let wait = session.broke(&error, Duration::ZERO, &mut rng());
+        let wait = session.on_error(&error, Duration::ZERO, &mut rng());
         assert!(wait > least || wait == Duration::MAX, "{wait:?}");
     }
 }
@@ -267,12 +315,12 @@ fn rng() -> StdRng {
     StdRng::seed_from_u64(7)
 }
 
-fn answered(code: u16) -> WatchError {
-    let answer = Answer {
+fn from_status(code: u16) -> WatchError {
+    let answer = ServerStatus {
         code,
-        ..Answer::default()
+        ..ServerStatus::default()
     };
-    WatchError::answered(&Arc::from("pods"), Verb::List, answer)
+    WatchError::from_status(&Arc::from("pods"), Verb::List, answer)
 }
 
 /// Runs `script`; `asked` is what was asked at the start and after each step.
@@ -280,12 +328,12 @@ fn answered(code: u16) -> WatchError {
 fn check(script: &str, asked: &str) {
     let mut session = session();
     let mut rng = rng();
-    let mut asks = vec![say(&session.ask())];
+    let mut asks = vec![say(&session.next_request())];
     for step in script.split(", ") {
         match step.split(' ').collect::<Vec<_>>()[..] {
             ["streamed", version] => {
                 if let Err(error) = session.streamed(version) {
-                    session.broke(&error, Duration::ZERO, &mut rng);
+                    session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }
             ["silent"] => {
@@ -294,16 +342,16 @@ fn check(script: &str, asked: &str) {
                     verb: Verb::Watch,
                     limit: Duration::ZERO,
                 };
-                session.broke(&error, Duration::ZERO, &mut rng);
+                session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["future"] => {
-                let answer = Answer {
+                let answer = ServerStatus {
                     code: 504,
                     message: "Timeout: Too large resource version: 7, current: 5".to_owned(),
-                    ..Answer::default()
+                    ..ServerStatus::default()
                 };
-                let error = WatchError::answered(&Arc::from("pods"), Verb::Watch, answer);
-                session.broke(&error, Duration::ZERO, &mut rng);
+                let error = WatchError::from_status(&Arc::from("pods"), Verb::Watch, answer);
+                session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["version", version] => {
                 let page = PageMeta {
@@ -311,14 +359,14 @@ fn check(script: &str, asked: &str) {
                     continue_token: None,
                 };
                 if let Err(error) = session.learned(&page) {
-                    session.broke(&error, Duration::ZERO, &mut rng);
+                    session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }
             ["follow", version] => session.followed(version),
-            ["eof"] => _ = session.ended(Duration::ZERO, &mut rng),
-            ["garbled"] => {
+            ["eof"] => _ = session.on_end(Duration::ZERO, &mut rng),
+            ["malformed"] => {
                 let source = serde_json::from_str::<u8>("x").expect_err("no number");
-                let error = WatchError::Garbled {
+                let error = WatchError::Malformed {
                     resource: Arc::from("pods"),
                     verb: Verb::Watch,
                     source: DecodeError::Syntax {
@@ -326,7 +374,7 @@ fn check(script: &str, asked: &str) {
                         column: source.column(),
                     },
                 };
-                session.broke(&error, Duration::ZERO, &mut rng);
+                session.on_error(&error, Duration::ZERO, &mut rng);
             }
             ["page", version, ref more @ ..] => {
                 let token = more.first().unwrap_or(&"");
@@ -337,30 +385,30 @@ fn check(script: &str, asked: &str) {
                 };
                 let used = session.check(&page);
                 if let Err(error) = used.and_then(|_| session.paged(&page, is_new)) {
-                    session.broke(&error, Duration::ZERO, &mut rng);
+                    session.on_error(&error, Duration::ZERO, &mut rng);
                 }
             }
             [code] => {
-                let error = answered(code.parse().expect("a code"));
-                session.broke(&error, Duration::ZERO, &mut rng);
+                let error = from_status(code.parse().expect("a code"));
+                session.on_error(&error, Duration::ZERO, &mut rng);
             }
             _ => panic!("no such step: {step}"),
         }
-        asks.push(say(&session.ask()));
+        asks.push(say(&session.next_request()));
     }
     assert_eq!(asks.join(", "), asked, "{script}");
 }
 
-fn say(ask: &Ask) -> String {
-    match ask {
-        Ask::StreamedList => "stream".to_owned(),
-        Ask::List {
+fn say(request: &NextRequest) -> String {
+    match request {
+        NextRequest::StreamedList => "stream".to_owned(),
+        NextRequest::List {
             token: Some(token), ..
         } => format!("list {token}"),
-        Ask::List { paged: false, .. } => "list whole".to_owned(),
-        Ask::List { .. } => "list".to_owned(),
-        Ask::Version => "version".to_owned(),
-        Ask::Watch { after } => format!("watch {after}"),
+        NextRequest::List { paged: false, .. } => "list whole".to_owned(),
+        NextRequest::List { .. } => "list".to_owned(),
+        NextRequest::Version => "version".to_owned(),
+        NextRequest::Watch { after } => format!("watch {after}"),
     }
 }
 

@@ -76,13 +76,13 @@ impl Flawed {
             self.create_child(site).await?;
             return Ok(Outcome::done());
         }
-        let dying = site.metadata.deletion_timestamp.is_some();
+        let terminating = site.metadata.deletion_timestamp.is_some();
         let held = !site.finalizers().is_empty();
-        if !dying && !held {
+        if !terminating && !held {
             self.set_finalizers(site, &["simulate.windlass.dev/flawed"])
                 .await?;
         }
-        if !dying {
+        if !terminating {
             self.publish.publish(site).await?;
         } else if held {
             self.set_finalizers(site, &[]).await?;

@@ -1,0 +1,248 @@
+//! A slab: values by small numbers, whose memory grows and shrinks by chunks.
+//!
+//! Values are stored in chunks. So growing never moves values, and empty chunks are freed. The
+//! crate `slab` guarantees neither: it is one `Vec`, which moves all of a million lanes under the
+//! engine's lock when it grows, and never shrinks.
+
+use std::{
+    num::NonZeroU32,
+    ops::{Index, IndexMut},
+};
+
+/// The key of a value in a [`Slab`]. An `Option` of it has the same size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SlabKey(NonZeroU32);
+
+/// Values by small keys.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    chunks: Vec<Chunk<T>>,
+    /// The first chunk with a free entry.
+    open: Option<SlabKey>,
+    /// The number of empty chunks that are not freed.
+    spare: usize,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    /// Without memory, or with capacity for a whole chunk.
+    places: Vec<SlabEntry<T>>,
+    /// The first free entry.
+    left: Option<SlabKey>,
+    used: u32,
+    /// The next chunk with a free entry.
+    open: Option<SlabKey>,
+}
+
+#[derive(Debug)]
+enum SlabEntry<T> {
+    Taken(T),
+    /// Free, with the next free entry.
+    Left(Option<SlabKey>),
+}
+
+// === impl SlabKey ===
+
+impl SlabKey {
+    /// The key of the entry at `index`.
+    pub(super) fn at(index: usize) -> Self {
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("fewer than four thousand million objects have work"))
+    }
+
+    /// The index of its entry.
+    pub(super) const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+// === impl Slab ===
+
+impl<T> Slab<T> {
+    /// Few enough that an idle engine needs little memory, and enough that the overhead of a chunk
+    /// does not matter.
+    const CHUNK: usize = 64;
+
+    /// Stores `value`, and returns its key.
+    pub(super) fn insert(&mut self, value: T) -> SlabKey {
+        let open = self.open.unwrap_or_else(|| {
+            let new = SlabKey::at(self.chunks.len());
+            self.chunks.push(Chunk::default());
+            self.open = Some(new);
+            new
+        });
+        let chunk = &mut self.chunks[open.index()];
+        if chunk.places.capacity() == 0 {
+            chunk.places.reserve_exact(Self::CHUNK);
+        } else if chunk.used == 0 {
+            self.spare -= 1;
+        }
+        let place = if let Some(left) = chunk.left {
+            let place = &mut chunk.places[left.index()];
+            if let SlabEntry::Left(next) = *place {
+                chunk.left = next;
+            }
+            *place = SlabEntry::Taken(value);
+            left.index()
+        } else {
+            chunk.places.push(SlabEntry::Taken(value));
+            chunk.places.len() - 1
+        };
+        chunk.used += 1;
+        if chunk.used as usize == Self::CHUNK {
+            self.open = chunk.open.take();
+        }
+        SlabKey::at(open.index() * Self::CHUNK + place)
+    }
+
+    /// Removes and returns the value with this key.
+    pub(super) fn remove(&mut self, number: SlabKey) -> Option<T> {
+        let (at, place) = Self::split(number);
+        let chunk = self.chunks.get_mut(at)?;
+        let left = SlabEntry::Left(chunk.left);
+        let SlabEntry::Taken(value) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
+            unreachable!("a number is given back once");
+        };
+        chunk.left = Some(SlabKey::at(place));
+        if chunk.used as usize == Self::CHUNK {
+            chunk.open = self.open.replace(SlabKey::at(at));
+        }
+        chunk.used -= 1;
+        if chunk.used == 0 {
+            // One empty chunk is kept, for values that come and go one at a time.
+            if self.spare == 0 {
+                self.spare = 1;
+            } else {
+                chunk.places = Vec::new();
+                chunk.left = None;
+            }
+        }
+        Some(value)
+    }
+
+    /// The value with this key, if it exists.
+    pub(super) fn get(&self, number: SlabKey) -> Option<&T> {
+        let (at, place) = Self::split(number);
+        match self.chunks.get(at)?.places.get(place)? {
+            SlabEntry::Taken(value) => Some(value),
+            SlabEntry::Left(_) => None,
+        }
+    }
+
+    /// The number of values.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// All values with their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
+            let places = chunk.places.iter().enumerate();
+            places.filter_map(move |(place, value)| match value {
+                SlabEntry::Taken(value) => Some((SlabKey::at(at * Self::CHUNK + place), value)),
+                SlabEntry::Left(_) => None,
+            })
+        })
+    }
+
+    const fn split(number: SlabKey) -> (usize, usize) {
+        (number.index() / Self::CHUNK, number.index() % Self::CHUNK)
+    }
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            open: None,
+            spare: 0,
+        }
+    }
+}
+
+impl<T> Index<SlabKey> for Slab<T> {
+    type Output = T;
+
+    fn index(&self, number: SlabKey) -> &T {
+        let (at, place) = Self::split(number);
+        match &self.chunks[at].places[place] {
+            SlabEntry::Taken(value) => value,
+            SlabEntry::Left(_) => unreachable!("a number is used while its value is there"),
+        }
+    }
+}
+
+impl<T> IndexMut<SlabKey> for Slab<T> {
+    fn index_mut(&mut self, number: SlabKey) -> &mut T {
+        let (at, place) = Self::split(number);
+        match &mut self.chunks[at].places[place] {
+            SlabEntry::Taken(value) => value,
+            SlabEntry::Left(_) => unreachable!("a number is used while its value is there"),
+        }
+    }
+}
+
+// === impl Chunk ===
+
+impl<T> Default for Chunk<T> {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            left: None,
+            used: 0,
+            open: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_there_until_it_is_taken_out() {
+        let mut pool = Slab::default();
+        let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+        for (value, number) in numbers.iter().enumerate() {
+            assert_eq!(pool[*number], value);
+        }
+        for (value, number) in numbers.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
+            assert_eq!(pool.remove(*number), Some(value));
+        }
+        let left: Vec<_> = pool.iter().map(|(_, value)| *value).collect();
+        assert_eq!(left, (0..1_000).step_by(3).collect::<Vec<_>>());
+        assert_eq!(pool.len(), left.len());
+    }
+
+    #[test]
+    fn a_number_that_was_given_back_is_used_again() {
+        let mut pool = Slab::default();
+        let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+        for number in &numbers[..500] {
+            pool.remove(*number);
+        }
+        for value in 0..500 {
+            assert!(pool.insert(value).index() < 1_000);
+        }
+        assert_eq!(pool.len(), 1_000);
+    }
+
+    #[test]
+    fn an_empty_pool_keeps_one_chunk() {
+        let mut pool = Slab::default();
+        for round in 0..3 {
+            let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+            for number in numbers {
+                pool.remove(number);
+            }
+            let room: usize = pool.chunks.iter().map(|it| it.places.capacity()).sum();
+            assert_eq!(room, Slab::<i32>::CHUNK, "round {round}");
+        }
+    }
+
+    #[test]
+    fn no_number_costs_no_more_than_one() {
+        assert_eq!(size_of::<Option<SlabKey>>(), 4);
+    }
+}

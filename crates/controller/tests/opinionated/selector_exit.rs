@@ -1,0 +1,131 @@
+//! Objects that leave the selector of their informer.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use windlass_controller::{OnSelectorExit, OpinionatedReconciler, Outcome, Request, State};
+
+use crate::support::{Refused, Rig, pass, show, word};
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_selector_is_let_go_and_comes_back_as_new() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.hide("web").await;
+    assert_eq!(rig.said().await, "web []");
+    rig.world.show("web").await;
+    assert_eq!(rig.said().await, "web [wip], add web=1, web [own]");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_selector_is_cleaned_up_if_that_is_wanted() {
+    let rig = Rig::new();
+    let running = rig
+        .watch(rig.watcher().on_selector_exit(OnSelectorExit::CleanUp))
+        .await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.log.fail("delete");
+    rig.world.hide("web").await;
+    assert_eq!(rig.said().await, "delete web=1");
+    pass(60).await;
+    assert_eq!(rig.said().await, "delete web=1, web []");
+    running.stop(&rig).await;
+
+    let rig = Rig::new();
+    let running = rig
+        .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::CleanUp))
+        .await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.hide("web").await;
+    assert_eq!(rig.said().await, "deleted web=1, web []");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_selector_stays_as_it_is_if_that_is_wanted() {
+    let rig = Rig::new();
+    let running = rig
+        .reconcile(rig.reconciler().on_selector_exit(OnSelectorExit::Report))
+        .await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.hide("web").await;
+    assert_eq!(rig.said().await, "");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    rig.world.show("web").await;
+    assert_eq!(rig.said().await, "resynced web=1");
+    running.stop(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_the_selector_while_it_dies_is_cleaned_up_whatever_is_wanted() {
+    for leaving in [
+        OnSelectorExit::Release,
+        OnSelectorExit::CleanUp,
+        OnSelectorExit::Report,
+    ] {
+        let rig = Rig::new();
+        let running = rig.watch(rig.watcher().on_selector_exit(leaving)).await;
+        rig.world.create("web", 1).await;
+        rig.said().await;
+        rig.log.fail("delete");
+        rig.world.delete("web").await;
+        assert_eq!(rig.said().await, "delete web=1");
+        rig.world.hide("web").await;
+        pass(60).await;
+        assert_eq!(rig.said().await, "delete web=1, web []", "{leaving:?}");
+        running.stop(&rig).await;
+    }
+}
+
+/// Rows: GA-82
+#[tokio::test(start_paused = true)]
+async fn a_real_delete_is_told_to_nobody() {
+    let rig = Rig::new();
+    let running = rig.watch(rig.watcher()).await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.delete("web").await;
+    // Once: the object is deleted when its clean-up has succeeded.
+    assert_eq!(rig.said().await, "delete web=1, web []");
+    assert_eq!(rig.world.finalizers("web").await, "gone");
+    pass(60).await;
+    assert_eq!(rig.said().await, "");
+    running.stop(&rig).await;
+}
+
+/// Until then the object is held, so that a crash does not lose the clean-up.
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_of_what_left_the_selector_holds_it_until_it_is_done() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let twice = move |request: Request<Lease>| {
+        let line = format!("{} {}", word(request.action()), show(request.object()));
+        log.say(&line);
+        let is_first = request.state().is_none() && line.starts_with("deleted");
+        async move {
+            Ok::<_, Refused>(if is_first {
+                Outcome::requeue_after(Duration::from_secs(10)).state(State::new(()))
+            } else {
+                Outcome::done()
+            })
+        }
+    };
+    let wrapped = OpinionatedReconciler::new(rig.finalizers(), twice);
+    let running = rig
+        .reconcile(wrapped.on_selector_exit(OnSelectorExit::CleanUp))
+        .await;
+    rig.world.create("web", 1).await;
+    rig.said().await;
+    rig.world.hide("web").await;
+    assert_eq!(rig.said().await, "deleted web=1");
+    assert_eq!(rig.world.finalizers("web").await, "own");
+    pass(10).await;
+    assert_eq!(rig.said().await, "deleted web=1, web []");
+    running.stop(&rig).await;
+}

@@ -1,0 +1,90 @@
+//! The forms in which a store keeps objects. *(pure)*
+
+use std::sync::Arc;
+
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::{DecodeError, Decoder};
+use crate::{IncomingObject, LazyObject, RawObject, Stored};
+
+/// A form in which a store can keep a `K`: decoded, or as [`RawObject`].
+///
+/// Chosen with [`ListWatch::raw`](crate::ListWatch::raw).
+pub trait StoredForm<K>: Stored + Sized {
+    /// Reads an object from JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if it cannot be read in this form.
+    #[doc(hidden)]
+    fn read(
+        decoder: &Arc<Decoder<K>>,
+        raw: RawJson<'_>,
+    ) -> Result<IncomingObject<Self>, DecodeError>;
+}
+
+/// The JSON of one object.
+#[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
+pub struct RawJson<'a> {
+    pub(crate) json: &'a [u8],
+
+    /// Whether its end was found by its brackets. Otherwise the decoder checks that it has an end.
+    pub(crate) is_whole: bool,
+}
+
+// === impl RawJson ===
+
+impl<'a> RawJson<'a> {
+    /// JSON that should be one object.
+    pub(crate) const fn of(json: &'a [u8]) -> Self {
+        let is_whole = false;
+        Self { json, is_whole }
+    }
+
+    /// JSON whose end was found by its brackets.
+    pub(crate) const fn whole(json: &'a [u8]) -> Self {
+        let is_whole = true;
+        Self { json, is_whole }
+    }
+}
+
+// === impl StoredForm ===
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K {
+    fn read(
+        decoder: &Arc<Decoder<K>>,
+        raw: RawJson<'_>,
+    ) -> Result<IncomingObject<Self>, DecodeError> {
+        let named = |object: K| match object.meta().name {
+            Some(_) => Ok(Arc::new(object)),
+            None => Err(DecodeError::Shape {
+                path: "metadata.name".to_owned(),
+                expected: "missing field `name`".to_owned(),
+            }),
+        };
+        if decoder.keep_decoded {
+            return Ok(IncomingObject::from(named(decoder.object(raw.json)?)?));
+        }
+        let raw_object = RawObject::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        // The position in the error refers to the received JSON, not to the trimmed one.
+        let explain = |error| decoder.object(raw.json).err().unwrap_or(error);
+        let object = raw_object.decode().map_err(explain)?;
+        Ok(IncomingObject {
+            object: Some(named(object)?),
+            kept: LazyObject::from_erased(Arc::new(raw_object)),
+            bytes: 0,
+        })
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for RawObject<K> {
+    fn read(
+        decoder: &Arc<Decoder<K>>,
+        raw: RawJson<'_>,
+    ) -> Result<IncomingObject<Self>, DecodeError> {
+        let raw_object = Self::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        Ok(IncomingObject::from(raw_object))
+    }
+}

@@ -1,0 +1,267 @@
+//! `LazyObject`: an object in the form in which the store keeps it, decoded at the first read.
+
+use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
+
+use kube::api::ObjectMeta;
+
+use crate::{DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored};
+
+/// A `K` in the form in which the store keeps it: decoded, or as JSON that is decoded at the first
+/// read.
+///
+/// # Contract
+///
+/// *Guaranteed.* The name, uid and version are known without decoding. An object from a
+/// [`ListWatch`](crate::ListWatch) has decoded once before it reaches a handler or the store.
+///
+/// *Required.* `K` decodes from the same JSON each time, like every derived `Deserialize`.
+///
+/// Cloning a `LazyObject` clones a reference, not the object. `K` may be unsized, as in
+/// [`Event`](crate::Event).
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use windlass_informer::{LazyObject, ObjectIdentity as _};
+///
+/// let mut map = ConfigMap::default();
+/// map.metadata.name = Some("web".into());
+/// let kept = LazyObject::from(Arc::new(map));
+///
+/// assert_eq!(kept.name(), "web");
+/// assert!(kept.metadata().labels.is_none());
+/// assert_eq!(kept.get()?.data, None);
+/// # Ok::<(), windlass_informer::DecodeError>(())
+/// ```
+pub struct LazyObject<K: ?Sized> {
+    object: Arc<dyn ErasedObject>,
+    of: PhantomData<fn() -> Arc<K>>,
+}
+
+/// An object that has just arrived: the form that the store keeps, and the decoded object for
+/// subscribers.
+///
+/// A source that has only the decoded object creates it with `From`.
+pub struct IncomingObject<K> {
+    pub(crate) kept: LazyObject<K>,
+
+    /// `None` if the informer has no subscribers.
+    pub(crate) object: Option<Arc<K>>,
+
+    /// The length of its JSON in bytes; 0 if it did not arrive as JSON.
+    pub(crate) bytes: usize,
+}
+
+// === impl LazyObject ===
+
+impl<K: ?Sized> LazyObject<K> {
+    /// Wraps a type-erased object, which must be a `K` or decode to a `K`.
+    #[must_use]
+    pub fn from_erased(object: Arc<dyn ErasedObject>) -> Self {
+        Self {
+            object,
+            of: PhantomData,
+        }
+    }
+
+    /// The type-erased object.
+    #[must_use]
+    pub const fn as_erased(&self) -> &Arc<dyn ErasedObject> {
+        &self.object
+    }
+
+    /// The type-erased object.
+    #[must_use]
+    pub fn into_erased(self) -> Arc<dyn ErasedObject> {
+        self.object
+    }
+
+    /// Returns the metadata. A decoded object lends it; otherwise only the metadata are decoded.
+    #[must_use]
+    pub fn metadata(&self) -> Cow<'_, ObjectMeta> {
+        ErasedObject::metadata(&*self.object)
+    }
+}
+
+impl<K: Any + Send + Sync> LazyObject<K> {
+    /// Returns the object, and decodes it if it is neither decoded nor in the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the object has decoded before and does not decode now: see *Required*.
+    pub fn get(&self) -> Result<Arc<K>, DecodeError> {
+        self.object.typed()?.ok_or_else(|| DecodeError::Kind {
+            expected: std::any::type_name::<K>().to_owned(),
+            found: "another type".to_owned(),
+        })
+    }
+
+    /// Returns the decoded object, and the stored form if that is not the decoded one. `None` if
+    /// the object has decoded before and does not decode now.
+    pub(crate) fn open(self) -> Option<(Arc<K>, Option<Self>)>
+    where
+        K: Stored,
+    {
+        if self.object.decoded_slot().is_some() {
+            return Some((decoded(&self, Self::get)?, Some(self)));
+        }
+        Some((self.object.into_typed().ok()??, None))
+    }
+
+    /// Returns `self` if the object is kept as JSON.
+    pub(crate) fn if_not_decoded(self) -> Option<Self> {
+        self.object.decoded_slot().is_some().then_some(self)
+    }
+
+    /// Returns the object for a reader of the store. An object that is read often stays decoded.
+    pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {
+        let Some(slot) = self.object.decoded_slot() else {
+            return self.get();
+        };
+        let (object, often) = slot.read();
+        if let Some(Ok(object)) = object.map(Arc::downcast) {
+            return Ok(object);
+        }
+        let object = self.get()?;
+        if often {
+            slot.pin(Arc::clone(&object) as _);
+        }
+        Ok(object)
+    }
+
+    /// Keeps `object`, the decoded form, until a handler has processed it.
+    pub(crate) fn pin(&self, object: &Arc<K>) {
+        if let Some(slot) = self.object.decoded_slot() {
+            slot.pin(Arc::clone(object) as _);
+        }
+    }
+
+    /// Removes the decoded form if it was not read since the last call, and returns it, so that the
+    /// caller drops it without a lock.
+    pub(crate) fn evict_unread(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.object.decoded_slot()?.evict_unread()
+    }
+}
+
+impl<K: Stored> From<Arc<K>> for LazyObject<K> {
+    fn from(object: Arc<K>) -> Self {
+        Self::from_erased(object)
+    }
+}
+
+impl<K: ?Sized> ObjectIdentity for LazyObject<K> {
+    fn namespace(&self) -> Option<&str> {
+        self.object.namespace()
+    }
+
+    fn name(&self) -> &str {
+        self.object.name()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        ObjectIdentity::uid(&*self.object)
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.object.resource_version()
+    }
+
+    fn key(&self) -> ObjectKey {
+        self.object.key()
+    }
+}
+
+impl<K: ?Sized> Clone for LazyObject<K> {
+    fn clone(&self) -> Self {
+        Self::from_erased(Arc::clone(&self.object))
+    }
+}
+
+/// Shows the key and never the content, which may be secret.
+impl<K: ?Sized> fmt::Debug for LazyObject<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LazyObject({})", self.key())
+    }
+}
+
+// === impl IncomingObject ===
+
+impl<K> IncomingObject<K> {
+    /// Drops the decoded object of an informer without subscribers. It is still in the CPU cache,
+    /// and the allocator reuses its memory for the next object.
+    pub(crate) fn without_decoded(self) -> Self {
+        Self {
+            object: None,
+            ..self
+        }
+    }
+}
+
+impl<K: Stored> IncomingObject<K> {
+    /// Returns the decoded object. `None` if it has decoded before and does not decode now.
+    pub(crate) fn get(&self) -> Option<Arc<K>> {
+        let object = self.object.clone();
+        object.or_else(|| decoded(&self.kept, LazyObject::get))
+    }
+
+    /// Copies the read count of `old`, the state before this one: an object that is read often
+    /// stays decoded when it changes.
+    pub(crate) fn follow(&self, old: &LazyObject<K>) {
+        let (now, before) = (self.kept.object.decoded_slot(), old.object.decoded_slot());
+        if let Some((slot, before)) = now.zip(before)
+            && slot.inherit_reads(before.reads())
+            && let Some(object) = &self.object
+        {
+            slot.pin(Arc::clone(object) as _);
+        }
+    }
+}
+
+impl<K> From<LazyObject<K>> for IncomingObject<K> {
+    fn from(kept: LazyObject<K>) -> Self {
+        Self {
+            kept,
+            object: None,
+            bytes: 0,
+        }
+    }
+}
+
+impl<K: Stored> From<Arc<K>> for IncomingObject<K> {
+    fn from(object: Arc<K>) -> Self {
+        Self {
+            kept: LazyObject::from(Arc::clone(&object)),
+            object: Some(object),
+            bytes: 0,
+        }
+    }
+}
+
+impl<K: Stored> From<K> for IncomingObject<K> {
+    fn from(object: K) -> Self {
+        Self::from(Arc::new(object))
+    }
+}
+
+/// Shows the key and never the content, which may be secret.
+impl<K> fmt::Debug for IncomingObject<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IncomingObject({})", self.kept.key())
+    }
+}
+
+/// Decodes `kept` with `look`, and logs an error.
+pub(crate) fn decoded<K: Stored>(
+    kept: &LazyObject<K>,
+    look: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
+) -> Option<Arc<K>> {
+    let object = look(kept);
+    let object = object.inspect_err(|error| {
+        let key = kept.key();
+        tracing::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");
+    });
+    object.ok()
+}

@@ -1,0 +1,248 @@
+//! Objects that are kept as JSON and decoded when they are read.
+
+mod recently_decoded;
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use kube::{Resource, api::ObjectMeta};
+use serde::de::DeserializeOwned;
+
+pub(crate) use self::recently_decoded::RecentlyDecoded;
+use crate::{
+    DecodeError, Decoder, ObjectIdentity, Stored,
+    decode::Pruned,
+    decoded_slot::{DecodedSlot, ErasedDecodedSlot},
+};
+
+/// A `K` that is kept as JSON, without the trimmed fields, and decoded by [`get`](Self::get).
+///
+/// By default a [`ListWatch`](crate::ListWatch) also keeps JSON, and decodes each object once on
+/// arrival. That is nine tenths of the cost of an event. If handlers read few objects, use raw
+/// objects to avoid this cost. Then each read can fail. The name, uid and version are known without
+/// decoding.
+///
+/// # Contract
+///
+/// *Guaranteed.* The store, the indexes and the events are the same as for decoded objects. The
+/// informer caches the [`RECENT`](Self::RECENT) objects that were decoded last, so that several
+/// reads of one object decode it once. An informer of `RawObject<K>` accepts handlers for `K`: each
+/// handler gets a decoded object.
+///
+/// *Required.* An index decodes each raw object that changes. Declare one only if it saves more
+/// than that.
+///
+/// *Not guaranteed.* That the object decodes. On arrival only the identity is read, and the JSON is
+/// checked for completeness. The first [`get`](Self::get) returns the error.
+///
+/// # Example
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::{Api, Client};
+/// use windlass_informer::{Informer, ListWatch, ObjectKey};
+///
+/// # async fn pods(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = Informer::new(ListWatch::new(Api::<Pod>::all(client)).raw());
+/// if let Some(pod) = pods.store().get(&ObjectKey::new("web").within("shop")) {
+///     println!("{} bytes, on {:?}", pod.json().len(), pod.get()?.spec);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct RawObject<K> {
+    pruned: Pruned,
+    decoder: Arc<Decoder<K>>,
+
+    /// The key of this object in the cache of recently decoded objects.
+    number: u64,
+
+    slot: DecodedSlot<K>,
+}
+
+// === impl RawObject ===
+
+impl<K> RawObject<K> {
+    /// How many decoded objects an informer of raw objects caches: about the number that a
+    /// controller processes at the same time.
+    pub const RECENT: usize = RecentlyDecoded::<K>::SLOTS;
+
+    pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
+        Self {
+            pruned,
+            number: decoder.recent.number(),
+            decoder,
+            slot: DecodedSlot::new(),
+        }
+    }
+
+    /// The decoded object, if it is in the slot or the cache.
+    fn known(&self) -> Option<Arc<K>> {
+        (self.slot.get()).or_else(|| self.decoder.recent.get(self.number))
+    }
+
+    /// The JSON, without the trimmed fields.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        self.pruned.json()
+    }
+}
+
+impl<K: Resource + DeserializeOwned> RawObject<K> {
+    /// Decodes the JSON, without a look at the cache.
+    pub(crate) fn decode(&self) -> Result<K, DecodeError> {
+        self.decoder.decode_pruned(&self.pruned)
+    }
+
+    /// Returns the decoded object from the cache, or decodes it.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError`] if the JSON does not decode. The error has the position and never the
+    /// content.
+    pub fn get(&self) -> Result<Arc<K>, DecodeError> {
+        if let Some(object) = self.known() {
+            return Ok(object);
+        }
+        let object = Arc::new(self.decode().inspect_err(|_| self.slot.fail())?);
+        self.decoder.recent.put(self.number, Arc::clone(&object));
+        Ok(object)
+    }
+}
+
+impl<K> ObjectIdentity for RawObject<K> {
+    fn namespace(&self) -> Option<&str> {
+        self.pruned.namespace()
+    }
+
+    fn name(&self) -> &str {
+        self.pruned.name()
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.pruned.uid()
+    }
+
+    fn resource_version(&self) -> Option<&str> {
+        self.pruned.resource_version()
+    }
+}
+
+impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObject<K> {
+    type Object = K;
+
+    fn metadata(&self) -> Cow<'_, ObjectMeta> {
+        Cow::Owned(match self.known() {
+            Some(object) => object.meta().clone(),
+            None => Decoder::<K>::metadata(self.json()).unwrap_or_else(|| ObjectMeta {
+                namespace: self.namespace().map(str::to_owned),
+                name: Some(self.name().to_owned()),
+                uid: self.uid().map(str::to_owned),
+                resource_version: self.resource_version().map(str::to_owned),
+                ..ObjectMeta::default()
+            }),
+        })
+    }
+
+    fn object(self: Arc<Self>) -> Result<Arc<K>, DecodeError> {
+        self.get()
+    }
+
+    fn kept_json(&self) -> Option<&str> {
+        Some(self.json())
+    }
+
+    fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
+        Some(&self.slot)
+    }
+
+    fn forget_decoded(&self) {
+        self.decoder.recent.remove(self.number);
+    }
+}
+
+/// Shows the key and never the content, which may be secret.
+impl<K> fmt::Debug for RawObject<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawObject")
+            .field("key", &format_args!("{}", self.key()))
+            .field("bytes", &self.json().len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::RawObject;
+    use crate::{
+        ObjectIdentity as _, Stored as _, Trim,
+        decode::{Decoder, RawJson, StoredForm as _},
+    };
+
+    const MAP: &[u8] = br#"{"kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u","resourceVersion":"7","generation":3,"managedFields":[{"manager":"m"}]},"data":{"a":"b"}}"#;
+
+    #[test]
+    fn a_packed_object_knows_who_it_is_and_is_decoded_once() {
+        let map = pack(MAP);
+        assert_eq!(map.key().to_string(), "shop/web");
+        assert_eq!((map.uid(), map.resource_version()), (Some("u"), Some("7")));
+        assert!(!map.json().contains("managedFields"));
+
+        let decoded = map.get().expect("a config map");
+        assert_eq!(decoded.data.as_ref().map(|data| &*data["a"]), Some("b"));
+        assert!(Arc::ptr_eq(&decoded, &map.get().expect("a config map")));
+    }
+
+    #[test]
+    fn metadata_are_read_without_the_rest() {
+        let broken = String::from_utf8_lossy(MAP).replace(r#"{"a":"b"}"#, "[7]");
+        let map = pack(broken.as_bytes());
+        assert_eq!(map.metadata().generation, Some(3));
+        let error = map.get().expect_err("data is no list");
+        assert_eq!(error.to_string(), "data: invalid type, expected a map");
+    }
+
+    #[test]
+    fn metadata_that_cannot_be_decoded_are_the_identity_of_the_object() {
+        let broken =
+            String::from_utf8_lossy(MAP).replace(r#""generation":3"#, r#""generation":"x""#);
+        let map = pack(broken.as_bytes());
+        let metadata = map.metadata();
+        assert_eq!(metadata.namespace.as_deref(), Some("shop"));
+        assert_eq!(metadata.name.as_deref(), Some("web"));
+        assert_eq!(metadata.uid.as_deref(), Some("u"));
+        assert_eq!(metadata.resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn what_is_packed_is_whole() {
+        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
+        for end in 1..MAP.len() {
+            let half = RawObject::read(&decoder, RawJson::of(&MAP[..end]));
+            assert!(half.is_err(), "{}", String::from_utf8_lossy(&MAP[..end]));
+        }
+    }
+
+    #[test]
+    fn what_was_decoded_is_forgotten_in_time() {
+        let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
+        let read = || {
+            let read = RawObject::read(&decoder, RawJson::of(MAP));
+            read.expect("a config map").kept.get().expect("packed")
+        };
+        let first = read().get().expect("a config map");
+        for _ in 0..RawObject::<ConfigMap>::RECENT {
+            read().get().expect("a config map");
+        }
+        assert_eq!(Arc::strong_count(&first), 1);
+    }
+
+    fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
+        let decoder = Arc::new(Decoder::new(&(), Trim::default()));
+        let read = RawObject::read(&decoder, RawJson::of(json));
+        read.expect("a config map").kept.get().expect("packed")
+    }
+}

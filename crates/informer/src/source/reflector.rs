@@ -1,0 +1,290 @@
+//! The running list and watch: sends the requests of the session, and processes their responses.
+
+mod lines;
+mod pages;
+mod stream;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use kube::Resource;
+use rand::rngs::StdRng;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+use tracing::Instrument as _;
+
+use super::{Change, Changes, ListWatch, Stopped, request::Requests, workers::Workers};
+use crate::{
+    DecodeError, Identity, IncomingObject, LazyObject, ObjectIdentity as _, StoredForm, Verb,
+    WatchError,
+    decode::{BorrowedIdentity, Decoder, RawJson},
+    subscription::SubscriberCount,
+    trace,
+    watch::{DecodeQuarantine, History, NextRequest, Session},
+};
+
+/// Runs a [`ListWatch`].
+pub(super) struct Reflector<'s, K: Resource, O> {
+    requests: &'s Requests<K>,
+    decoder: Arc<Decoder<K>>,
+    workers: Workers<K, O>,
+    session: Session,
+    quarantine: DecodeQuarantine<Instant>,
+    rng: &'s mut StdRng,
+    changes: Changes<O>,
+
+    /// Whether the current list may show objects that the store already has. Only then the identity
+    /// is read before the object.
+    again: bool,
+
+    /// Whether the history went back and no list has been complete since. Then no stored object
+    /// counts as known.
+    went_back: bool,
+
+    /// Objects of a streamed list that were deleted at a later version, as JSON. They come from a
+    /// stale replica, unless the list turns out to be newer.
+    held_back: Vec<Bytes>,
+
+    /// How many objects that decode the list had shown after its last page.
+    shown: usize,
+
+    /// The highest number of objects that did not decode, of all pages of the list.
+    most_undecodable: usize,
+}
+
+/// Why a step ended early.
+enum StepError {
+    /// The informer has stopped.
+    Stopped,
+    Watch(WatchError),
+}
+
+impl From<Stopped> for StepError {
+    fn from(Stopped: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+impl From<WatchError> for StepError {
+    fn from(error: WatchError) -> Self {
+        Self::Watch(error)
+    }
+}
+
+// === impl StepError ===
+
+impl StepError {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Watch(error) => error.reason(),
+        }
+    }
+}
+
+// === impl Reflector ===
+
+impl<'s, K, O> Reflector<'s, K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: StoredForm<K>,
+{
+    /// The maximum number of held objects. Only objects that were undecodable before are held, so
+    /// there are few; a stale replica may send many.
+    const HELD_BACK: usize = 100;
+
+    /// The maximum size of the held objects in bytes.
+    const HELD_BACK_BYTES: usize = 16 * 1024 * 1024;
+
+    pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
+        let ListWatch {
+            requests,
+            backoff,
+            streamed_lists,
+            trim,
+            rng,
+            decoders,
+            decoded,
+            form: _,
+        } = source;
+        Self {
+            workers: Workers::new(decoders.unwrap_or_else(Workers::<K, O>::default_threads)),
+            decoder: Arc::new(Decoder::new(requests.types(), trim.clone()).keep_decoded(*decoded)),
+            session: Session::new(
+                Arc::clone(&requests.resource),
+                *backoff,
+                *streamed_lists,
+                requests.timeouts.silence,
+            )
+            .after(changes.version()),
+            requests,
+            quarantine: DecodeQuarantine::new(),
+            rng,
+            changes,
+            again: false,
+            went_back: false,
+            held_back: Vec::new(),
+            shown: 0,
+            most_undecodable: 0,
+        }
+    }
+
+    /// Runs until the informer stops.
+    pub(super) async fn run(mut self) {
+        loop {
+            if let Err(Stopped) = self.once().await {
+                return;
+            }
+        }
+    }
+
+    /// Sends one request, processes the response, and waits for the time that follows from its end.
+    async fn once(&mut self) -> Result<(), Stopped> {
+        let mut opened = None;
+        let request = self.session.next_request();
+        let span = trace::request(&self.requests.resource, &request);
+        let outcome = async {
+            match &request {
+                NextRequest::List { .. } => self.list(&request).await,
+                NextRequest::Version => self.version(&request).await,
+                NextRequest::StreamedList | NextRequest::Watch { .. } => {
+                    self.watch(&request, &mut opened).await
+                }
+            }
+        };
+        let outcome = outcome.instrument(span.clone()).await;
+        trace::ended(
+            &span,
+            outcome.as_ref().err().map_or("ended", StepError::reason),
+        );
+        // The wait is not a part of the request.
+        drop(span);
+        let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
+        let wait = match outcome {
+            Ok(()) if opened.is_none() => Duration::ZERO,
+            Ok(()) => {
+                self.changes.send(Change::Ended).await?;
+                self.session.on_end(stood, self.rng)
+            }
+            Err(StepError::Watch(error)) => {
+                self.workers.drop_all();
+                let retry_in = self.session.on_error(&error, stood, self.rng);
+                self.changes
+                    .send(Change::Interrupted { error, retry_in })
+                    .await?;
+                retry_in
+            }
+            Err(StepError::Stopped) => return Err(Stopped),
+        };
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Begins a list. `are_whole` says whether the end of each object is known from its brackets.
+    async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
+        self.quarantine.clear();
+        self.held_back.clear();
+        self.most_undecodable = 0;
+        if history == History::WentBack {
+            tracing::warn!(
+                resource = %self.requests.resource,
+                "the history of the API server went back, replacing the store by its list"
+            );
+            self.went_back = true;
+            self.changes.send(Change::HistoryWentBack).await?;
+        }
+        self.again = !self.changes.is_empty();
+        self.workers.begin(are_whole);
+        self.changes.send(Change::ListStarted).await
+    }
+
+    /// Ends a list with `version`.
+    async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
+        self.again = false;
+        self.went_back = false;
+        self.changes
+            .send(Change::ListEnded {
+                resource_version: Some(version),
+            })
+            .await
+    }
+
+    /// Reads an object.
+    fn read(&self, raw: RawJson<'_>) -> Result<IncomingObject<O>, DecodeError> {
+        read(&self.decoder, raw, self.changes.subscribers())
+    }
+
+    /// Sends a decoded object.
+    async fn apply(&mut self, fresh: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
+        if !self.quarantine.is_empty() {
+            self.quarantine.forget(&fresh.kept.key());
+        }
+        let kept = fresh.kept.clone();
+        self.changes.send(Change::Applied(fresh)).await?;
+        Ok(kept)
+    }
+
+    /// Whether an object was deleted before the last complete version: its state is older, and the
+    /// store does not have it. A streamed relist shows such an object if it comes from a stale
+    /// replica. The object is held until the version of the list is known.
+    fn is_gone(&self, who: &BorrowedIdentity<'_>) -> bool {
+        let version = who.resource_version();
+        version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
+    }
+
+    /// Sends an object that exists, and returns its identity.
+    async fn present<'a>(
+        &mut self,
+        verb: Verb,
+        raw: RawJson<'a>,
+    ) -> Result<BorrowedIdentity<'a>, StepError> {
+        let who = self.decoder.borrowed_identity(raw.json);
+        let who = who.map_err(|error| self.requests.malformed(verb, error))?;
+        if !self.went_back
+            && let Some(known) = self.changes.known(&who)
+        {
+            if !self.quarantine.is_empty() {
+                self.quarantine.forget(&who.key());
+            }
+            self.changes.send(Change::Unchanged(known)).await?;
+            return Ok(who);
+        }
+        if self.again && verb == Verb::Watch && self.is_gone(&who) {
+            let bytes: usize = self.held_back.iter().map(Bytes::len).sum();
+            let is_full = bytes.saturating_add(raw.json.len()) > Self::HELD_BACK_BYTES;
+            if is_full || self.held_back.len() >= Self::HELD_BACK {
+                return Err(self.session.refuse_stream().into());
+            }
+            // A copy, because a slice would keep the whole chunk in memory.
+            self.held_back.push(Bytes::copy_from_slice(raw.json));
+            return Ok(who);
+        }
+        match self.read(raw) {
+            Ok(object) => _ = self.apply(object).await?,
+            Err(error) => {
+                let identity = Identity::from(&who);
+                self.quarantine.put(identity.key.clone(), Instant::now());
+                self.changes
+                    .send(Change::Undecodable { identity, error })
+                    .await?;
+            }
+        }
+        Ok(who)
+    }
+}
+
+/// Reads an object, and decodes it if the informer has subscribers.
+pub(super) fn read<K, O: StoredForm<K>>(
+    decoder: &Arc<Decoder<K>>,
+    raw: RawJson<'_>,
+    subscribers: &SubscriberCount,
+) -> Result<IncomingObject<O>, DecodeError> {
+    let fresh = O::read(decoder, raw)?;
+    Ok(if subscribers.any() {
+        fresh
+    } else {
+        fresh.without_decoded()
+    })
+}

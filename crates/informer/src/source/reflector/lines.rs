@@ -1,0 +1,163 @@
+//! The lines of watches and streamed lists.
+
+use bytes::Bytes;
+use kube::Resource;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::{Reflector, StepError};
+use crate::{
+    DecodeError, ObjectIdentity as _, StoredForm, Verb,
+    decode::{Line, RawJson},
+    source::{Change, Stopped},
+    watch::{NextRequest, ServerStatus, one_line},
+};
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end", default)]
+    initial_events_end: Option<String>,
+}
+
+// === impl Reflector ===
+
+impl<K, O> Reflector<'_, K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: StoredForm<K>,
+{
+    /// Processes one line. Returns whether it shows that the server makes progress: an event or
+    /// bookmark of a watch does, and an `ADDED` of a streamed list. Changes during a streamed list
+    /// do not, because they can come without end.
+    pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, StepError> {
+        let is_following = self.session.is_following();
+        let there = Line::there(&line).filter(|_| !self.again);
+        if !is_following {
+            if let Some(object) = there
+                && self.workers.should_offload()
+            {
+                let read = self
+                    .workers
+                    .put(
+                        &self.decoder,
+                        self.changes.subscribers(),
+                        line.slice_ref(object),
+                    )
+                    .await;
+                self.settle(read).await?;
+                return Ok(Line::is_added(&line));
+            }
+            self.settle_all().await?;
+        }
+        if let Some(object) = there
+            && let Ok(object) = self.read(RawJson::of(object))
+        {
+            let object = self.apply(object).await?;
+            if let Some(version) = object.resource_version() {
+                self.session.followed(version);
+            }
+            return Ok(is_following || Line::is_added(&line));
+        }
+        let Line { kind, object } =
+            Line::read(&line).map_err(|error| self.requests.malformed(Verb::Watch, error))?;
+        match &*kind {
+            "ADDED" | "MODIFIED" => {
+                let who = self.present(Verb::Watch, RawJson::whole(object)).await?;
+                self.followed(who.resource_version());
+            }
+            "DELETED" => {
+                let identity = self.decoder.identity(object);
+                let identity =
+                    identity.map_err(|error| self.requests.malformed(Verb::Watch, error))?;
+                let version = identity.resource_version.clone();
+                self.quarantine.forget(&identity.key);
+                let last = self.read(RawJson::whole(object)).ok();
+                self.changes
+                    .send(Change::Deleted { identity, last })
+                    .await?;
+                self.followed(version.as_deref());
+            }
+            "BOOKMARK" => return self.bookmark(object).await,
+            "ERROR" => {
+                let answer = ServerStatus::read(500, object, None);
+                return Err(self.requests.from_status(Verb::Watch, answer).into());
+            }
+            // An unknown event type. Its object may be a change that must not be missed, so the
+            // watch ends here.
+            _ => {
+                let error = DecodeError::Kind {
+                    expected: "a watch event".to_owned(),
+                    found: one_line(&kind).into_owned(),
+                };
+                return Err(self.requests.malformed(Verb::Watch, error).into());
+            }
+        }
+        Ok(is_following || kind == "ADDED")
+    }
+
+    /// Processes a bookmark. Returns whether it shows that the server makes progress. A bookmark
+    /// with an old version does not.
+    async fn bookmark(&mut self, object: &[u8]) -> Result<bool, StepError> {
+        let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
+            return Ok(false);
+        };
+        let version = bookmark.metadata.resource_version;
+        if version.is_empty() {
+            return Ok(false);
+        }
+        let is_listing = !matches!(self.session.next_request(), NextRequest::Watch { .. });
+        let ends = bookmark
+            .metadata
+            .annotations
+            .is_some_and(|annotations| annotations.initial_events_end.as_deref() == Some("true"));
+        if is_listing && ends {
+            self.session.streamed(&version)?;
+            self.again = false;
+            for object in std::mem::take(&mut self.held_back) {
+                self.present(Verb::Watch, RawJson::whole(&object)).await?;
+            }
+            self.end_list(version).await?;
+            self.changes.send(Change::Connected).await?;
+            return Ok(true);
+        }
+        if is_listing {
+            return Ok(false);
+        }
+        self.session.bookmarked();
+        if self.session.is_past(&version) {
+            return Ok(false);
+        }
+        self.session.followed(&version);
+        self.progress().await?;
+        Ok(true)
+    }
+
+    fn followed(&mut self, version: Option<&str>) {
+        if let Some(version) = version {
+            self.session.followed(version);
+        }
+    }
+
+    async fn progress(&mut self) -> Result<(), Stopped> {
+        let Some(version) = self.session.complete() else {
+            return Ok(());
+        };
+        let resource_version = version.to_owned();
+        self.changes
+            .send(Change::Progress { resource_version })
+            .await
+    }
+}

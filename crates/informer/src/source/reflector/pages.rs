@@ -1,0 +1,147 @@
+//! Paged lists, whose objects are processed as they arrive.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::{Reflector, StepError};
+use crate::{
+    StoredForm, Verb,
+    decode::{Page, PageMeta, RawJson},
+    source::workers::DecodedItem,
+    watch::NextRequest,
+};
+
+// === impl Reflector ===
+
+impl<K, O> Reflector<'_, K, O>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+    O: StoredForm<K>,
+{
+    /// Reads one page of a list, and sends its objects as they arrive.
+    pub(super) async fn list(&mut self, request: &NextRequest) -> Result<(), StepError> {
+        let answer = self.requests.send(request, Duration::ZERO).await?;
+        let mut body = answer.into_body();
+        let mut page = Page::new(self.requests.max_bytes);
+        let mut time_budget = self.requests.time_budget();
+        let mut begun = false;
+        while let Some(chunk) = self
+            .requests
+            .chunk(&mut body, Verb::List, &mut time_budget)
+            .await?
+        {
+            page.push(chunk);
+            loop {
+                let next = page.next();
+                // The metadata first, so that a page with several errors fails with the same one
+                // however its chunks are cut.
+                if !begun && let Some(metadata) = page.metadata() {
+                    self.begin_page(metadata).await?;
+                    begun = true;
+                }
+                match next.map_err(|error| self.requests.unreadable(error))? {
+                    Some(item) => self.item(item).await?,
+                    None => break,
+                }
+            }
+        }
+        let metadata = page
+            .end()
+            .map_err(|error| self.requests.malformed(Verb::List, error))?;
+        if !begun {
+            self.begin_page(&metadata).await?;
+        }
+        self.settle_all().await?;
+        // The store lags by a few objects, so the count is approximate; but each page with new
+        // objects increases it.
+        let shown = self.changes.shown();
+        let is_shown = std::mem::replace(&mut self.shown, shown) != shown;
+        // This count can go down: an object that did not decode may decode in a later page.
+        let undecodable = self.quarantine.len();
+        let is_new = is_shown || undecodable > self.most_undecodable;
+        self.most_undecodable = self.most_undecodable.max(undecodable);
+        if let Some(version) = self.session.paged(&metadata, is_new)? {
+            self.end_list(version).await?;
+        }
+        Ok(())
+    }
+
+    /// Requests the version of the server before a silent watch resumes.
+    pub(super) async fn version(&mut self, request: &NextRequest) -> Result<(), StepError> {
+        let answer = self.requests.send(request, Duration::ZERO).await?;
+        let mut body = answer.into_body();
+        let mut page = Page::new(self.requests.max_bytes);
+        let mut time_budget = self.requests.time_budget();
+        let unreadable = |error| self.requests.unreadable(error);
+        while let Some(chunk) = self
+            .requests
+            .chunk(&mut body, Verb::List, &mut time_budget)
+            .await?
+        {
+            page.push(chunk);
+            while page.next().map_err(unreadable)?.is_some() {}
+        }
+        let metadata = page
+            .end()
+            .map_err(|error| self.requests.malformed(Verb::List, error))?;
+        Ok(self.session.learned(&metadata)?)
+    }
+
+    /// Checks the metadata of a page before its items are used.
+    async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), StepError> {
+        let history = self.session.check(metadata)?;
+        if self.session.begins_list() {
+            self.begin_list(true, history).await?;
+        }
+        Ok(())
+    }
+
+    /// Processes one object of a list.
+    async fn item(&mut self, json: Bytes) -> Result<(), StepError> {
+        if !self.again && self.workers.should_offload() {
+            let subscribers = self.changes.subscribers();
+            let read = self.workers.put(&self.decoder, subscribers, json).await;
+            return self.settle(read).await;
+        }
+        let raw = RawJson::whole(&json);
+        if !self.again
+            && let Ok(object) = self.read(raw)
+        {
+            self.apply(object).await?;
+        } else {
+            self.present(Verb::List, raw).await?;
+        }
+        Ok(())
+    }
+
+    /// Processes the remaining objects of the workers.
+    pub(super) async fn settle_all(&mut self) -> Result<(), StepError> {
+        loop {
+            let subscribers = self.changes.subscribers();
+            let read = self.workers.next(&self.decoder, subscribers).await;
+            if read.is_empty() {
+                return Ok(());
+            }
+            self.settle(read).await?;
+        }
+    }
+
+    /// Sends objects of a list. Objects that did not decode are read step by step, which finds the
+    /// cause.
+    pub(super) async fn settle(
+        &mut self,
+        read: impl IntoIterator<Item = DecodedItem<O>>,
+    ) -> Result<(), StepError> {
+        for DecodedItem { json, object } in read {
+            if let Some(object) = object {
+                self.apply(object).await?;
+            } else {
+                self.present(Verb::List, RawJson::of(&json)).await?;
+            }
+        }
+        Ok(())
+    }
+}

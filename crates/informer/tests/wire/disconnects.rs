@@ -1,0 +1,158 @@
+//! Failed requests, and when the next one is sent.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use windlass_informer::{HealthState, ListWatch};
+
+use crate::{
+    server::{Answer, Server},
+    text::{END, added, error, list},
+    wire::Wire,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
+    let mut answers = vec![Answer::lines([END.to_owned()])];
+    answers.extend((0..20).map(|_| Answer::lines([])));
+    let mut wire = Wire::start(answers);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    wire.requests(21).await;
+    let waits = wire.waits();
+    assert!(waits[0] >= Duration::from_millis(400), "{waits:?}");
+    assert!(waits[19] >= Duration::from_secs(15), "{waits:?}");
+    let lists = (0..21).filter(|i| wire.asked(*i).contains("sendInitialEvents"));
+    assert_eq!(lists.count(), 1, "a hang-up is no reason to list again");
+}
+
+/// Rows: BO-02
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_silent_is_cut_and_resumed() {
+    let mut wire = Wire::start([
+        Answer::lines([END.to_owned()]).then_hang(),
+        Answer::json(200, &list("10", &[])),
+        Answer::lines([added("a", 11, "1")]).then_hang(),
+    ]);
+    assert_eq!(wire.told(2).await, ["synced", "added a"]);
+    let silence = wire.waits()[0];
+    assert!(
+        silence >= ListWatch::<ConfigMap>::DEFAULT_SILENCE,
+        "{silence:?}"
+    );
+    assert!(
+        silence < ListWatch::<ConfigMap>::DEFAULT_SILENCE * 2,
+        "{silence:?}"
+    );
+    assert!(
+        wire.asked(2).contains("resourceVersion=10"),
+        "{}",
+        wire.asked(2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_head_never_comes_is_given_up() {
+    let mut wire = Wire::start([Answer::never(), Answer::lines([END.to_owned()]).then_hang()]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_to_say_that_history_is_gone_leads_to_a_list() {
+    for answer in [
+        Answer::lines([error(410, "Expired")]),
+        Answer::json(410, r#"{"kind":"Status","code":410,"reason":"Expired"}"#),
+        Answer::json(410, "gone"),
+        Answer::lines([added("b", 11, "1"), error(410, "Expired")]),
+    ] {
+        let mut wire = Wire::start([
+            Answer::lines([END.to_owned()]),
+            answer,
+            Answer::lines([added("c", 12, "1"), END.replace("10", "20")]).then_hang(),
+        ]);
+        assert_eq!(wire.told(1).await, ["synced"]);
+        while wire.told(1).await != ["added c"] {}
+        assert!(
+            wire.asked(2).contains("sendInitialEvents"),
+            "{}",
+            wire.asked(2)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_says_nothing_of_history_resumes() {
+    for answer in [
+        Answer::lines([error(500, "InternalError")]),
+        Answer::lines([r#"{"type":"ERROR","object":{"what":"ever"}}"#.to_owned()]),
+        Answer::json(
+            500,
+            "This request caused apiserver to panic. Look in the logs for details.",
+        ),
+        Answer::json(503, ""),
+        Answer::json(200, "<html>maintenance</html>\n"),
+    ] {
+        let mut wire = Wire::start([
+            Answer::lines([END.to_owned()]),
+            answer,
+            Answer::lines([added("a", 11, "1")]).then_hang(),
+        ]);
+        assert_eq!(wire.told(2).await, ["synced", "added a"]);
+        assert!(
+            wire.asked(2).contains("resourceVersion=10"),
+            "{}",
+            wire.asked(2)
+        );
+    }
+}
+
+/// Rows: BO-51
+#[tokio::test(start_paused = true)]
+async fn a_server_that_names_a_wait_is_not_asked_sooner() {
+    let mut wire = Wire::start([
+        Answer::json(429, "Too many requests, please try again later.").retry_after(7),
+        Answer::json(
+            429,
+            r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":3}}"#,
+        ),
+        Answer::json(429, "slow down"),
+        Answer::lines([END.to_owned()]).then_hang(),
+    ]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    let waits = wire.waits();
+    assert!(waits[0] >= Duration::from_secs(7), "{waits:?}");
+    assert!(waits[1] >= Duration::from_secs(3), "{waits:?}");
+    assert!(waits[2] >= Duration::from_millis(400), "{waits:?}");
+}
+
+/// kube's own client repeats such answers by itself, up to fifteen times, and reports none.
+#[tokio::test(start_paused = true)]
+async fn no_middleware_repeats_our_requests() {
+    let server = Server::new([
+        Answer::json(503, "").retry_after(1),
+        Answer::lines([END.to_owned()]).then_hang(),
+    ]);
+    let retry = tower::retry::RetryLayer::new(kube::client::retry::RetryPolicy::server_retry());
+    let service = tower::Layer::layer(&retry, server.clone());
+    let mut wire = Wire::of(Client::new(service, "default"), server);
+    let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+    let health = wire.informer.until(down).await;
+    assert!(health.to_string().contains("503"), "{health}");
+    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(wire.server.requests().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_asked_for_seldom() {
+    let wire = Wire::start((0..10).map(|_| Answer::json(404, "404 page not found\n")));
+    wire.requests(10).await;
+    let waits = wire.waits();
+    assert!(waits[8] >= Duration::from_secs(15), "{waits:?}");
+    assert!(waits[8] <= Duration::from_secs(30), "{waits:?}");
+    let health = wire.informer.health();
+    assert!(
+        health.to_string().contains("does not serve this kind"),
+        "{health}"
+    );
+    assert!(!wire.informer.has_synced());
+}

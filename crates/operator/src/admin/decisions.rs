@@ -1,0 +1,142 @@
+//! Decisions of the API server about tokens: which are cached, and which token is reviewed now. *(pure)*
+//!
+//! A client without a valid token can invent any number of tokens. Their decisions are cached apart
+//! from those of allowed tokens, and their reviews share one rate limit. A token that was allowed
+//! before has a limit of its own, and so has the address of a client that had an allowed token: its
+//! token is replaced from time to time, and the new one is unknown at first.
+
+use std::{collections::VecDeque, net::IpAddr, time::Duration};
+
+use tokio::time::Instant;
+
+/// How long a decision is valid. The same time as in controller-runtime.
+const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// The most entries of each of the three caches. Far more than the clients that scrape one process.
+const MAX_ENTRIES: usize = 64;
+
+/// The shortest time between two reviews that share a rate limit, so that a client with invented
+/// tokens causes little load on the API server.
+const PACE: Duration = Duration::from_millis(100);
+
+/// The SHA-256 of a token, so that no token is kept in memory.
+pub(super) type TokenHash = [u8; 32];
+
+/// A decision of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Allowed,
+    /// The token is not valid.
+    Unauthenticated,
+    /// RBAC does not allow it.
+    Forbidden,
+}
+
+/// What to do with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Use this decision.
+    Decided(Decision),
+    /// Ask the API server, and [`record`](Decisions::record) its decision.
+    Review,
+    /// Refuse the request: too many tokens were reviewed just now.
+    TooMany,
+}
+
+/// The cached decisions, and the times of the last reviews.
+#[derive(Debug, Default)]
+pub(super) struct Decisions {
+    /// The tokens that were allowed when they were last reviewed, also those whose decision is not
+    /// valid any more.
+    allowed: Cache<TokenHash, Allowed>,
+    refused: Cache<TokenHash, (Instant, Decision)>,
+    /// The addresses of clients that had an allowed token, with the last review of another token.
+    clients: Cache<IpAddr, Option<Instant>>,
+    /// The last review for any other client.
+    reviewed: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Allowed {
+    decided: Instant,
+    reviewed: Option<Instant>,
+}
+
+/// At most [`MAX_ENTRIES`] entries: a new entry replaces the oldest one.
+#[derive(Debug)]
+struct Cache<K, V>(VecDeque<(K, V)>);
+
+// === impl Decisions ===
+
+impl Decisions {
+    /// Decides about a request at `now`. [`Next::Review`] counts as a review.
+    pub(super) fn next(&mut self, token: &TokenHash, client: IpAddr, now: Instant) -> Next {
+        let is_valid = |decided: Instant| now.saturating_duration_since(decided) < MAX_AGE;
+        let last = if let Some(allowed) = self.allowed.get(token) {
+            if is_valid(allowed.decided) {
+                return Next::Decided(Decision::Allowed);
+            }
+            &mut allowed.reviewed
+        } else {
+            if let Some((decided, decision)) = self.refused.get(token)
+                && is_valid(*decided)
+            {
+                return Next::Decided(*decision);
+            }
+            (self.clients.get(&client)).unwrap_or(&mut self.reviewed)
+        };
+        if last.is_some_and(|last| now.saturating_duration_since(last) < PACE) {
+            return Next::TooMany;
+        }
+        *last = Some(now);
+        Next::Review
+    }
+
+    /// Records a decision that was made at `now`.
+    pub(super) fn record(
+        &mut self,
+        token: TokenHash,
+        client: IpAddr,
+        decision: Decision,
+        now: Instant,
+    ) {
+        self.allowed.remove(&token);
+        if decision == Decision::Allowed {
+            let allowed = Allowed {
+                decided: now,
+                reviewed: None,
+            };
+            self.allowed.insert(token, allowed);
+            self.clients.insert(client, None);
+        } else {
+            self.refused.insert(token, (now, decision));
+        }
+    }
+}
+
+// === impl Cache ===
+
+impl<K: PartialEq, V> Cache<K, V> {
+    fn get(&mut self, key: &K) -> Option<&mut V> {
+        let entry = self.0.iter_mut().find(|(it, _)| it == key);
+        entry.map(|(_, value)| value)
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        self.remove(&key);
+        if self.0.len() >= MAX_ENTRIES {
+            self.0.pop_front();
+        }
+        self.0.push_back((key, value));
+    }
+
+    fn remove(&mut self, key: &K) {
+        self.0.retain(|(it, _)| it != key);
+    }
+}
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}

@@ -18,6 +18,7 @@ mod namespaces;
 mod protobuf;
 mod requests;
 mod resources;
+mod roles;
 mod schema;
 mod subresources;
 mod watches;

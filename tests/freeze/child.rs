@@ -14,18 +14,25 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass::{
+    Action, FinalizerName, Finalizers, OpinionatedReconciler,
     leader::{Fence, FenceClosed, LeaseClient},
     operator::OperatorError,
     prelude::*,
 };
 
-use crate::{CONCURRENCY, LEASE, RENEW, REQUEUE, RETRY, THREADS, now};
+use crate::{CLEAN_UP, CONCURRENCY, FINALIZER, LEASE, RENEW, REQUEUE, RETRY, THREADS, now};
 
 /// Environment variables of child processes: the URL of the server, and the name of the replica.
 pub(crate) const URL: &str = "WINDLASS_FREEZE_URL";
 pub(crate) const NAME: &str = "WINDLASS_FREEZE_NAME";
+
+/// Why the first call of some clean-ups fails.
+#[derive(Debug, thiserror::Error)]
+#[error("not yet")]
+struct NotYet;
 
 thread_local! {
     /// The time of the last check of the fence on this thread.
@@ -75,7 +82,8 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
         .expect("valid settings");
     let client = election.fence().connect(config).expect("a client");
     let read: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let write: Api<ConfigMap> = Api::namespaced(client, name);
+    let write: Api<ConfigMap> = Api::namespaced(client.clone(), name);
+    let finalized: Api<ConfigMap> = Api::namespaced(client, name);
     let controller = InformerController::builder()
         .concurrency(CONCURRENCY)
         .build();
@@ -87,12 +95,9 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
         .add_informer("configs", &Informer::new(watched))
         .expect("new");
     let reconciler = move |request: Request<ConfigMap>| {
-        // The last check on this thread was the check for this call.
-        let (begun, checked) = (now(), CHECKED.take());
+        print_call("call");
         let write = write.clone();
         async move {
-            let checked = checked.map_or(u128::MAX, |it| it.as_nanos());
-            println!("\ncall {checked} {}", begun.as_nanos());
             let patch = Patch::Merge(json!({ "data": { "at": now().as_nanos().to_string() } }));
             let params = PatchParams::default();
             match write.patch(request.key().name(), &params, &patch).await {
@@ -105,11 +110,53 @@ async fn run_replica(url: &str, name: &str) -> Result<(), OperatorError> {
     controller
         .add_reconciler("configs", reconciler)
         .expect("a name");
+    add_finalized(&controller, finalized);
     let operator = Operator::builder().leader_election(election).build();
     operator
         .add_controller(controller)
         .expect("the operator is not running");
     operator.run_until(CancellationToken::new()).await
+}
+
+/// Adds a reconciler with a finalizer, for objects that the test deletes. A clean-up takes longer
+/// than the time until the freeze, and every second one fails at first, so that in a leader that
+/// continues all of them, their retries, and the removals of their finalizers are overdue.
+fn add_finalized(controller: &InformerController, configs: Api<ConfigMap>) {
+    let watched = ListWatch::new(configs.clone())
+        .labels("finalized=yes")
+        .expect("a selector");
+    controller
+        .add_informer("finalized", &Informer::new(watched))
+        .expect("new");
+    let name = FinalizerName::new(FINALIZER).expect("a name");
+    let finalizers = Finalizers::new(configs, name).expect("valid");
+    let reconciler = move |request: Request<ConfigMap>| {
+        let is_delete = request.action() == Action::Deleted;
+        print_call(if is_delete { "delete" } else { "call" });
+        async move {
+            if !is_delete {
+                return Ok(Outcome::done());
+            }
+            sleep(CLEAN_UP).await;
+            let name = request.key().name();
+            if request.attempt() == 0 && name.ends_with(['1', '3', '5', '7', '9']) {
+                return Err(NotYet);
+            }
+            Ok(Outcome::done())
+        }
+    };
+    let reconciler = OpinionatedReconciler::new(finalizers, reconciler);
+    controller
+        .add_reconciler("finalized", reconciler)
+        .expect("a name");
+}
+
+/// Prints the time of a call that begins now, and of the check of the fence for it.
+fn print_call(kind: &str) {
+    // The last check on this thread was the check for this call.
+    let (begun, checked) = (now(), CHECKED.take());
+    let checked = checked.map_or(u128::MAX, |it| it.as_nanos());
+    println!("\n{kind} {checked} {}", begun.as_nanos());
 }
 
 /// A fence with the usual clock, which records the time of each check by thread.

@@ -4,13 +4,16 @@ use std::{sync::Mutex, thread, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::runtime::Runtime;
 use windlass_apiserver::ApiServer;
 
 use crate::{
-    LIMIT, OBJECTS,
+    FINALIZED, LIMIT, OBJECTS,
     child::{NAME, URL},
     now,
     proxy::{Fault, Proxy, Write},
@@ -70,22 +73,23 @@ impl Cluster {
             runtime,
             client,
         };
-        cluster.create("default");
+        cluster.create("default", "freeze", OBJECTS);
         Some(cluster)
     }
 
-    /// Creates the objects in `namespace`.
-    fn create(&self, namespace: &str) {
+    /// Creates this many objects with `label` in `namespace`.
+    fn create(&self, namespace: &str, label: &str, objects: usize) {
         let configs: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let create = |number| {
             let mut config = ConfigMap::default();
-            config.metadata.name = Some(format!("object-{number}"));
-            let labels = [("freeze".to_owned(), "yes".to_owned())];
+            let name = if label == "freeze" { "object" } else { label };
+            config.metadata.name = Some(format!("{name}-{number}"));
+            let labels = [(label.to_owned(), "yes".to_owned())];
             config.metadata.labels = Some(labels.into());
             let configs = configs.clone();
             async move { configs.create(&PostParams::default(), &config).await }
         };
-        let created = stream::iter((0..OBJECTS).map(create)).buffer_unordered(8);
+        let created = stream::iter((0..objects).map(create)).buffer_unordered(8);
         let created: Vec<_> = self.runtime.block_on(created.collect());
         for created in created {
             created.expect("new");
@@ -100,8 +104,46 @@ impl Cluster {
         let params = PostParams::default();
         let created = namespaces.create(&params, &namespace);
         self.runtime.block_on(created).expect("new");
-        self.create(name);
+        self.create(name, "freeze", OBJECTS);
+        self.create(name, "finalized", FINALIZED);
         Replica::start(name, &self.proxy.url())
+    }
+
+    /// Waits until `replica` has added its finalizer to its objects, and deletes them, so that it
+    /// begins to clean up. False if it ended before that.
+    pub(crate) fn delete_finalized(&self, replica: &mut Replica) -> bool {
+        let configs: Api<ConfigMap> = Api::namespaced(self.client.clone(), replica.name());
+        let finalized = ListParams::default().labels("finalized=yes");
+        let began = now();
+        loop {
+            let list = self.runtime.block_on(configs.list(&finalized));
+            let list = list.expect("the server responds");
+            if list.iter().all(|it| !it.finalizers().is_empty()) {
+                break;
+            }
+            assert!(
+                now() < began + LIMIT,
+                "{} adds no finalizer",
+                replica.name()
+            );
+            if replica.has_ended() {
+                return false;
+            }
+            // Poll the writes of another process.
+            thread::sleep(Duration::from_millis(10));
+        }
+        let params = DeleteParams::default();
+        let deletes = (0..FINALIZED).map(|number| {
+            let (configs, name) = (configs.clone(), format!("finalized-{number}"));
+            let params = params.clone();
+            async move { configs.delete(&name, &params).await.map(drop) }
+        });
+        let deleted = stream::iter(deletes).buffer_unordered(8);
+        let deleted: Vec<_> = self.runtime.block_on(deleted.collect());
+        for deleted in deleted {
+            deleted.expect("it exists");
+        }
+        true
     }
 
     /// The writes of a replica, in the order of their arrival.

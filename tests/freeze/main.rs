@@ -9,7 +9,11 @@
 //! The check of the fence and the start of a call are two instructions. A process that is stopped
 //! between them starts the call when it continues. No check can prevent this for one call or write
 //! per thread. So each call prints the time of its check, and calls that were checked before the
-//! deadline and started after it are counted separately.
+//! deadline and started after it are counted separately. Their number is limited for each freeze and
+//! for the campaign.
+//!
+//! Each replica has two reconcilers: one that writes all the time, and one with a finalizer, whose
+//! objects are deleted just before the freeze.
 //!
 //! `FREEZES=100 cargo test --test freeze` runs a campaign; `cargo xtask test` runs it on both
 //! servers.
@@ -49,6 +53,13 @@ const RETRY: Duration = Duration::from_millis(200);
 const OBJECTS: usize = 200;
 const REQUEUE: Duration = Duration::from_secs(1);
 
+/// The number of objects with a finalizer. They are deleted just before the freeze.
+const FINALIZED: usize = 40;
+const FINALIZER: &str = "example.io/freeze";
+
+/// The duration of a clean-up: longer than from the delete to the freeze, and shorter than a freeze.
+const CLEAN_UP: Duration = Duration::from_secs(1);
+
 /// The number of threads of a replica that start calls and writes.
 const THREADS: usize = 2;
 
@@ -65,6 +76,8 @@ static CAMPAIGN: Mutex<()> = Mutex::new(());
 #[derive(Debug, Default)]
 struct Totals {
     calls: usize,
+    /// Those of the calls that clean up.
+    deletes: usize,
     writes: usize,
     /// Calls whose check was after the deadline. Must be zero.
     permitted_late: usize,
@@ -119,6 +132,11 @@ fn campaign(kind: Kind) {
             leader = standby;
             continue;
         }
+        if !cluster.delete_finalized(&mut leader) {
+            println!("the leader lost its lease before the freeze, because the machine is busy");
+            leader = standby;
+            continue;
+        }
         // Freeze at a random time between two renewals. No result depends on it.
         thread::sleep(Duration::from_millis(rng.random_range(0..400)));
 
@@ -142,6 +160,7 @@ fn campaign(kind: Kind) {
         let writes = cluster.writes(report.name());
         let of_this = Totals {
             calls: report.calls().len(),
+            deletes: report.deletes(),
             writes: writes.len(),
             permitted_late: report.permitted_after(deadline),
             begun_late: report.begun_after(deadline),
@@ -158,7 +177,7 @@ fn campaign(kind: Kind) {
         let taken_over = cluster.writes(standby.name()).first().map(|it| it.received);
         assert!(taken_over > Some(deadline), "{taken_over:?}, {deadline:?}");
         assert_eq!(of_this.permitted_late, 0);
-        // Stopped between the check and the start of a call.
+        // Stopped between the check and the start of a call or write, at most once per thread.
         assert!(of_this.begun_late <= THREADS);
         assert!(of_this.written_late <= THREADS);
         totals.add(&of_this);
@@ -167,6 +186,15 @@ fn campaign(kind: Kind) {
     println!("{freezes} freezes: {totals:?}");
     let calls = totals.calls;
     assert!(calls >= 50 * freezes, "otherwise it shows nothing: {calls}");
+    let deletes = totals.deletes;
+    assert!(
+        deletes >= 10 * freezes,
+        "otherwise it shows nothing: {deletes}"
+    );
+    // A thread is rarely stopped at exactly that point: 3 calls and no write in 100 freezes.
+    let (begun, written) = (totals.begun_late, totals.written_late);
+    assert!(begun <= THREADS.max(freezes / 10), "{totals:?}");
+    assert!(written <= 1.max(freezes / 100), "{totals:?}");
 }
 
 // === impl Totals ===
@@ -174,6 +202,7 @@ fn campaign(kind: Kind) {
 impl Totals {
     fn add(&mut self, other: &Self) {
         self.calls += other.calls;
+        self.deletes += other.deletes;
         self.writes += other.writes;
         self.permitted_late += other.permitted_late;
         self.begun_late += other.begun_late;

@@ -26,6 +26,8 @@ pub(crate) struct Replica {
 pub(crate) struct Report {
     name: String,
     calls: Vec<Call>,
+    /// Those of the calls that clean up.
+    deletes: usize,
     refused: usize,
     lost: bool,
 }
@@ -103,9 +105,10 @@ impl Report {
             ..Self::default()
         };
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if let Some((checked, begun)) =
-                (line.strip_prefix("call ")).and_then(|it| it.split_once(' '))
-            {
+            let delete = line.strip_prefix("delete ");
+            report.deletes += usize::from(delete.is_some());
+            let call = delete.or_else(|| line.strip_prefix("call "));
+            if let Some((checked, begun)) = call.and_then(|it| it.split_once(' ')) {
                 // A call without a check counts as checked too late.
                 let time = |text: &str| Duration::from_nanos(text.parse().unwrap_or(u64::MAX));
                 let (checked, begun) = (time(checked), time(begun));
@@ -123,6 +126,10 @@ impl Report {
 
     pub(crate) fn calls(&self) -> &[Call] {
         &self.calls
+    }
+
+    pub(crate) fn deletes(&self) -> usize {
+        self.deletes
     }
 
     pub(crate) fn permitted_after(&self, deadline: Duration) -> usize {

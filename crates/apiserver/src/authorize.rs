@@ -51,8 +51,19 @@ impl Attributes {
     /// The name of the user of a request without a token.
     pub const USER: &'static str = "system:admin";
 
+    /// The refusal of this request.
+    pub(crate) fn forbidden(&self) -> Status {
+        let about = About {
+            group: &self.group,
+            resource: &self.resource,
+            kind: "",
+            name: &self.name,
+        };
+        Status::forbidden(&about, &self.refusal())
+    }
+
     /// The sentence in which the refusal is explained.
-    pub(crate) fn refusal(&self) -> String {
+    fn refusal(&self) -> String {
         let resource = if self.subresource.is_empty() {
             self.resource.clone()
         } else {
@@ -79,22 +90,6 @@ impl Authorizer {
 
     pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
         (self.0)(attributes) == Decision::Allow
-    }
-
-    /// # Errors
-    ///
-    /// 403 if it denies the request.
-    pub(crate) fn check(&self, attributes: &Attributes) -> Result<(), Status> {
-        if self.allows(attributes) {
-            return Ok(());
-        }
-        let about = About {
-            group: &attributes.group,
-            resource: &attributes.resource,
-            kind: "",
-            name: &attributes.name,
-        };
-        Err(Status::forbidden(&about, &attributes.refusal()))
     }
 }
 

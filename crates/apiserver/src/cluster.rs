@@ -32,6 +32,7 @@ mod namespaces;
 mod ownership;
 mod pods;
 mod review;
+mod roles;
 mod scale;
 mod strategy;
 mod tokens;
@@ -75,6 +76,8 @@ pub(crate) struct ClusterOptions {
     pub(crate) history: HistoryLimits,
     /// Whether objects go with their owners.
     pub(crate) collects_garbage: bool,
+    /// Whether roles decide what a user may do, and the initial ones are there.
+    pub(crate) evaluates_roles: bool,
 }
 
 /// What a write led to.
@@ -106,6 +109,9 @@ impl Cluster {
         }
         for (group, plural, namespace, object) in initial::objects() {
             cluster.create_initial(group, plural, namespace, object, now);
+        }
+        if options.evaluates_roles {
+            cluster.create_roles(now);
         }
         cluster
     }

@@ -21,6 +21,14 @@ pub(crate) use protobuf::has_protobuf;
 /// The members `apiVersion` and `kind` of an object that shows its metadata alone.
 const PARTIAL: &str = r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1""#;
 
+/// The media type of YAML.
+pub(crate) const YAML: &str = "application/yaml";
+
+/// A value as YAML, with the members of objects in alphabetical order.
+pub(crate) fn yaml_of(value: &Value) -> Option<Vec<u8>> {
+    serde_yaml_ng::to_string(value).ok().map(String::into_bytes)
+}
+
 /// The bytes of an answer.
 #[derive(Debug)]
 pub(crate) struct Encoded {
@@ -57,7 +65,7 @@ pub(crate) fn object(
             Err(_) => {}
         }
     }
-    Ok(Encoded::json(match format.presentation {
+    let json = match format.presentation {
         Presentation::Table(include) => {
             let object = shown(resource, stored);
             let list_meta = json!({ "resourceVersion": stored.revision().to_string() });
@@ -72,7 +80,8 @@ pub(crate) fn object(
             write_object(&mut out, resource, stored, presentation, true);
             out
         }
-    }))
+    };
+    Ok(Encoded::text(json, format.encoding))
 }
 
 /// A list, or a page of one.
@@ -110,7 +119,8 @@ pub(crate) fn list(
             .collect();
         let objects: Vec<_> = objects.iter().collect();
         let table = resource.columns.table(&objects, &metadata, include, now);
-        return Ok(Encoded::json(table.to_string().into_bytes()));
+        let table = table.to_string().into_bytes();
+        return Ok(Encoded::text(table, format.encoding));
     }
     let (kind, api_version) = match presentation {
         Presentation::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
@@ -144,7 +154,7 @@ pub(crate) fn list(
         );
     }
     out.extend_from_slice(b"]}");
-    Ok(Encoded::json(out))
+    Ok(Encoded::text(out, format.encoding))
 }
 
 fn write_object(
@@ -197,10 +207,20 @@ fn shown(resource: &Resource, stored: &Stored) -> Value {
 // === impl Encoded ===
 
 impl Encoded {
-    fn json(bytes: Vec<u8>) -> Self {
-        Self {
-            bytes,
-            media_type: "application/json",
+    /// JSON, or the same as YAML.
+    fn text(json: Vec<u8>, encoding: Encoding) -> Self {
+        let yaml = (encoding == Encoding::Yaml)
+            .then(|| serde_json::from_slice::<Value>(&json).ok())
+            .flatten();
+        match yaml.and_then(|value| yaml_of(&value)) {
+            Some(bytes) => Self {
+                bytes,
+                media_type: YAML,
+            },
+            None => Self {
+                bytes: json,
+                media_type: "application/json",
+            },
         }
     }
 

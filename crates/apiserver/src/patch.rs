@@ -33,6 +33,27 @@ pub(crate) enum Patch {
     Apply(Value),
 }
 
+/// Takes the members that are `null` out of the objects in lists, which a merge patch replaces as a
+/// whole: the real server does so, against RFC 7386.
+fn drop_nulls_in_lists(patch: &mut Value, is_in_list: bool) {
+    match patch {
+        Value::Object(members) => {
+            if is_in_list {
+                members.retain(|_, value| !value.is_null());
+            }
+            for value in members.values_mut() {
+                drop_nulls_in_lists(value, is_in_list);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                drop_nulls_in_lists(item, true);
+            }
+        }
+        _ => {}
+    }
+}
+
 // === impl Patch ===
 
 impl Patch {
@@ -132,7 +153,9 @@ impl Patch {
                 ),
             }),
             Self::Merge(patch) => {
-                json_patch::merge(object, patch);
+                let mut patch = patch.clone();
+                drop_nulls_in_lists(&mut patch, false);
+                json_patch::merge(object, &patch);
                 Ok(())
             }
             Self::Strategic(patch) => {

@@ -16,6 +16,7 @@ use crate::authorize::{Attributes, Authorizer, Decision};
 use crate::cluster::{Cluster, ClusterOptions};
 use crate::profile::Profile;
 use crate::service::ApiService;
+use crate::status::Status;
 use crate::store::{HistoryLimits, Table};
 
 mod clock;
@@ -96,7 +97,9 @@ pub(crate) struct Shared {
     revision: watch::Sender<u64>,
     clock: Clock,
     pub(crate) profile: Profile,
-    pub(crate) authorizer: Option<Authorizer>,
+    authorizer: Option<Authorizer>,
+    /// Whether roles decide what a user may do.
+    evaluates_roles: bool,
     /// Cut to end all watches that run; then another one takes its place.
     cut: Mutex<CancellationToken>,
 }
@@ -126,6 +129,7 @@ impl ApiServer {
             cluster: ClusterOptions {
                 history: DEFAULT_HISTORY,
                 collects_garbage: true,
+                evaluates_roles: false,
             },
             authorizer: None,
         }
@@ -317,6 +321,38 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets whether the roles and bindings of `rbac.authorization.k8s.io` decide what a user may do.
+    /// The default is that they do not, and everything is allowed.
+    ///
+    /// The server then has the roles that every cluster has, such as `view` and `cluster-admin`,
+    /// and answers 403 to what no role allows. A request without a token is from a member of
+    /// `system:masters`, who may do everything: to test the permissions of an operator, use a
+    /// token of its service account or impersonate it. Where [`authorize`](Self::authorize) is
+    /// used too, both have to allow a request.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http_body_util::Empty;
+    /// use tower::ServiceExt;
+    /// use windlass_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().rbac(true).start();
+    /// let request = http::Request::get("/api/v1/namespaces/default/secrets")
+    ///     .header("impersonate-user", "system:serviceaccount:default:operator")
+    ///     .body(Empty::<&[u8]>::new())?;
+    /// let response = server.service().oneshot(request).await?;
+    /// assert_eq!(response.status(), 403);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rbac(mut self, enabled: bool) -> Self {
+        self.cluster.evaluates_roles = enabled;
+        self
+    }
+
     /// Asks `decide` before each request to a resource, and again, with the verb `create`, before
     /// an apply or an update creates an object. The default allows everything.
     ///
@@ -361,6 +397,7 @@ impl ApiServerBuilder {
                 clock,
                 profile: self.profile,
                 authorizer: self.authorizer,
+                evaluates_roles: self.cluster.evaluates_roles,
                 cut: Mutex::default(),
             }),
         }
@@ -383,6 +420,34 @@ impl Shared {
     /// Looks at the cluster.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.state.lock().cluster)
+    }
+
+    /// Whether something decides what a user may do.
+    pub(crate) fn authorizes(&self) -> bool {
+        self.authorizer.is_some() || self.evaluates_roles
+    }
+
+    /// Whether roles alone decide what a user may do.
+    pub(crate) fn authorizes_by_roles(&self) -> bool {
+        self.authorizer.is_none() && self.evaluates_roles
+    }
+
+    /// Whether a request may go on.
+    pub(crate) fn allows(&self, attributes: &Attributes) -> bool {
+        let by_roles = !self.evaluates_roles || self.read(|cluster| cluster.permits(attributes));
+        let authorizer = self.authorizer.as_ref();
+        by_roles && authorizer.is_none_or(|authorizer| authorizer.allows(attributes))
+    }
+
+    /// # Errors
+    ///
+    /// 403 if a request may not go on.
+    pub(crate) fn authorize(&self, attributes: &Attributes) -> Result<(), Status> {
+        if self.allows(attributes) {
+            Ok(())
+        } else {
+            Err(attributes.forbidden())
+        }
     }
 
     /// Changes the cluster, and wakes the watches and requests that wait for the change.

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::header::ACCEPT_ENCODING;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::discovery;
@@ -32,8 +34,10 @@ mod subresources;
 mod verb;
 mod warnings;
 mod watching;
+mod websocket;
 
 pub use reply::ResponseBody;
+use websocket::Handshake;
 
 /// The largest body of a request, as in Kubernetes: 3 MiB.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -51,6 +55,8 @@ pub struct ApiService {
     shared: Arc<Shared>,
     /// Ends the watches that were asked for through this service.
     stop: CancellationToken,
+    /// The tasks of this service: watches over a WebSocket.
+    tasks: TaskTracker,
 }
 
 /// What a request carries, once its body is read.
@@ -68,12 +74,18 @@ impl ApiService {
         Self {
             shared,
             stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
         }
     }
 
-    /// A service that says no, and ends its watches, once `stop` is cancelled.
-    pub(crate) fn until(self, stop: CancellationToken) -> Self {
-        Self { stop, ..self }
+    /// A service that says no, and ends its watches, once `stop` is cancelled; its tasks are among
+    /// `tasks`.
+    pub(crate) fn until(self, stop: CancellationToken, tasks: TaskTracker) -> Self {
+        Self {
+            stop,
+            tasks,
+            ..self
+        }
     }
 
     async fn respond<B>(self, request: Request<B>) -> Response<ResponseBody>
@@ -82,7 +94,13 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let handshake = Handshake::of(&mut parts);
+        let tasks = self.tasks.clone();
+        let accepts_encoding = parts.headers.get(ACCEPT_ENCODING);
+        let accepts_encoding = accepts_encoding
+            .filter(|_| parts.method == http::Method::GET)
+            .cloned();
         let accept = Accept::parse(
             parts
                 .headers
@@ -90,9 +108,14 @@ impl ApiService {
                 .iter()
                 .filter_map(|value| value.to_str().ok()),
         );
-        let prefers_protobuf = accept.prefers_protobuf();
+        let encoding = accept.encoding_of_status();
         let response = self.respond_to(parts, body, accept).await;
-        reply::negotiated(response, prefers_protobuf)
+        let response = reply::negotiated(response, encoding);
+        let response = reply::compressed(response, accepts_encoding.as_ref());
+        match handshake {
+            Some(handshake) => handshake.respond(response, &tasks),
+            None => response,
+        }
     }
 
     async fn respond_to<B>(self, parts: Parts, body: B, accept: Accept) -> Response<ResponseBody>

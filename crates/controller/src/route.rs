@@ -513,9 +513,9 @@ mod tests {
         assert_eq!(form(packed, FormUser::Informer), Ok(()));
         assert_eq!(form(text, FormUser::Handler), Ok(()));
         assert_eq!(form(packed, FormUser::Handler), Ok(()));
-        let other = form(text, FormUser::Informer).expect_err("a handler wants them packed");
+        let other = form(text, FormUser::Informer).expect_err("a handler takes raw objects");
         assert!(
-            other.contains("is a kind of alloc::boxed::Box<str>"),
+            other.contains("has objects of type alloc::boxed::Box<str>"),
             "{other}"
         );
 

@@ -206,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn metadata_that_cannot_be_decoded_are_the_identity_of_the_object() {
+        let broken =
+            String::from_utf8_lossy(MAP).replace(r#""generation":3"#, r#""generation":"x""#);
+        let map = pack(broken.as_bytes());
+        let metadata = map.metadata();
+        assert_eq!(metadata.namespace.as_deref(), Some("shop"));
+        assert_eq!(metadata.name.as_deref(), Some("web"));
+        assert_eq!(metadata.uid.as_deref(), Some("u"));
+        assert_eq!(metadata.resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
     fn what_is_packed_is_whole() {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
         for end in 1..MAP.len() {

@@ -130,6 +130,7 @@ async fn a_stream_of_a_kind_where_nothing_happens_stays_up() {
     let _running = AbortOnDropHandle::new(running);
     let watching = |state: &HealthState| matches!(state, HealthState::Watching);
     within_an_hour(informer.until(watching)).await;
+    assert_eq!(&*informer.health().resource, "configmaps");
     for _ in 0..48 {
         // Virtual time: longer than any limit on silence.
         tokio::time::sleep(Duration::from_secs(1800)).await;

@@ -2,19 +2,20 @@
 //!
 //! `cargo run --release -p windlass-operator --example hostile_clients [SECONDS]` measures an
 //! operator first without and then with these clients, and prints both results. The clients run in a
-//! separate process with the lowest priority, so that the result is their effect on the operator and
-//! not their own CPU time. Of the 500 connections, 200 pipeline requests for `/metrics`, 100 never
-//! read, 100 send an incomplete request, and 100 send an incomplete body. A closed connection is
-//! opened again after 100 ms.
+//! separate process with the same priority. On a machine with few cores they take CPU time from the
+//! operator, as clients elsewhere do not; so their CPU time is printed too, and so is what they
+//! achieved: connections, requests and responses per second. Of the 500 connections, 200 pipeline
+//! requests for `/metrics`, 100 never read, 100 send an incomplete request, and 100 send an
+//! incomplete body. A closed connection is opened again after 100 ms.
 
 use std::{
     convert::Infallible,
     env,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -42,8 +43,28 @@ const TARGET: &str = "HOSTILE_CLIENTS_OF";
 
 const OBJECTS: usize = 500;
 
+/// What the clients have achieved so far.
+#[derive(Clone, Copy, Default)]
+struct Achieved {
+    connections: u64,
+    requests: u64,
+    /// Bytes of responses.
+    received: u64,
+    /// CPU time of the process, in hundredths of a second. 0 if it cannot be read.
+    cpu: u64,
+}
+
+/// The counters in the process of the clients.
+#[derive(Default)]
+struct Counters {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    received: AtomicU64,
+}
+
 /// The measurements of one period.
 struct Measured {
+    time: Duration,
     /// Reconciles per second.
     rate: f64,
     /// The response times of `/live`, sorted.
@@ -117,16 +138,28 @@ fn measure() -> Result<(), Error> {
 
     let calm = Measured::during(period, address, &done);
     calm.print("calm");
-    let mut clients = Command::new("nice")
-        .args(["-n", "19"])
-        .arg(env::current_exe()?)
+    let mut clients = Command::new(env::current_exe()?)
         .env(TARGET, address.to_string())
+        .stdout(Stdio::piped())
         .spawn()?;
+    let achieved = Arc::new(Mutex::new(Achieved::default()));
+    let output = clients.stdout.take().ok_or("the output is not piped")?;
+    let last = Arc::clone(&achieved);
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let line = Achieved::parse(&line);
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = line;
+        }
+    });
+    let so_far = || *achieved.lock().unwrap_or_else(PoisonError::into_inner);
     // All clients have connected after this time.
     thread::sleep(Duration::from_secs(2));
+    let before = so_far();
     let attacked = Measured::during(period, address, &done);
+    so_far().print(before, attacked.time);
     clients.kill()?;
     clients.wait()?;
+    reader.join().map_err(|_| "the reader panicked")?;
     attacked.print("500 hostile connections");
     println!(
         "work lost: {:.1} %",
@@ -148,41 +181,107 @@ fn attack(target: &str) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let counters = &Counters::default();
     let client = |number: u32| async move {
         loop {
-            _ = hold(address, number).await;
+            _ = hold(address, number, counters).await;
             sleep(Duration::from_millis(100)).await;
         }
     };
     let clients = futures::future::join_all((0..500).map(client));
-    let _never: Vec<()> = runtime.block_on(clients);
+    let report = async {
+        loop {
+            println!("{}", counters.line());
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let _never: (Vec<()>, ()) = runtime.block_on(async { tokio::join!(clients, report) });
     Ok(())
 }
 
 /// One connection, until it is closed.
-async fn hold(address: SocketAddr, number: u32) -> std::io::Result<()> {
+async fn hold(address: SocketAddr, number: u32, counters: &Counters) -> std::io::Result<()> {
     let mut stream = tokio::net::TcpStream::connect(address).await?;
+    counters.connections.fetch_add(1, Ordering::Relaxed);
+    let sent = |requests| counters.requests.fetch_add(requests, Ordering::Relaxed);
+    let received = |bytes: usize| {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        counters.received.fetch_add(bytes, Ordering::Relaxed);
+    };
     let scrape = "GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n";
     let mut buffer = vec![0; 64 * 1024];
     match number % 5 {
         0 | 1 => loop {
             stream.write_all(scrape.repeat(16).as_bytes()).await?;
-            if stream.read(&mut buffer).await? == 0 {
-                return Ok(());
+            sent(16);
+            match stream.read(&mut buffer).await? {
+                0 => return Ok(()),
+                bytes => received(bytes),
             }
         },
         // Until the server closes the connection.
         2 => loop {
             stream.write_all(scrape.as_bytes()).await?;
+            sent(1);
         },
         3 => stream.write_all(b"GET /live HT").await?,
         _ => {
             let half = b"POST /echo HTTP/1.1\r\nhost: here\r\ncontent-length: 9\r\n\r\nhal";
             stream.write_all(half).await?;
+            sent(1);
         }
     }
-    while stream.read(&mut buffer).await? > 0 {}
-    Ok(())
+    loop {
+        match stream.read(&mut buffer).await? {
+            0 => return Ok(()),
+            bytes => received(bytes),
+        }
+    }
+}
+
+// === impl Counters ===
+
+impl Counters {
+    /// A line for [`Achieved::parse`].
+    fn line(&self) -> String {
+        let [connections, requests, received] = [&self.connections, &self.requests, &self.received]
+            .map(|it| it.load(Ordering::Relaxed));
+        // The user and system time are fields 14 and 15; the name before them may contain spaces.
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let times = fields.split_whitespace().skip(11).take(2);
+        let cpu: u64 = times.filter_map(|it| it.parse::<u64>().ok()).sum();
+        format!("{connections} {requests} {received} {cpu}")
+    }
+}
+
+// === impl Achieved ===
+
+impl Achieved {
+    fn parse(line: &str) -> Self {
+        let mut numbers = line.split(' ').map(|it| it.parse().unwrap_or_default());
+        let mut next = || numbers.next().unwrap_or_default();
+        Self {
+            connections: next(),
+            requests: next(),
+            received: next(),
+            cpu: next(),
+        }
+    }
+
+    fn print(self, before: Self, time: Duration) {
+        let rate = |now: u64, before: u64| {
+            let count = u32::try_from(now.saturating_sub(before)).unwrap_or(u32::MAX);
+            f64::from(count) / time.as_secs_f64()
+        };
+        println!(
+            "clients: {:.0} connections/s, {:.0} requests/s, {:.0} KB/s received, {:.0} % of a core",
+            rate(self.connections, before.connections),
+            rate(self.requests, before.requests),
+            rate(self.received / 1000, before.received / 1000),
+            rate(self.cpu, before.cpu),
+        );
+    }
 }
 
 // === impl Measured ===
@@ -202,8 +301,10 @@ impl Measured {
         }
         let work = u32::try_from(done.load(Ordering::Relaxed) - before).unwrap_or(u32::MAX);
         latencies.sort_unstable();
+        let time = began.elapsed();
         Self {
-            rate: f64::from(work) / began.elapsed().as_secs_f64(),
+            time,
+            rate: f64::from(work) / time.as_secs_f64(),
             latencies,
             failed,
         }

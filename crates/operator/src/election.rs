@@ -78,7 +78,8 @@ pub use self::{
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = ApiServer::new().client();
 /// let election = LeaderElection::new(client.clone(), "default", "website-operator")?;
-/// // Give this client to reconcilers and finalizers: it sends no write without the lease.
+/// // Give this client to reconcilers and finalizers: it sends no write without the lease. On a
+/// // cluster use `Operator::connect`.
 /// let client = election.fence().client(client);
 ///
 /// let operator = Operator::builder().leader_election(election).build();
@@ -174,8 +175,9 @@ impl LeaderElection {
 
     /// The fence at the deadline of this replica's lease. Each renewal moves the deadline.
     ///
-    /// Create the clients of reconcilers and finalizers with [`Fence::client`] or
-    /// [`Fence::connect`].
+    /// Create the clients of reconcilers and finalizers with [`Fence::connect`], as
+    /// [`Operator::connect`](crate::Operator::connect) does. [`Fence::client`] is for clients without
+    /// a [`Config`]; it checks the deadline less strictly.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence.clone()

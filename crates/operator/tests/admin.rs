@@ -189,7 +189,8 @@ async fn an_informer_that_is_down_is_named_with_its_last_error() {
         },
     );
     let line = "[-] informer sites of web: configmaps: down, cannot watch configmaps: forbidden";
-    running.until("/ready", 503, line).await;
+    let page = running.until("/ready", 503, line).await;
+    assert!(page.contains("; its first list is not complete"), "{page}");
     running.stop().await;
 }
 
@@ -337,6 +338,9 @@ async fn a_route_sends_its_response_and_a_panic_becomes_a_500() {
     }
     let long = "x".repeat(2 * 1024 * 1024);
     assert_eq!(ask(running.address, "POST", "/echo", &long).await.0, 413);
+    let (status, page) = running.get("/elsewhere").await;
+    let pages = "not found; this port serves /live, /ready, /metrics, /echo, /panic\n";
+    assert_eq!((status, &*page), (404, pages));
     running.stop().await;
 }
 
@@ -369,6 +373,7 @@ async fn an_admin_server_that_cannot_start_names_the_address() {
         Err(OperatorError::Admin { source }) => {
             let text = source.to_string();
             assert!(text.contains(&address.to_string()), "{text}");
+            assert_eq!(source.reason(), "bind");
         }
         other => panic!("{other:?}"),
     }

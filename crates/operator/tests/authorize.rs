@@ -62,9 +62,10 @@ async fn only_a_token_that_is_valid_and_allowed_reads_the_metrics() {
         (Some("known"), 403),
         (Some("prometheus"), 200),
         (Some("prometheus"), 200),
+        (Some("known"), 403),
     ];
     check(api_server(&asked), &scrapes).await;
-    // The reviews of three tokens, one of them invalid. The last scrape used a cached decision.
+    // The reviews of three tokens, one of them invalid. The last two scrapes used cached decisions.
     assert_eq!(asked.load(Ordering::SeqCst), 5);
 }
 

@@ -2,13 +2,19 @@
 
 use std::{
     io,
+    num::NonZeroU32,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::MakeWriter;
+use windlass_apiserver::ApiServer;
 use windlass_controller::Controller;
-use windlass_operator::Operator;
+use windlass_operator::{Operator, RequestBudget};
 
 /// Captured log lines. All clones share them.
 #[derive(Clone, Default)]
@@ -67,6 +73,24 @@ async fn an_operator_without_controllers_logs_a_warning_with_advice() {
     );
 }
 
+/// Operators watch for this line: the budget is too small, or a handler loops.
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_request_budget_is_logged_once_per_minute() {
+    let log = Log::default();
+    let _guard = log.capture();
+    let number = |number| NonZeroU32::new(number).expect("not zero");
+    let budget = RequestBudget::new(number(1), number(1));
+    let configs: Api<ConfigMap> = Api::default_namespaced(budget.client(ApiServer::new().client()));
+    // The last of four waits for three seconds.
+    for (pause, lines) in [(0, 1), (30, 1), (60, 2)] {
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+        for answer in join_all((0..4).map(|_| configs.get_opt("a"))).await {
+            answer.expect("a response");
+        }
+        assert_eq!(log.count("request budget exhausted"), lines, "{pause}");
+    }
+}
+
 // === impl Log ===
 
 impl Log {
@@ -74,6 +98,12 @@ impl Log {
         let builder = tracing_subscriber::fmt().with_ansi(false);
         let subscriber = builder.with_writer(self.clone()).finish();
         tracing::subscriber::set_default(subscriber)
+    }
+
+    /// The number of lines that contain `part`.
+    fn count(&self, part: &str) -> usize {
+        let text = self.0.lock().expect("no panic");
+        String::from_utf8_lossy(&text).matches(part).count()
     }
 
     /// The line that contains `part`.

@@ -199,7 +199,9 @@ async fn a_second_run_of_an_operator_is_an_error() {
     stop.cancel();
     operator.run_until(stop.clone()).await.expect("no error");
     let again = operator.run_until(stop).await;
-    assert!(matches!(again, Err(OperatorError::AlreadyRan)), "{again:?}");
+    let again = again.expect_err("it ran before");
+    assert!(matches!(again, OperatorError::AlreadyRan), "{again:?}");
+    assert_eq!(again.reason(), "already_ran");
 }
 
 /// Rows: GA-66

@@ -18,6 +18,8 @@ pub(super) struct Raw {
 pub(super) struct Answer {
     pub(super) code: u16,
     pub(super) content_type: String,
+    /// How the text is compressed; empty if it is not.
+    pub(super) encoding: String,
     /// The first warning.
     pub(super) warning: String,
     pub(super) warnings: Vec<String>,
@@ -166,6 +168,7 @@ impl Raw {
         Answer {
             code: parts.status.as_u16(),
             content_type: header(&parts.headers, "content-type"),
+            encoding: header(&parts.headers, "content-encoding"),
             warning: warnings.first().cloned().unwrap_or_default(),
             warnings,
             text: String::from_utf8_lossy(&bytes).into_owned(),

@@ -195,4 +195,57 @@ on_both_servers! {
         let sent = raw.post(&raw.maps(), &unknown("c", some)).await.warnings;
         assert_eq!(sent.len(), 20);
     }
+
+    /// docs/apiserver.md: row 22.
+    async fn an_answer_is_yaml_for_a_client_that_accepts_it(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        raw.post(&raw.maps(), &json!({ "metadata": { "name": "a" }, "data": { "n": "1" } })).await.ok();
+        for path in [
+            format!("{}/a", raw.maps()),
+            raw.maps(),
+            format!("{}/none", raw.maps()),
+            "/api/v1".to_owned(),
+        ] {
+            let plain = raw.get(&path).await;
+            let yaml = raw.get_as(&path, "application/yaml").await;
+            assert_eq!((yaml.code, yaml.content_type.as_str()), (plain.code, "application/yaml"), "{path}");
+            let value: serde_json::Value = serde_yaml_ng::from_str(&yaml.text).expect("YAML");
+            // Other tests write to the same server.
+            let stable = |mut value: serde_json::Value| {
+                if value["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
+                    value["metadata"] = serde_json::Value::Null;
+                }
+                value
+            };
+            assert_eq!(stable(value), stable(plain.body), "{path}");
+        }
+        let watch = format!("{}?watch=true&timeoutSeconds=1", raw.maps());
+        assert_eq!(raw.get_as(&watch, "application/yaml").await.code, 406);
+        let both = raw.get_as(&watch, "application/yaml,application/json").await;
+        assert_eq!((both.code, both.content_type.as_str()), (200, "application/json"));
+    }
+
+    /// docs/apiserver.md: row 19.
+    async fn a_large_answer_to_a_read_is_compressed(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let large = json!({ "metadata": { "name": "large" }, "data": { "a": "x".repeat(140_000) } });
+        raw.post(&raw.maps(), &large).await.ok();
+        let small = json!({ "metadata": { "name": "small" }, "data": { "a": "x".repeat(120_000) } });
+        raw.post(&raw.maps(), &small).await.ok();
+        for (name, accepted, expected) in [
+            ("large", "gzip", "gzip"),
+            ("large", "br, gzip", "gzip"),
+            ("large", "identity", ""),
+            ("small", "gzip", ""),
+        ] {
+            let path = format!("{}/{name}", raw.maps());
+            let answer = raw.ask(Method::GET, &path, &[("accept-encoding", accepted)], "").await;
+            assert_eq!(answer.encoding, expected, "{name} {accepted}");
+            assert_eq!(answer.body["kind"] == "ConfigMap", expected.is_empty(), "{name} {accepted}");
+        }
+        let patch = [("accept-encoding", "gzip"), ("content-type", "application/merge-patch+json")];
+        let path = format!("{}/large", raw.maps());
+        let answer = raw.ask(Method::PATCH, &path, &patch, "{}").await;
+        assert_eq!(answer.encoding, "", "only reads are compressed");
+    }
 }

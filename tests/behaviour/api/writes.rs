@@ -351,4 +351,39 @@ on_both_servers! {
             }
         }
     }
+
+    /// docs/apiserver.md: row 80.
+    async fn new_items_of_a_strategic_merge_patch_stand_first(cluster: Cluster) {
+        let raw = Raw::new(&cluster).await;
+        let path = raw.at("/api/v1", "services");
+        let port = |port: u16| json!({ "name": format!("p{port}"), "port": port });
+        let service = json!({ "metadata": { "name": "s" }, "spec": { "ports": [port(1), port(2), port(3)] } });
+        raw.post(&path, &service).await.ok();
+        let path = format!("{path}/s");
+        let order = |body: serde_json::Value| {
+            let ports = body["spec"]["ports"].as_array().cloned().unwrap_or_default();
+            let ports = ports.iter().map(|port| port["port"].to_string());
+            ports.collect::<Vec<_>>().join(" ")
+        };
+        for (patch, expected) in [
+            (json!({ "spec": { "ports": [port(4)] } }), "4 1 2 3"),
+            (json!({ "spec": { "ports": [port(3), port(5)] } }), "4 1 2 3 5"),
+            (
+                json!({ "spec": {
+                    "ports": [port(6)],
+                    "$setElementOrder/ports": [{ "port": 3 }, { "port": 6 }, { "port": 1 }],
+                } }),
+                "4 2 3 6 1 5",
+            ),
+            (json!({ "spec": { "ports": [{ "port": 2, "$patch": "delete" }, port(7)] } }), "7 4 3 6 1 5"),
+        ] {
+            let patched = raw.patch(&path, "strategic-merge", &patch.to_string()).await.ok();
+            assert_eq!(order(patched), expected, "{patch}");
+        }
+        let mixed = r#"{"spec":{"ports":[null]}}"#;
+        let message = raw.patch(&path, "strategic-merge", mixed).await;
+        assert_eq!(message.code, 500);
+        let message = message.body["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.starts_with("list element types are not identical: "), "{message}");
+    }
 }

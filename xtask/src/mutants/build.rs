@@ -194,8 +194,10 @@ impl<'a> Build<'a> {
     fn write(&mut self) -> Result<()> {
         let mut files = BTreeMap::<&str, Vec<(usize, &Mutant)>>::new();
         for (id, mutant) in self.mutants.iter().enumerate() {
+            // Also without switches: `const` is removed from the functions of every file.
+            let file = files.entry(&mutant.file).or_default();
             if !self.unviable.contains(&id) && !self.untried.contains(&id) {
-                files.entry(&mutant.file).or_default().push((id, mutant));
+                file.push((id, mutant));
             }
         }
         self.switched.clear();

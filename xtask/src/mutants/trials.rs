@@ -13,9 +13,9 @@ use super::{
 };
 use crate::Result;
 
-/// The time of the tests that a mutant runs: those of its package, and those of other packages. Most mutants that survive so long survive
-/// all others too; the report names those for which tests were left.
-const BUDGET: Duration = Duration::from_secs(30);
+/// The time of the tests that a mutant runs: of those of its package, and of those of other packages.
+/// Most mutants that survive so long survive all others too. The report has the number of tests.
+const BUDGET: Duration = Duration::from_secs(60);
 
 /// Runs the tests that reach a mutant, in the order in which they probably find it soonest.
 pub(super) struct Trials<'a> {

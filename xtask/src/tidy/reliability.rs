@@ -1,4 +1,5 @@
-//! The rule that docs/reliability.md names only existing tests, and lists each security check.
+//! The rule that docs/reliability.md names only existing tests, and lists each fault and each security
+//! check.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +10,20 @@ const PAGE: &str = "docs/reliability.md";
 
 /// The number of security checks: SEC01 to SEC26.
 const CHECKS: u32 = 26;
+
+/// The catalogue of faults: each group, and the number of its faults.
+const FAULTS: [(char, u32); 10] = [
+    ('C', 10),
+    ('S', 9),
+    ('U', 8),
+    ('W', 23),
+    ('H', 19),
+    ('N', 9),
+    ('T', 5),
+    ('L', 7),
+    ('D', 10),
+    ('X', 6),
+];
 
 #[test]
 fn each_test_that_the_page_names_exists() {
@@ -58,6 +73,29 @@ fn each_security_check_has_a_row_with_a_test_or_a_reason() {
 }
 
 #[test]
+fn each_fault_has_a_row_with_a_test_or_a_reason() {
+    let repository = Repository::here();
+    let page = repository.read(PAGE).expect("the page exists");
+    let listed: BTreeSet<_> = rows(&page).flat_map(|row| faults(&row)).collect();
+    let numbers = |(group, count)| (1..=count).map(move |number| format!("{group}{number:02}"));
+    let faults: Vec<_> = FAULTS.into_iter().flat_map(numbers).collect();
+    assert_eq!(faults.len(), 106);
+    let missing = faults.iter().filter(|fault| !listed.contains(&***fault));
+    let findings =
+        missing.map(|fault| format!("{PAGE}: {fault} needs a row with a test or a reason"));
+    nothing(&findings.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_faults_of_a_row_are_in_its_first_two_cells() {
+    assert_eq!(faults(&["W01, W21", "twice", "a_test"]), ["W01", "W21"]);
+    let second = faults(&["`gap`", "U01, U02", "lists", "a_test"]);
+    assert_eq!(second, ["`gap`", "U01", "U02"]);
+    assert!(faults(&["W01", "twice", ""]).is_empty(), "nothing holds it");
+    assert!(!faults(&["", "", "W01"]).contains(&"W01"));
+}
+
+#[test]
 fn a_test_in_the_last_column_is_a_word_with_underscores() {
     let page =
         "| W01 | `max_retry_after` | `a.rs`: `it_holds_well`, `session` |\n\ntext | `not_a_row`\n";
@@ -77,6 +115,13 @@ fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
         .lines()
         .filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
     lines.map(|line| line.split('|').map(str::trim).collect())
+}
+
+/// The parts of the first two cells of a row, if its last cell names a test or a reason.
+fn faults<'a>(row: &[&'a str]) -> Vec<&'a str> {
+    let is_held = row.len() > 2 && row.last().is_some_and(|it| !it.is_empty());
+    let cells = row.iter().take(if is_held { 2 } else { 0 });
+    cells.flat_map(|cell| cell.split(", ")).collect()
 }
 
 /// The names of tests in a cell: they have at least two underscores.

@@ -1,6 +1,8 @@
 //! Server-side apply: an object becomes what its managers want, and is created if it is not
 //! there.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::decode;
@@ -56,6 +58,7 @@ impl Cluster {
         body["kind"] = resource.info.kind.as_str().into();
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
         let unconvertible = |why: &str| {
+            let why = type_fault(why);
             let (_, gvk) = words.split_once("; ").unwrap_or_default();
             Status::untyped(format!(
                 "failed to convert new object ({words}) to proper version: unable to convert \
@@ -93,6 +96,19 @@ impl Cluster {
         }
         let written = self.replace(resource, key, part, &old, decoded, options)?;
         Ok(Upsert::Updated(written))
+    }
+}
+
+/// What the real server says of a field that does not fit its type: it decodes such fields one by
+/// one.
+fn type_fault(why: &str) -> Cow<'_, str> {
+    if why.starts_with("illegal base64") {
+        return format!("error decoding from json: {why}").into();
+    }
+    let parts = why.split_once(" into Go struct field ");
+    match parts.and_then(|(what, rest)| Some((what, rest.split_once(" of type ")?.1))) {
+        Some((what, wanted)) => format!("{what} into Go value of type {wanted}").into(),
+        None => why.into(),
     }
 }
 

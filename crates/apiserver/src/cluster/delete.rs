@@ -216,7 +216,7 @@ fn check_preconditions(
     // Kubernetes names the kind here where it otherwise names the resource.
     let about = About {
         resource: &resource.info.kind,
-        ..resource.about(name)
+        ..resource.about_contents(name)
     };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != object.uid()) {
         let detail = format!(

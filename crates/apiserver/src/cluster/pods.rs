@@ -341,10 +341,10 @@ pub(super) fn check_ephemeral(before: &Value, pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Whether a selector of a budget means a pod.
-fn selects(selector: &Value, pod: &Stored) -> bool {
+/// Whether a label selector, as a JSON object, means an object.
+pub(super) fn selects(selector: &Value, object: &Stored) -> bool {
     let parsed = LabelSelector::parse(&selector_text(selector));
-    selector.is_object() && parsed.is_ok_and(|selector| selector.matches(pod.value()))
+    selector.is_object() && parsed.is_ok_and(|selector| selector.matches(object.value()))
 }
 
 fn is_list(value: &Value) -> bool {

@@ -89,6 +89,10 @@ pub(super) fn item_step(list: &List, item: &Value) -> Result<Step, String> {
             item => Ok(Step::item(item)),
         },
         ListKind::Map(keys) => {
+            if item.is_null() {
+                let why = "associative list with keys may not have a null element";
+                return Err(why.to_owned());
+            }
             let Value::Object(members) = item else {
                 return Err("associative list with keys may not have non-map elements".to_owned());
             };

@@ -42,6 +42,11 @@ fn list_of(field: Option<&Field>) -> List {
     }
 }
 
+/// Whether a patch replaces an object instead of merging it.
+fn is_replaced(field: &Field) -> bool {
+    field.strategy.split(',').any(|word| word == "replace")
+}
+
 /// The type of an object, or of the items of a list or a map.
 fn inside(shape: &Shape) -> Option<&'static Struct> {
     match shape {
@@ -87,6 +92,9 @@ pub(super) fn merge(
             Value::Null => _ = target.remove(key),
             Value::Object(patch) if patch.get(DIRECTIVE).is_some_and(|d| d == "delete") => {
                 target.remove(key);
+            }
+            Value::Object(_) if field.is_some_and(is_replaced) => {
+                target.insert(key.clone(), value.clone());
             }
             Value::Object(patch) => {
                 let inner = target.entry(key).or_insert(Value::Null);

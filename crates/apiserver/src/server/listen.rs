@@ -168,7 +168,8 @@ async fn accept(
         };
         match accepted {
             Ok((stream, _)) => {
-                tasks.spawn(serve(stream, service.clone(), stop.clone()));
+                let service = service.clone().until(stop.clone(), tasks.clone());
+                tasks.spawn(serve(stream, service, stop.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -184,8 +185,8 @@ async fn serve(stream: TcpStream, service: ApiService, stop: CancellationToken) 
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().max_buf_size(CONNECTION_BUFFER);
     builder.http2().max_send_buf_size(CONNECTION_BUFFER);
-    let service = TowerToHyperService::new(service.until(stop.clone()));
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let service = TowerToHyperService::new(service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,

@@ -20,11 +20,11 @@ pub(super) fn of(headers: &HeaderMap, shared: &Shared) -> Result<User, Status> {
     let Some(wanted) = impersonated(headers)? else {
         return Ok(user);
     };
-    if let Some(authorizer) = &shared.authorizer {
+    if shared.authorizes() {
         let names = [("users", &wanted.name)].into_iter();
         let groups = wanted.groups.iter().map(|group| ("groups", group));
         for (resource, name) in names.chain(groups) {
-            authorizer.check(&Attributes {
+            shared.authorize(&Attributes {
                 user: user.name.clone(),
                 groups: user.groups.clone(),
                 verb: "impersonate".to_owned(),

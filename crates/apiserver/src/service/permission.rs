@@ -8,7 +8,7 @@ use crate::status::Status;
 use crate::user::User;
 use crate::wire::{Place, Query};
 
-/// Asks the authorizer, if there is one.
+/// Asks the roles and the authorizer, if they decide.
 ///
 /// # Errors
 ///
@@ -20,9 +20,9 @@ pub(super) fn check(
     place: &Place,
     query: &Query,
 ) -> Result<(), Status> {
-    let Some(authorizer) = &service.shared.authorizer else {
+    if !service.shared.authorizes() {
         return Ok(());
-    };
+    }
     let namespace = match (&place.namespace, &place.name) {
         (Some(namespace), _) => namespace.as_str(),
         // A namespace lies in itself, as far as rights go.
@@ -44,7 +44,7 @@ pub(super) fn check(
             .or_else(|| selected_name(query))
             .unwrap_or_default(),
     };
-    authorizer.check(&attributes)
+    service.shared.authorize(&attributes)
 }
 
 /// The name in `fieldSelector=metadata.name=x`: such a list is about one object.

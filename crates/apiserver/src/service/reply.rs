@@ -1,13 +1,17 @@
 //! Responses.
 
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures::{Stream, StreamExt as _};
 use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER,
+    VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -16,7 +20,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
 
 use crate::discovery;
-use crate::encode::Encoded;
+use crate::encode::{self, Encoded};
 use crate::status::Status;
 use crate::wire::Encoding;
 
@@ -34,9 +38,27 @@ pub struct ResponseBody {
     frames: UnsyncBoxBody<Bytes, Infallible>,
 }
 
-/// The `Status` that is the body of a response, until its form has been negotiated.
+/// The value that is the body of a response, until its form has been negotiated.
 #[derive(Debug, Clone)]
-struct StatusBody(Value);
+struct Unnegotiated {
+    value: Value,
+    /// Whether it may be sent as protobuf, as a `Status` may.
+    has_protobuf: bool,
+}
+
+/// Says that the body of a response is that of a watch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Streamed {
+    /// Whether it consists of frames, and not of lines.
+    pub(super) is_binary: bool,
+}
+
+/// The body of a response that is so large that it is compressed where the client takes that.
+#[derive(Debug, Clone)]
+struct Large(Bytes);
+
+/// Objects that take more bytes are compressed, as in Kubernetes: 128 KiB.
+const COMPRESSED: usize = 128 * 1024;
 
 // === impl ResponseBody ===
 
@@ -92,7 +114,12 @@ fn response(
 /// Objects that are serialized already.
 pub(crate) fn encoded(code: StatusCode, encoded: Encoded) -> Response<ResponseBody> {
     let Encoded { bytes, media_type } = encoded;
-    response(code, media_type, ResponseBody::whole(bytes))
+    let bytes = Bytes::from(bytes);
+    let mut response = response(code, media_type, ResponseBody::whole(bytes.clone()));
+    if bytes.len() > COMPRESSED {
+        response.extensions_mut().insert(Large(bytes));
+    }
+    response
 }
 
 /// A JSON document that is serialized already.
@@ -102,7 +129,12 @@ pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Response<Respons
 
 /// A JSON document.
 pub(crate) fn document(body: &Value) -> Response<ResponseBody> {
-    json(StatusCode::OK, body.to_string())
+    let mut response = json(StatusCode::OK, body.to_string());
+    response.extensions_mut().insert(Unnegotiated {
+        value: body.clone(),
+        has_protobuf: false,
+    });
+    response
 }
 
 /// The aggregated discovery document, unless the client has it already.
@@ -154,25 +186,62 @@ pub(crate) fn refusal(status: &Status) -> Response<ResponseBody> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    response
-        .extensions_mut()
-        .insert(StatusBody(status.to_value()));
+    response.extensions_mut().insert(Unnegotiated {
+        value: status.to_value(),
+        has_protobuf: true,
+    });
     response
 }
 
-/// The response in the form that the client accepts, if its body is a `Status`; other bodies
-/// have been negotiated before.
+/// The response in the form that the client accepts, if its body is a `Status` or a document about
+/// the server; other bodies have been negotiated before.
 pub(crate) fn negotiated(
     mut response: Response<ResponseBody>,
-    prefers_protobuf: bool,
+    encoding: Encoding,
 ) -> Response<ResponseBody> {
-    let Some(StatusBody(status)) = response.extensions_mut().remove::<StatusBody>() else {
+    let Some(body) = response.extensions_mut().remove::<Unnegotiated>() else {
         return response;
     };
-    if prefers_protobuf && let Ok(bytes) = windlass_protobuf::encode(&status) {
+    let encoded = match encoding {
+        Encoding::Json => None,
+        Encoding::Yaml => encode::yaml_of(&body.value).map(|bytes| (bytes, encode::YAML)),
+        Encoding::Protobuf { .. } if !body.has_protobuf => None,
+        Encoding::Protobuf { .. } => windlass_protobuf::encode(&body.value)
+            .ok()
+            .map(|bytes| (bytes, windlass_protobuf::MEDIA_TYPE)),
+    };
+    if let Some((bytes, media_type)) = encoded {
         *response.body_mut() = ResponseBody::whole(bytes);
-        let media_type = HeaderValue::from_static(windlass_protobuf::MEDIA_TYPE);
+        let media_type = HeaderValue::from_static(media_type);
         response.headers_mut().insert(CONTENT_TYPE, media_type);
+    }
+    response
+}
+
+/// The response to a read, compressed if it is large and the client takes it so.
+pub(crate) fn compressed(
+    mut response: Response<ResponseBody>,
+    accepted: Option<&HeaderValue>,
+) -> Response<ResponseBody> {
+    let Some(Large(bytes)) = response.extensions_mut().remove::<Large>() else {
+        return response;
+    };
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    let takes_gzip = accepted.is_some_and(|it| {
+        let mut codings = it.split(',').map(str::trim);
+        codings.any(|coding| coding == "gzip")
+    });
+    if !takes_gzip {
+        return response;
+    }
+    // The fastest level, as in Kubernetes.
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let written = encoder.write_all(&bytes).and_then(|()| encoder.finish());
+    if let Ok(bytes) = written {
+        *response.body_mut() = ResponseBody::whole(bytes);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
     response
 }
@@ -208,10 +277,14 @@ pub(crate) fn stream(
     lines: impl Stream<Item = Bytes> + Send + 'static,
 ) -> Response<ResponseBody> {
     let media_type = match encoding {
-        Encoding::Json => JSON,
+        Encoding::Json | Encoding::Yaml => JSON,
         Encoding::Protobuf { .. } => windlass_protobuf::watch::MEDIA_TYPE,
     };
-    response(StatusCode::OK, media_type, ResponseBody::lines(lines))
+    let mut response = response(StatusCode::OK, media_type, ResponseBody::lines(lines));
+    response.extensions_mut().insert(Streamed {
+        is_binary: matches!(encoding, Encoding::Protobuf { .. }),
+    });
+    response
 }
 
 /// Puts warnings for the client's user into the headers.

@@ -121,7 +121,8 @@ impl Operation<'_> {
             Verb::Get => self.get().await,
             Verb::List => self.list().await,
             Verb::Watch => {
-                let format = self.format(false)?;
+                let typed = encode::has_protobuf(&self.resource);
+                let format = self.call.accept.watch_format(&self.query, typed)?;
                 let options = ListOptions::parse(&self.query)?;
                 let Operation {
                     service,
@@ -239,7 +240,7 @@ impl Operation<'_> {
         options: &WriteOptions,
         write: impl Fn(&mut Cluster, &Resource, Value, &WriteOptions, &str) -> Result<Upsert, Status>,
     ) -> Result<Upsert, Status> {
-        let is_authorized = self.service.shared.authorizer.is_none();
+        let is_authorized = !self.service.shared.authorizes();
         let key = self.key();
         let trial = WriteOptions {
             dry_run: true,

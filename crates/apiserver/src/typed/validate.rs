@@ -125,9 +125,6 @@ pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
         "apps.v1.StatefulSet" => root.inner("spec", |at| {
             at.each("volumeClaimTemplates", |at| storage::claim(at, &mut faults));
         }),
-        "events.v1.Event" if !root.value["involvedObject"]["namespace"].is_null() => {
-            cluster::event(root, false, &mut faults);
-        }
         "resource.v1.ResourceClaim" => cluster::resource_claim(root, &mut faults),
         "resource.v1.ResourceClaimTemplate" => {
             root.inner("spec", |at| cluster::resource_claim(at, &mut faults));

@@ -22,6 +22,8 @@ pub(crate) struct Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
+    /// Not of watches.
+    Yaml,
     Protobuf {
         /// Whether JSON is accepted too, for an object that has no protobuf form.
         or_json: bool,
@@ -87,10 +89,15 @@ impl Accept {
             let Some(presentation) = range.presentation(query, list) else {
                 continue;
             };
-            if range.is_json() {
+            let text = if range.is_json() {
+                Some(Encoding::Json)
+            } else {
+                range.is_yaml().then_some(Encoding::Yaml)
+            };
+            if let Some(encoding) = text {
                 return Ok(Format {
                     presentation,
-                    encoding: Encoding::Json,
+                    encoding,
                 });
             }
             let has_protobuf = match presentation {
@@ -112,15 +119,34 @@ impl Accept {
         Err(Status::not_acceptable())
     }
 
-    /// Whether a `Status` is sent as protobuf.
-    pub(crate) fn prefers_protobuf(&self) -> bool {
+    /// How the events of a watch are written: as [`format`](Self::format) says, but not in YAML.
+    ///
+    /// # Errors
+    ///
+    /// 406 if nothing that is accepted can be sent.
+    pub(crate) fn watch_format(&self, query: &Query, typed: bool) -> Result<Format, Status> {
+        let ranges = self.ranges.iter().filter(|range| !range.is_yaml());
+        let others = Self {
+            ranges: ranges.cloned().collect(),
+        };
+        if others.ranges.is_empty() && !self.ranges.is_empty() {
+            return Err(Status::not_acceptable());
+        }
+        others.format(query, false, typed)
+    }
+
+    /// In which form a `Status` is sent.
+    pub(crate) fn encoding_of_status(&self) -> Encoding {
         let mut plain = self
             .ranges
             .iter()
             .filter(|range| range.get("as").is_empty());
-        plain
-            .find(|range| range.is_json() || range.is_protobuf())
-            .is_some_and(MediaRange::is_protobuf)
+        let first = plain.find(|range| range.is_json() || range.is_protobuf() || range.is_yaml());
+        match first {
+            Some(range) if range.is_protobuf() => Encoding::Protobuf { or_json: true },
+            Some(range) if range.is_yaml() => Encoding::Yaml,
+            _ => Encoding::Json,
+        }
     }
 
     /// Whether the aggregated discovery document is preferred to the old one.
@@ -176,6 +202,10 @@ impl MediaRange {
 
     fn is_protobuf(&self) -> bool {
         self.essence == windlass_protobuf::MEDIA_TYPE
+    }
+
+    fn is_yaml(&self) -> bool {
+        self.essence == "application/yaml"
     }
 
     fn is_json(&self) -> bool {
@@ -249,6 +279,12 @@ mod tests {
                 None,
             ),
             ("image/png", true, true, None),
+            (
+                "application/yaml",
+                true,
+                false,
+                Some((object, Encoding::Yaml)),
+            ),
         ] {
             let accept = Accept::parse([header].into_iter());
             let format = accept.format(&Query::default(), list, typed).ok();
@@ -264,21 +300,26 @@ mod tests {
 
     #[test]
     fn a_status_is_sent_in_the_first_plain_form() {
+        let protobuf = Encoding::Protobuf { or_json: true };
         for (header, expected) in [
-            ("application/vnd.kubernetes.protobuf,application/json", true),
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                protobuf,
+            ),
             (
                 "application/json,application/vnd.kubernetes.protobuf",
-                false,
+                Encoding::Json,
             ),
-            ("*/*", false),
-            ("image/png", false),
+            ("application/yaml", Encoding::Yaml),
+            ("*/*", Encoding::Json),
+            ("image/png", Encoding::Json),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-                false,
+                Encoding::Json,
             ),
         ] {
             let accept = Accept::parse([header].into_iter());
-            assert_eq!(accept.prefers_protobuf(), expected, "{header}");
+            assert_eq!(accept.encoding_of_status(), expected, "{header}");
         }
     }
 }

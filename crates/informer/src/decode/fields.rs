@@ -260,6 +260,13 @@ mod tests {
         check("{ \"a\" : 1 ,\n\t\"b\":\r[ ] }", "a=1 b=[ ]");
         check(r#"{"\u0061":"\"}","b":-1.5e3}"#, r#"a="\"}" b=-1.5e3"#);
         check("{}", "");
+        // Escapes in the first and in the last of several blocks, or only in one of them.
+        let long = "x".repeat(200);
+        for (start, end) in [("\\n", "\\n"), ("\\n", ""), ("", "\\n"), ("", "")] {
+            let name = format!("{start}{long}{end}");
+            let expected = format!("{}=1", name.replace("\\n", "\n"));
+            check(&format!(r#"{{"{name}":1}}"#), &expected);
+        }
     }
 
     #[test]

@@ -135,6 +135,35 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_line_may_have_as_many_bytes_as_the_limit_in_one_chunk_or_in_several() {
+        let cases: [(&[&str], bool); 7] = [
+            (&["abcd\n"], true),
+            (&["abcde\n"], false),
+            (&["ab", "cd", "\n"], true),
+            (&["ab", "cd\n"], true),
+            (&["ab", "cde\n"], false),
+            (&["ab", "cde"], false),
+            (&["a\nabcde"], false),
+        ];
+        for (chunks, fits) in cases {
+            let mut lines = Lines::new(4);
+            let mut all = Ok(());
+            for chunk in chunks {
+                all = all.and(lines.push(Bytes::copy_from_slice(chunk.as_bytes())));
+                while let Some(line) = lines.next() {
+                    all = all.and(line.map(drop));
+                }
+            }
+            let expected = if fits {
+                Ok(())
+            } else {
+                Err(LineTooLong { limit: 4 })
+            };
+            assert_eq!(all, expected, "{chunks:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_cut_gives_the_same_lines(text in "[ab\n]{0,40}", cuts in prop::collection::vec(1usize..5, 0..40)) {

@@ -365,6 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn each_status_that_refuses_a_request_has_its_error() {
+        for (code, reason) in [
+            (400, "invalid"),
+            (401, "unauthenticated"),
+            (403, "forbidden"),
+            (404, "unknown_kind"),
+            (422, "invalid"),
+            (429, "throttled"),
+        ] {
+            let answer = ServerStatus::read(code, b"", None);
+            let error = WatchError::from_status(&Arc::from("pods"), Verb::List, answer);
+            assert_eq!(error.reason(), reason, "{code}");
+        }
+    }
+
+    #[test]
     fn the_wait_that_a_server_asks_for_is_found_in_header_and_body() {
         let body = br#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":7}}"#;
         for (body, header, expected) in [

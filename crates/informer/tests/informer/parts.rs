@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures::StreamExt as _;
 use http::{Request, Response};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{
@@ -14,11 +15,35 @@ use kube::{
     core::GroupVersionKind,
 };
 use windlass_informer::{
-    Change, Changes, Index, Informer, InvalidListWatch, ListWatch, ObjectKey, Scripted, Source,
-    WatchError,
+    Change, Changes, Event, Index, Informer, InvalidListWatch, ListWatch, ObjectKey, Scripted,
+    Source, Uid, WatchError,
 };
 
-use crate::running::{config, run, told};
+use crate::running::{config, run, start, told};
+
+/// Rows: GA-44
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_also_a_stream_of_its_events() {
+    let (script, running) = start();
+    let events = running.events.take(3);
+    let listed = script.list([config("a", "1"), config("b", "1")]);
+    let (events, listed) = futures::join!(events.collect::<Vec<_>>(), listed);
+    listed.expect("the informer runs");
+    let events: Vec<_> = events
+        .iter()
+        .map(|event| match event {
+            Event::Added(object) => object.name_any(),
+            Event::Synced => "synced".to_owned(),
+            _ => "another event".to_owned(),
+        })
+        .collect();
+    assert_eq!(events, ["a", "b", "synced"]);
+}
+
+#[test]
+fn a_uid_is_printed_as_it_is() {
+    assert_eq!(Uid::from("0b2c").to_string(), "0b2c");
+}
 
 /// Rows: GA-44, CK-16, CK-23, BO-08
 #[tokio::test(start_paused = true)]

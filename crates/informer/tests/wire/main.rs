@@ -33,6 +33,8 @@ mod silence;
 
 mod resume;
 
+mod recovery;
+
 mod undecodable;
 
 mod pace;

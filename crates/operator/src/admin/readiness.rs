@@ -70,3 +70,24 @@ fn informer(controller: &str, health: &InformerHealth) -> Line {
     let is_ok = is_up && health.has_synced;
     Line::new(&name, if is_ok { Ok(text) } else { Err(text) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ElectionState, LeaderElection, election_line};
+
+    /// A standby is ready, also in the moment in which the lease has no holder.
+    #[tokio::test]
+    async fn a_standby_names_the_holder_or_says_that_the_lease_is_free() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+        let election = LeaderElection::new(config, "default", "web").expect("names");
+        let line = |holder: &str| {
+            let holder = holder.to_owned();
+            format!(
+                "{:?}",
+                election_line(&election, &ElectionState::Standby { holder })
+            )
+        };
+        assert!(line("").contains("standing by; the lease default/web is free"));
+        assert!(line("them").contains("standing by; them holds the lease default/web"));
+    }
+}

@@ -36,6 +36,7 @@ async fn one_of_two_replicas_runs_its_controllers_and_hands_over_at_a_stop() {
     let second = Replica::start(election(&server, "second"), count.lingers(secs(0)));
     sleep(secs(3600)).await;
     assert!(!second.election.is_leader());
+    assert_eq!(first.election.holder().as_deref(), Some("first"));
     assert_eq!(second.election.holder().as_deref(), Some("first"));
     assert_eq!((count.now(), count.most()), (1, 1));
     assert_eq!(first.counted(MASTER).as_deref(), Some("1"));
@@ -91,12 +92,16 @@ async fn the_lease_is_released_after_the_controllers_have_ended() {
     sleep(secs(19)).await;
     let held = lease(&server).await.spec.expect("a spec");
     assert_eq!(held.holder_identity.as_deref(), Some("us"));
+    assert_eq!(held.lease_transitions, Some(0));
+    assert!(held.acquire_time.is_some() && held.acquire_time < held.renew_time);
     assert_eq!(count.now(), 1);
+    let ended = replica.election.clone();
     replica.end().await.expect("no error");
     let free = lease(&server).await.spec.expect("a spec");
     assert_eq!(free.holder_identity.as_deref(), Some(""));
     assert_eq!(free.lease_duration_seconds, Some(1));
     assert!(free.renew_time > held.renew_time);
+    assert_eq!(ended.holder(), None);
 }
 
 /// Rows: BO-25

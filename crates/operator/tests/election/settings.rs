@@ -39,6 +39,9 @@ async fn contradictory_settings_are_refused() {
         assert_eq!(refused(election), "unnamed");
     }
     assert!(timing(secs(2), secs(1), Duration::from_millis(200)).is_ok());
+    // The largest number of seconds that a lease can hold.
+    let longest = secs(i32::MAX.unsigned_abs().into());
+    assert!(timing(longest, secs(10), secs(2)).is_ok());
 }
 
 #[tokio::test]
@@ -51,6 +54,15 @@ async fn default_identities_of_two_replicas_differ() {
         builder.seed(7).build().expect("valid settings")
     };
     assert_eq!(seeded().identity(), seeded().identity());
+
+    // The name of the host: in a pod, the name of the pod.
+    let host = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    if let Ok(host) = host.as_deref().map(str::trim)
+        && !host.is_empty()
+    {
+        let identity = seeded().identity().to_owned();
+        assert!(identity.starts_with(&format!("{host}_")), "{identity}");
+    }
 }
 
 #[tokio::test]

@@ -173,7 +173,9 @@ impl Reader {
             S::Text(_) | S::Bytes | S::Duration => scalar(Scalar::Text),
             S::Int32(_) | S::Int64(_) | S::Double => scalar(Scalar::Number),
             S::Bool => scalar(Scalar::Boolean),
-            S::Time | S::MicroTime | S::Quantity | S::IntOrString => scalar(Scalar::Any),
+            S::Time | S::MicroTime | S::Quantity => scalar(Scalar::Any),
+            // Its type is checked when the object is decoded.
+            S::IntOrString => return TypeId::LEAF,
             S::Json => map(true, TypeId::LEAF),
             S::SchemaOr => return TypeId::DEDUCED,
         };

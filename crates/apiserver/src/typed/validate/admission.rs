@@ -31,17 +31,11 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
             }
         }
         at.each("rules", |at| {
-            for field in ["apiGroups", "apiVersions", "resources"] {
-                if at.list(field).is_empty() {
-                    faults.required(at.path(field), "");
-                }
-            }
-            let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-            known_items(at, "operations", &known, faults);
+            rule(at, faults);
         });
         match at.text("sideEffects") {
             "None" | "NoneOnDryRun" => {}
-            "" => {
+            "" if at.get("sideEffects").is_none() => {
                 let why = "must specify one of None, NoneOnDryRun";
                 faults.required(at.path("sideEffects"), why);
             }
@@ -53,12 +47,34 @@ pub(super) fn webhooks(root: At<'_>, faults: &mut Faults) {
         }
         faults.one_of(at, "failurePolicy", &["Fail", "Ignore"]);
         faults.one_of(at, "matchPolicy", &["Equivalent", "Exact"]);
+        let client = at.get("clientConfig");
+        if client.is_none_or(|it| it.get("url").is_none() == it.get("service").is_none()) {
+            let why = "exactly one of url or service is required";
+            faults.required(at.path("clientConfig"), why);
+        }
         at.inner("clientConfig", |at| {
             if at.get("url").is_some() {
                 url(at, faults);
             }
         });
     });
+}
+
+/// A rule about requests.
+fn rule(at: At<'_>, faults: &mut Faults) {
+    for field in ["apiGroups", "apiVersions", "resources", "operations"] {
+        let items = at.list(field);
+        if items.is_empty() {
+            faults.required(at.path(field), "");
+        }
+        for (number, item) in items.iter().enumerate() {
+            if item == "" && matches!(field, "apiVersions" | "resources") {
+                faults.required(format!("{}[{number}]", at.path(field)), "");
+            }
+        }
+    }
+    let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+    known_items(at, "operations", &known, faults);
 }
 
 /// The URL of a webhook. The faults show its parts.
@@ -81,11 +97,7 @@ pub(super) fn policy(root: At<'_>, faults: &mut Faults) {
         at.inner("matchConstraints", |at| {
             for rules in ["resourceRules", "excludeResourceRules"] {
                 at.each(rules, |at| {
-                    for field in ["apiGroups", "apiVersions", "resources"] {
-                        if at.list(field).is_empty() {
-                            faults.required(at.path(field), "");
-                        }
-                    }
+                    rule(at, faults);
                 });
             }
         });

@@ -312,9 +312,9 @@ pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
     }
 }
 
-/// The namespace of an event, and that of the object which it is about. The real server does not
-/// look at another one in an update of an event of `events.k8s.io`.
-pub(super) fn event(root: At<'_>, is_updated: bool, faults: &mut Faults) {
+/// The namespace of an event, and that of the object which it is about. The real server takes
+/// another one in an event of `events.k8s.io`, but not none.
+pub(super) fn event(root: At<'_>, takes_others: bool, faults: &mut Faults) {
     let own = root.value["metadata"]["namespace"]
         .as_str()
         .unwrap_or_default();
@@ -324,7 +324,7 @@ pub(super) fn event(root: At<'_>, is_updated: bool, faults: &mut Faults) {
         let is_right = if namespace.is_empty() {
             own == "default"
         } else {
-            namespace == own || is_updated
+            namespace == own || takes_others
         };
         if !is_right {
             let why = "does not match event.namespace";

@@ -129,12 +129,30 @@ fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) 
         "resource.v1.ResourceClaim"
         | "resource.v1.ResourceClaimTemplate"
         | "storage.v1.VolumeAttachment" => same(before, after, &["/spec"], faults),
-        "storage.v1.CSINode" => same(before, after, &["/spec/drivers"], faults),
+        "storage.v1.CSINode" => drivers(before, after, faults),
         "storage.v1.CSIStorageCapacity" => {
             let fixed = ["/nodeTopology", "/storageClassName"];
             same(before, after, &fixed, faults);
         }
         _ => {}
+    }
+}
+
+/// The drivers of a node may come and go, and do not change.
+fn drivers(before: &Value, after: &Value, faults: &mut Faults) {
+    let of = |node: &Value| {
+        node["spec"]["drivers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let (old, new) = (of(before), of(after));
+    let has_changed = |driver: &&Value| {
+        let mut old = old.iter();
+        old.any(|old| old["name"] == driver["name"] && old != *driver)
+    };
+    if new.iter().any(|driver| has_changed(&driver)) {
+        faults.invalid("spec.drivers", &new.into(), IMMUTABLE);
     }
 }
 

@@ -249,6 +249,11 @@ fn writes_differ_even_if_the_clock_stops_or_jumps_back() {
         times.push(campaign.claim(wall(at)).renewed);
     }
     assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+    assert_eq!(
+        times.last(),
+        Some(&Some(wall(9))),
+        "the time of the clock if it is later"
+    );
 }
 
 #[test]

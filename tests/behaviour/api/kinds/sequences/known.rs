@@ -13,7 +13,7 @@ struct Rule {
     refusal: &'static str,
 }
 
-const RULES: [Rule; 2] = [
+const RULES: [Rule; 3] = [
     Rule {
         name: "CEL expressions are not compiled",
         kind: "ValidatingAdmissionPolicy",
@@ -23,6 +23,11 @@ const RULES: [Rule; 2] = [
         name: "a job is written again by the first update that changes nothing",
         kind: "Job",
         refusal: "the object has been modified",
+    },
+    Rule {
+        name: "a job is written again by the first update that changes nothing",
+        kind: "Job",
+        refusal: "The object might have been modified",
     },
 ];
 

@@ -1,0 +1,141 @@
+//! Role-based access control: what the roles that are bound to a user allow.
+//!
+//! The initial roles and bindings (`roles.jsonl`, one resource and object a line) are those that
+//! kube-apiserver v1.36.3 creates; a test compares them. A role that aggregates others has their
+//! rules, which in a cluster a controller writes into it.
+
+use serde_json::{Value, json};
+
+use super::Cluster;
+use super::pods::selects;
+use crate::authorize::Attributes;
+use crate::store::Key;
+use crate::user::User;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// The group that may do everything, whatever roles there are.
+const MASTERS: &str = "system:masters";
+
+/// Roles and bindings, as kube-apiserver creates them.
+const INITIAL: &str = include_str!("roles.jsonl");
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Creates the roles and bindings that every cluster has.
+    pub(super) fn create_roles(&mut self, now: &str) {
+        for line in INITIAL.lines() {
+            let parsed = serde_json::from_str::<(String, Value)>(line);
+            debug_assert!(parsed.is_ok(), "the file is ours: {line}");
+            let Ok((plural, object)) = parsed else {
+                continue;
+            };
+            let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+            self.create_initial(GROUP, &plural, namespace.as_deref(), object, now);
+        }
+    }
+
+    /// Whether the roles of a user allow a request.
+    pub(crate) fn permits(&self, request: &Attributes) -> bool {
+        let user = User {
+            name: request.user.clone(),
+            groups: request.groups.clone(),
+            ..User::default()
+        };
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return true;
+        }
+        let rules = self.rules_of(&user, &request.namespace);
+        rules.iter().any(|rule| allows(rule, request))
+    }
+
+    /// The rules that apply to a user in a namespace, or to what is in none.
+    pub(crate) fn rules_of(&self, user: &User, namespace: &str) -> Vec<Value> {
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return vec![
+                json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+                json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+            ];
+        }
+        let tables = ["clusterrolebindings", "rolebindings"].map(|it| format!("{it}.{GROUP}"));
+        let [everywhere, here] = tables.each_ref().map(|table| self.store.objects(table));
+        let here = here.filter(|(key, _)| !namespace.is_empty() && &*key.namespace == namespace);
+        let bindings = everywhere.chain(here);
+        let bindings = bindings.filter(|(key, binding)| {
+            list(&binding.value()["subjects"])
+                .iter()
+                .any(|subject| is_subject(subject, user, &key.namespace))
+        });
+        let mut rules = Vec::new();
+        for (key, binding) in bindings {
+            self.add_rules(&binding.value()["roleRef"], &key.namespace, &mut rules);
+        }
+        rules
+    }
+
+    /// Adds the rules of the role that a binding in `namespace` refers to.
+    fn add_rules(&self, reference: &Value, namespace: &str, rules: &mut Vec<Value>) {
+        let (plural, namespace) = match reference["kind"].as_str() {
+            Some("Role") => ("roles", namespace),
+            _ => ("clusterroles", ""),
+        };
+        let name = reference["name"].as_str().unwrap_or_default();
+        let table = format!("{plural}.{GROUP}");
+        let Some(role) = self.store.get(&table, &Key::new(namespace, name)) else {
+            return;
+        };
+        rules.extend_from_slice(list(&role.value()["rules"]));
+        let selectors = role
+            .value()
+            .pointer("/aggregationRule/clusterRoleSelectors");
+        for selector in selectors.map(list).unwrap_or_default() {
+            for (_, other) in self.store.objects(&table) {
+                if selects(selector, other) {
+                    rules.extend_from_slice(list(&other.value()["rules"]));
+                }
+            }
+        }
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether a binding in `namespace` is for a user.
+fn is_subject(subject: &Value, user: &User, namespace: &str) -> bool {
+    let text = |field: &str| subject[field].as_str().unwrap_or_default();
+    let name = text("name");
+    match text("kind") {
+        "User" => user.name == name,
+        "Group" => user.groups.iter().any(|group| group == name),
+        "ServiceAccount" => {
+            let named = text("namespace");
+            let namespace = if named.is_empty() { namespace } else { named };
+            user.name == format!("system:serviceaccount:{namespace}:{name}")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a rule allows a request.
+fn allows(rule: &Value, request: &Attributes) -> bool {
+    let names = |field: &str, wanted: &str| {
+        let mut items = list(&rule[field]).iter().filter_map(Value::as_str);
+        items.any(|item| item == "*" || item == wanted)
+    };
+    let resource = if request.subresource.is_empty() {
+        request.resource.clone()
+    } else {
+        format!("{}/{}", request.resource, request.subresource)
+    };
+    // `*/scale` means the scale of everything.
+    let is_any = !request.subresource.is_empty()
+        && names("resources", &format!("*/{}", request.subresource));
+    let only = list(&rule["resourceNames"]);
+    names("verbs", &request.verb)
+        && names("apiGroups", &request.group)
+        && (names("resources", &resource) || is_any)
+        && (only.is_empty() || only.iter().any(|name| *name == *request.name))
+}

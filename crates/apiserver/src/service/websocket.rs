@@ -1,0 +1,206 @@
+//! Watches over a WebSocket, as the fabric8 client asks for them.
+//!
+//! Each event is one message: of text for JSON, and of bytes for protobuf. The client closes the
+//! watch by closing the connection; the server closes it when the watch ends.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures::{SinkExt as _, StreamExt as _};
+use http::header::{
+    CONNECTION, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use sha1::{Digest as _, Sha1};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_util::task::TaskTracker;
+
+use super::ResponseBody;
+use super::reply::Streamed;
+
+/// A client sends nothing but control frames, which are small.
+const MAX_RECEIVED: usize = 4 * 1024;
+
+/// What a client asks for that wants a WebSocket.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    on_upgrade: OnUpgrade,
+    key: HeaderValue,
+    protocol: Option<HeaderValue>,
+    has_origin: bool,
+}
+
+// === impl Handshake ===
+
+impl Handshake {
+    /// The handshake in a request; nothing if there is none, or no connection that can be
+    /// upgraded.
+    pub(super) fn of(parts: &mut Parts) -> Option<Self> {
+        let headers = &parts.headers;
+        let has = |name: HeaderName, word: &str| {
+            let values = headers.get_all(name).into_iter();
+            let mut words = values
+                .filter_map(|value| value.to_str().ok())
+                .flat_map(|value| value.split(','));
+            words.any(|it| it.trim().eq_ignore_ascii_case(word))
+        };
+        if !has(UPGRADE, "websocket") || !has(CONNECTION, "upgrade") {
+            return None;
+        }
+        let key = headers.get(SEC_WEBSOCKET_KEY)?.clone();
+        let protocol = headers.get(SEC_WEBSOCKET_PROTOCOL).cloned();
+        let has_origin = headers.contains_key(ORIGIN);
+        let on_upgrade = parts.extensions.remove::<OnUpgrade>()?;
+        Some(Self {
+            on_upgrade,
+            key,
+            protocol,
+            has_origin,
+        })
+    }
+
+    /// Answers with a WebSocket if `response` is that of a watch, whose events are sent by a task
+    /// in `tasks`. Everything else is answered as without the handshake, as by the real server.
+    pub(super) fn respond(
+        self,
+        response: Response<ResponseBody>,
+        tasks: &TaskTracker,
+    ) -> Response<ResponseBody> {
+        let Some(streamed) = response.extensions().get::<Streamed>().copied() else {
+            return response;
+        };
+        if !self.has_origin {
+            let mut refusal = Response::new(ResponseBody::whole(""));
+            *refusal.status_mut() = StatusCode::FORBIDDEN;
+            return refusal;
+        }
+        let mut switched = Response::new(ResponseBody::whole(""));
+        *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        self.write_headers(switched.headers_mut());
+        let events = response.into_body();
+        tasks.spawn(async move {
+            if let Err(error) = send(self.on_upgrade, events, streamed).await {
+                tracing::debug!(error = &*error, "the WebSocket of a watch broke");
+            }
+        });
+        switched
+    }
+
+    fn write_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        if let Ok(accept) = HeaderValue::from_str(&accept(self.key.as_bytes())) {
+            headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+        }
+        if let Some(protocol) = &self.protocol {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol.clone());
+        }
+    }
+}
+
+/// The answer to the key of a client (RFC 6455, section 4.2.2).
+fn accept(key: &[u8]) -> String {
+    const PROTOCOL: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let digest = Sha1::new().chain_update(key).chain_update(PROTOCOL);
+    STANDARD.encode(digest.finalize())
+}
+
+/// Sends events until the watch ends or the client closes the connection.
+async fn send(
+    on_upgrade: OnUpgrade,
+    mut events: ResponseBody,
+    streamed: Streamed,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let upgraded = TokioIo::new(on_upgrade.await?);
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_RECEIVED))
+        .max_frame_size(Some(MAX_RECEIVED));
+    let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
+    let mut read = BytesMut::new();
+    loop {
+        tokio::select! {
+            received = socket.next() => match received {
+                // The library answers pings and the closing of the connection.
+                Some(Ok(message)) if !message.is_close() => {}
+                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(_)) | None => return Ok(()),
+            },
+            frame = events.frame() => {
+                let Some(Ok(frame)) = frame else {
+                    break;
+                };
+                if let Ok(bytes) = frame.into_data() {
+                    read.extend_from_slice(&bytes);
+                }
+                while let Some(event) = split(&mut read, streamed) {
+                    let message = if streamed.is_binary {
+                        Message::Binary(event)
+                    } else {
+                        Message::Text(event.try_into()?)
+                    };
+                    socket.send(message).await?;
+                }
+            }
+        }
+    }
+    let end = CloseFrame {
+        code: CloseCode::Normal,
+        reason: "".into(),
+    };
+    socket.close(Some(end)).await?;
+    Ok(())
+}
+
+/// Takes the first event out of what has been read of a watch, if it is complete: a line with its
+/// end, or a frame without its length.
+fn split(read: &mut BytesMut, streamed: Streamed) -> Option<Bytes> {
+    /// Before each frame stands its length.
+    const LENGTH: usize = 4;
+
+    if !streamed.is_binary {
+        let end = read.iter().position(|byte| *byte == b'\n')?;
+        return Some(read.split_to(end + 1).freeze());
+    }
+    let length = read.first_chunk::<LENGTH>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    if read.len() - LENGTH < length {
+        return None;
+    }
+    read.advance(LENGTH);
+    Some(read.split_to(length).freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::{Streamed, accept, split};
+
+    #[test]
+    fn the_answer_to_a_key_is_that_of_the_standard() {
+        // The example of RFC 6455, section 1.3.
+        let answer = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(answer, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn events_are_split_where_they_end() {
+        for (is_binary, bytes, events) in [
+            (false, &b"a\nbc\nd"[..], &["a\n", "bc\n"][..]),
+            (true, b"\0\0\0\x02ab\0\0\0\0\0\0\0\x03c", &["ab", ""]),
+            (true, b"\0\0", &[]),
+        ] {
+            let mut read = BytesMut::from(bytes);
+            let found = std::iter::from_fn(|| split(&mut read, Streamed { is_binary }));
+            assert!(found.eq(events), "{bytes:?}");
+        }
+    }
+}

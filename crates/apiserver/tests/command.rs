@@ -1,0 +1,103 @@
+//! The command `windlass-apiserver`, as a test in another language uses it.
+
+use std::error::Error;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+mod support;
+
+type TestResult = Result<(), Box<dyn Error>>;
+
+/// A folder of the test, which is deleted afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Starts the command, and waits for its first line.
+fn start(arguments: &[&str]) -> std::io::Result<(Child, String)> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass-apiserver"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out).read_line(&mut line)?;
+    }
+    Ok((child, line))
+}
+
+#[tokio::test]
+async fn the_command_loads_manifests_writes_a_kubeconfig_and_ends_with_its_input() -> TestResult {
+    let folder = Folder::new("windlass-command")?;
+    let manifests = folder.0.join("manifests");
+    fs::create_dir_all(&manifests)?;
+    // The widget is read first, and applied after its definition.
+    let list = "apiVersion: v1\nkind: List\nitems:\n\
+                - apiVersion: ex.io/v1\n  kind: Widget\n  metadata: {name: a, namespace: n}\n  spec: {size: 1}\n\
+                - apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: b}\n---\n# nothing\n---\n\
+                {apiVersion: v1, kind: Namespace, metadata: {name: n}}\n";
+    fs::write(manifests.join("a.yaml"), list)?;
+    let definition = support::widget_definition().to_string();
+    fs::write(manifests.join("b.json"), definition)?;
+    fs::write(manifests.join("README"), "no manifest")?;
+    let kubeconfig = folder.0.join("kubeconfig");
+    let (mut child, line) = start(&[
+        "--kubeconfig",
+        &kubeconfig.to_string_lossy(),
+        "--load",
+        &manifests.to_string_lossy(),
+        "--stop-with-stdin",
+    ])?;
+    assert!(line.starts_with("ready http://127.0.0.1:"), "{line}");
+
+    let kubeconfig = Kubeconfig::read_from(&kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    assert_eq!(maps.list(&ListParams::default()).await?.items.len(), 1);
+    let resource: ApiResource = support::widget_resource();
+    let widgets: Api<DynamicObject> = Api::namespaced_with(client, "n", &resource);
+    assert_eq!(widgets.get("a").await?.data["spec"]["size"], 1);
+
+    drop(child.stdin.take());
+    assert!(child.wait()?.success());
+    Ok(())
+}
+
+#[test]
+fn a_manifest_that_the_server_refuses_is_named() -> TestResult {
+    let folder = Folder::new("windlass-refused")?;
+    let file = folder.0.join("a.yaml");
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n";
+    fs::write(&file, map)?;
+    let (child, line) = start(&["--load", &file.to_string_lossy(), "--stop-with-stdin"])?;
+    assert_eq!(line, "");
+    let output = child.wait_with_output()?;
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    let wanted = format!("cannot apply ConfigMap A of {}: ", file.display());
+    assert!(error.contains(&wanted), "{error}");
+    assert!(error.contains("metadata.name: Invalid value"), "{error}");
+    Ok(())
+}

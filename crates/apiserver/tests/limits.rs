@@ -125,7 +125,7 @@ async fn a_deletion_with_a_limit_deletes_so_many() {
     assert_eq!(names, ["b", "c"]);
 }
 
-/// The dependent is collected with its owner, before its turn in the collection comes.
+/// The dependent of an object that is deleted is in the same collection.
 #[tokio::test(start_paused = true)]
 async fn a_collection_with_an_owner_and_its_dependent_is_deleted() {
     let server = ApiServer::new();

@@ -95,7 +95,7 @@ async fn an_add_an_update_and_a_delete_may_each_fail_and_are_then_called_again()
         InformerController::builder()
             .retry_policy(ExponentialBackoff::GRAFANA)
             .on_error(move |failed| {
-                hook.say(format_args!("{} {}", failed.action.as_str(), failed.error))
+                hook.say(format_args!("{} {}", failed.action.as_str(), failed.error));
             }),
     );
     // Each call fails once.

@@ -51,17 +51,17 @@ async fn a_list_and_watch_of_metadata_asks_for_metadata_in_every_request() {
 /// A server that has the object `a` of these types, and one that does not decode, in a list and a
 /// watch.
 fn server(is_streamed: bool, types: &str) -> Server {
-    let typed = |text: String| text.replace(WHOLE, types);
+    let in_form = |text: String| text.replace(WHOLE, types);
     let broken = object("b", 2, "1").replace(r#""name":"b""#, r#""name":"b","labels":7"#);
     assert_ne!(broken, object("b", 2, "1"));
     let watch = || Answer::lines([]).then_hang_for_good();
     if is_streamed {
         let broken = added("b", 2, "1").replace(&object("b", 2, "1"), &broken);
         let lines = [added("a", 1, "1"), broken, END.to_owned()];
-        return Server::new([Answer::lines(lines.map(typed)), watch()]);
+        return Server::new([Answer::lines(lines.map(in_form)), watch()]);
     }
     let list = list("10", &[("a", 1), ("b", 2)]).replace(&object("b", 2, "1"), &broken);
-    Server::new([Answer::json(200, &typed(list)), watch()])
+    Server::new([Answer::json(200, &in_form(list)), watch()])
 }
 
 /// Runs a source until it has listed, watched, and requested the object that does not decode.

@@ -163,7 +163,7 @@ async fn each_list_and_each_watch_has_a_span() {
     }
 }
 
-/// Rows: GA-114
+/// Rows: GA-99, GA-114
 #[tokio::test(start_paused = true)]
 async fn a_requested_call_begins_a_trace_linked_to_its_origin() {
     let calls = AtomicU32::new(0);

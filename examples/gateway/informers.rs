@@ -25,6 +25,31 @@ pub(crate) struct Informers {
     namespaces: Informer<PartialObjectMeta<Namespace>>,
 }
 
+/// A reconciler of every kind that affects a status.
+pub(crate) trait StatusReconciler:
+    Clone
+    + Reconciler<GatewayClass>
+    + Reconciler<Gateway>
+    + Reconciler<Route>
+    + Reconciler<ReferenceGrant>
+    + Reconciler<Service>
+    + Reconciler<PartialObjectMeta<Secret>>
+    + Reconciler<PartialObjectMeta<Namespace>>
+{
+}
+
+impl<R> StatusReconciler for R where
+    R: Clone
+        + Reconciler<GatewayClass>
+        + Reconciler<Gateway>
+        + Reconciler<Route>
+        + Reconciler<ReferenceGrant>
+        + Reconciler<Service>
+        + Reconciler<PartialObjectMeta<Secret>>
+        + Reconciler<PartialObjectMeta<Namespace>>
+{
+}
+
 // === impl Informers ===
 
 impl Informers {
@@ -48,21 +73,11 @@ impl Informers {
 
     /// Adds all informers, and `reconciler` for every kind: each kind can affect the status of a
     /// route.
-    pub(crate) fn add_to<R>(
+    pub(crate) fn add_to<R: StatusReconciler>(
         &self,
         controller: &InformerController,
         reconciler: &R,
-    ) -> Result<(), AddError>
-    where
-        R: Clone
-            + Reconciler<GatewayClass>
-            + Reconciler<Gateway>
-            + Reconciler<Route>
-            + Reconciler<ReferenceGrant>
-            + Reconciler<Service>
-            + Reconciler<PartialObjectMeta<Secret>>
-            + Reconciler<PartialObjectMeta<Namespace>>,
-    {
+    ) -> Result<(), AddError> {
         add(controller, "GatewayClass", &self.classes, reconciler)?;
         add(controller, "Gateway", &self.gateways, reconciler)?;
         for (kind, informer) in &self.routes {
@@ -86,6 +101,20 @@ impl Informers {
             && self.services.has_synced()
             && self.secrets.has_synced()
             && self.namespaces.has_synced()
+    }
+
+    /// Has a simulation compare each store with the API server.
+    #[cfg(test)]
+    pub(crate) fn observe(&self, process: &windlass::simulate::Process) {
+        process.observe(&self.classes);
+        process.observe(&self.gateways);
+        for (_, routes) in &self.routes {
+            process.observe(routes);
+        }
+        process.observe(&self.grants);
+        process.observe(&self.services);
+        process.observe(&self.secrets);
+        process.observe(&self.namespaces);
     }
 
     /// A snapshot of all objects as last seen. It copies no object.

@@ -39,6 +39,10 @@ mod changes;
 mod report;
 mod verify;
 
+// The controller under every fault.
+#[cfg(test)]
+mod simulation;
+
 use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
@@ -55,7 +59,7 @@ use crate::{
     assumed::assumed,
     changes::Changes,
     guides::{Manifest, place},
-    informers::Informers,
+    informers::{Informers, StatusReconciler},
     load::{Inventory, Loader, chain, read},
     status_writer::StatusWriter,
     verify::Verification,
@@ -116,10 +120,7 @@ async fn run(args: Args) -> Result<(), BoxError> {
     let (loader, manifests, inventory) = load(client.clone()).await?;
     let informers = Informers::new(&client);
     let writer = StatusWriter::new(client, informers.clone(), CONTROLLER);
-    let controller = InformerController::builder().name("gateway").build()?;
-    informers.add_to(&controller, &writer)?;
-    let operator = Operator::new();
-    operator.add_controller(controller)?;
+    let operator = operator(&informers, &writer)?;
 
     let setup = Setup {
         loader,
@@ -147,9 +148,21 @@ async fn run(args: Args) -> Result<(), BoxError> {
     Ok(())
 }
 
+/// Builds the operator: `reconciler` is called for each event of each informer.
+fn operator<R: StatusReconciler>(
+    informers: &Informers,
+    reconciler: &R,
+) -> Result<Operator, BoxError> {
+    let controller = InformerController::builder().name("gateway").build()?;
+    informers.add_to(&controller, reconciler)?;
+    let operator = Operator::new();
+    operator.add_controller(controller)?;
+    Ok(operator)
+}
+
 /// Loads the CRDs, the objects that the examples assume, and the examples.
 async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), BoxError> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/data/gateway-api");
+    let folder = folder();
     let (loader, others) = Loader::install(client, read(&folder.join("crds"))?).await?;
     let examples = place(read(&folder.join("examples"))?);
     let assumed = assumed(&examples, CONTROLLER);
@@ -157,6 +170,11 @@ async fn load(client: Client) -> Result<(Loader, Vec<Manifest>, Inventory), BoxE
     let manifests = [others, assumed, examples].concat();
     let inventory = loader.load(&manifests).await;
     Ok((loader, manifests, inventory))
+}
+
+/// The folder of the upstream manifests.
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/data/gateway-api")
 }
 
 /// Prints the written statuses, changes some objects, and verifies the result.

@@ -15,7 +15,7 @@ use kube::{
     core::ApiResource,
 };
 use tokio::sync::{Mutex, watch};
-use windlass::{Outcome, Reconciler, Request};
+use windlass::{Outcome, Reconciler, Request, operator::wall_clock};
 
 use crate::{
     api::{Gateway, GatewayClass},
@@ -133,11 +133,12 @@ impl StatusWriter {
 
     /// The writes that are still required.
     fn missing_writes(&self) -> Vec<StatusWrite> {
-        let now = Time(Timestamp::now());
+        // Like `Timestamp::now()`, but a simulation has a clock of its own.
+        let now = Timestamp::try_from(wall_clock()).unwrap_or_default();
         plan(
             &self.shared.informers.snapshot(),
             self.shared.controller,
-            &now,
+            &Time(now),
         )
     }
 

@@ -17,6 +17,10 @@ mod publish;
 mod summary;
 mod website;
 
+// The operator under every fault.
+#[cfg(test)]
+mod simulation;
+
 use std::{convert::Infallible, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Parser;
@@ -35,12 +39,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass::{
     ExponentialBackoff, FinalizerName, Finalizers, Informer, InformerController, ObjectKey,
-    Operator, OpinionatedReconciler, SimpleWatcher, controller::ErrorReport,
+    Operator, OpinionatedReconciler, Reconciler, SimpleWatcher, controller::ErrorReport,
 };
 use windlass_apiserver::{ApiServer, Listening};
 
 use crate::{
-    names::NameService,
+    names::InMemory,
     printer::{Actor, Printer},
     publish::Publish,
     website::{Website, WebsiteSpec},
@@ -93,26 +97,17 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     let server = Server::start(&arguments, &printer).await?;
     install(&server.client, &printer).await?;
 
-    // The operator: an informer of websites, a watcher that prints, and a reconciler that writes.
-    let names = Arc::new(NameService::default());
+    // The operator: an informer of websites, a reconciler that writes, and a watcher that prints.
+    let names = InMemory::default();
     let websites = Informer::new(Api::<Website>::all(server.client.clone()));
-    let controller = InformerController::builder()
-        .name("websites")
-        .retry_policy(ExponentialBackoff::new(Duration::from_millis(200), 5))
-        .on_error(report(&printer))
-        .build()?;
-    controller.add_informer("websites", &websites)?;
     let gone = Arc::new(Notify::new());
-    controller.add_watcher("websites", watcher(&printer, &gone))?;
     let publish = Publish {
         client: server.client.clone(),
-        names: Arc::clone(&names),
+        names: names.clone(),
         printer: Arc::clone(&printer),
     };
-    // The finalizer keeps a deleted website until its host name is withdrawn.
-    let finalizer = FinalizerName::new("tour.windlass.dev/host-name")?;
-    let finalizers = Finalizers::new(server.client.clone(), finalizer)?;
-    controller.add_reconciler("websites", OpinionatedReconciler::new(finalizers, publish))?;
+    let controller = controller(&server.client, &websites, publish, &printer)?;
+    controller.add_watcher("websites", watcher(&printer, &gone))?;
     let operator = Operator::new();
     operator.add_controller(controller)?;
     let registry = prometheus::Registry::new();
@@ -154,11 +149,33 @@ async fn run(arguments: Arguments) -> Result<bool, Error> {
     Ok(is_expected)
 }
 
+/// Builds the controller: `publish` reconciles `websites`.
+fn controller(
+    client: &Client,
+    websites: &Informer<Website>,
+    publish: impl Reconciler<Website>,
+    printer: &Arc<Printer>,
+) -> Result<InformerController, Error> {
+    // Without end: an outage of any length leaves no website behind.
+    let backoff = ExponentialBackoff::forever(Duration::from_millis(200));
+    let controller = InformerController::builder()
+        .name("websites")
+        .retry_policy(backoff.cap(Duration::from_secs(30)))
+        .on_error(report(printer))
+        .build()?;
+    controller.add_informer("websites", websites)?;
+    // The finalizer keeps a deleted website until its host name is withdrawn.
+    let finalizer = FinalizerName::new("tour.windlass.dev/host-name")?;
+    let finalizers = Finalizers::new(client.clone(), finalizer)?;
+    controller.add_reconciler("websites", OpinionatedReconciler::new(finalizers, publish))?;
+    Ok(controller)
+}
+
 /// Creates, changes and deletes websites as users would, and waits for each result.
 async fn run_scenario(
     client: &Client,
     websites: &Informer<Website>,
-    names: &NameService,
+    names: &InMemory,
     printer: &Printer,
     gone: &Notify,
 ) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt as _,
-    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
     core::NamespaceResourceScope,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -29,14 +29,13 @@ use crate::{
 
 /// Publishes a website: the page in a `ConfigMap`, the servers in a `Deployment`, the address in
 /// a `Service`, and the host name in an external name service.
-#[derive(Clone)]
-pub(crate) struct Publish {
+pub(crate) struct Publish<N> {
     pub(crate) client: Client,
-    pub(crate) names: Arc<NameService>,
+    pub(crate) names: N,
     pub(crate) printer: Arc<Printer>,
 }
 
-impl Reconciler<Website> for Publish {
+impl<N: NameService> Reconciler<Website> for Publish<N> {
     type Error = Failure;
 
     async fn reconcile(&self, request: Request<Website>) -> Result<Outcome, Failure> {
@@ -49,12 +48,12 @@ impl Reconciler<Website> for Publish {
     }
 }
 
-impl Publish {
+impl<N: NameService> Publish<N> {
     async fn publish(&self, site: &Website) -> Result<(), Failure> {
         self.ensure(site, page(site)).await?;
         self.ensure(site, servers(site)).await?;
         self.ensure(site, address(site)).await?;
-        self.names.publish(&site.spec.host)?;
+        self.names.publish(uid(site), &site.spec.host).await?;
 
         let status = WebsiteStatus {
             phase: "Published".to_owned(),
@@ -72,7 +71,7 @@ impl Publish {
     }
 
     async fn clean_up(&self, site: &Website) -> Result<(), Failure> {
-        if self.names.withdraw(&site.spec.host) {
+        if self.names.withdraw(uid(site)).await? {
             self.print(site, format!("withdraws the host name {}", site.spec.host));
         }
         // Not required: the garbage collector would delete these owned objects later.
@@ -109,6 +108,7 @@ impl Publish {
         Ok(())
     }
 
+    /// Deletes the child of `site` of this kind, if there is one.
     async fn remove<K>(&self, site: &Website) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -117,7 +117,19 @@ impl Publish {
             + DeserializeOwned,
     {
         let api = Api::<K>::namespaced(self.client.clone(), &namespace(site));
-        match api.delete(&site.name_any(), &DeleteParams::default()).await {
+        let Some(child) = api.get_opt(&site.name_any()).await? else {
+            return Ok(());
+        };
+        // This call may be a late retry: a website that was created under the same name since has
+        // children of the same names.
+        if !(child.owner_references().iter()).any(|owner| owner.uid == uid(site)) {
+            return Ok(());
+        }
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: child.uid(),
+            resource_version: child.resource_version(),
+        });
+        match api.delete(&site.name_any(), &params).await {
             Ok(_) => self.print(site, format!("removes its {}", K::kind(&()))),
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => return Err(error.into()),
@@ -230,6 +242,10 @@ fn child(site: &Website) -> ObjectMeta {
 
 fn labels(site: &Website) -> BTreeMap<String, String> {
     [("website".to_owned(), site.name_any())].into()
+}
+
+fn uid(site: &Website) -> &str {
+    site.metadata.uid.as_deref().unwrap_or_default()
 }
 
 fn namespace(site: &Website) -> String {

@@ -65,8 +65,12 @@ macro_rules! on_both_servers {
 
 /// Runs one test body on one server.
 pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
-    /// A test that waits longer waits for something that does not come.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    /// A test that waits longer waits for something that does not come. `WINDLASS_PATIENCE` sets
+    /// other seconds, for random tests that are prolonged.
+    const PATIENCE: u64 = 60;
+    let patience = std::env::var("WINDLASS_PATIENCE").ok();
+    let patience = patience.and_then(|text| text.parse().ok());
+    let patience = Duration::from_secs(patience.unwrap_or(PATIENCE));
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -78,7 +82,7 @@ pub(crate) fn run<F: Future<Output = ()>>(kind: Kind, body: fn(Cluster) -> F) {
             println!("not run: there is no real kube-apiserver here");
             return;
         };
-        timeout(PATIENCE, body(cluster))
+        timeout(patience, body(cluster))
             .await
             .expect("the test waits for something that does not come");
     });

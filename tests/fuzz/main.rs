@@ -3,13 +3,15 @@
 //! Each target takes texts as a real client or server sends them, edits them at random, and
 //! checks properties that hold for every input. `cargo test --test fuzz` runs each for a
 //! second; `cargo xtask fuzz --minutes 5` runs each for five minutes and prints how often it
-//! was executed. An input that fails is printed shrunk, with the seed that finds it again.
-//! `cargo bolero test <target>` runs one with coverage guidance.
+//! was executed. The inputs follow from a seed: the same seed makes the same sequence. Before them,
+//! the inputs of `tests/fuzz/corpus` are checked, which failed once.
+//!
+//! A failing input is printed with its own seed. With that seed in `BOLERO_RANDOM_SEED` the target
+//! checks this input first and shrinks it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-// What inputs are made of, and a server that sends them.
+// What inputs are made of, a server that sends them, and the loop that checks them.
 mod edits;
+mod run;
 mod scripted;
 
 // From an API server to an informer.
@@ -20,35 +22,35 @@ mod watch_lines;
 
 // From clients to the embedded API server.
 mod definitions;
+mod pages;
 mod patches;
 mod protobuf;
+mod pruning;
 mod requests;
 mod selectors;
 
 // From clients to the admin server.
 mod admin;
 
-/// A test that runs `target` for inputs that are made at random.
+/// A test that checks random inputs of `$name`.
 macro_rules! fuzz {
     ($name:ident) => {
         #[test]
         fn $name() {
-            let executions = AtomicU64::new(0);
-            bolero::check!()
-                .with_type::<$name::Input>()
-                .for_each(|input| {
-                    executions.fetch_add(1, Ordering::Relaxed);
-                    $name::check(input);
-                });
-            let executions = executions.into_inner();
-            println!("fuzz {}: {executions} executions", stringify!($name));
+            if run::is_replay() {
+                bolero::check!()
+                    .with_type::<$name::Input>()
+                    .for_each($name::check);
+            } else {
+                run::run(stringify!($name), $name::check);
+            }
         }
     };
 }
 
 mod targets {
     use super::{
-        AtomicU64, Ordering, admin, decoding, definitions, list_pages, patches, protobuf, requests,
+        admin, decoding, definitions, list_pages, pages, patches, protobuf, pruning, requests, run,
         selectors, versions, watch_lines,
     };
 
@@ -60,6 +62,8 @@ mod targets {
     fuzz!(patches);
     fuzz!(selectors);
     fuzz!(definitions);
+    fuzz!(pruning);
+    fuzz!(pages);
     fuzz!(protobuf);
     fuzz!(admin);
 }

@@ -22,11 +22,10 @@ use windlass_informer::{Informer, InformerError, Source, Stored};
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
 
-/// Answers requests with one body after the other, each in chunks; later requests are not
-/// answered.
+/// Answers requests with bodies in chunks. A request without a body is not answered.
 #[derive(Clone)]
 pub(crate) struct Script {
-    bodies: Arc<Mutex<VecDeque<Vec<Bytes>>>>,
+    answer: Arc<Mutex<dyn FnMut(&str) -> Option<Vec<Bytes>> + Send>>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -40,9 +39,18 @@ pub(crate) struct Running<K: Stored> {
 // === impl Script ===
 
 impl Script {
+    /// Answers with one body after the other.
     pub(crate) fn new(bodies: impl IntoIterator<Item = Vec<Bytes>>) -> Self {
+        let mut bodies: VecDeque<Vec<Bytes>> = bodies.into_iter().collect();
+        Self::answering(move |_| bodies.pop_front())
+    }
+
+    /// Answers a request for a URI with what `answer` returns.
+    pub(crate) fn answering(
+        answer: impl FnMut(&str) -> Option<Vec<Bytes>> + Send + 'static,
+    ) -> Self {
         Self {
-            bodies: Arc::new(Mutex::new(bodies.into_iter().collect())),
+            answer: Arc::new(Mutex::new(answer)),
             requests: Arc::default(),
         }
     }
@@ -66,8 +74,8 @@ impl Service<Request<Body>> for Script {
         let script = self.clone();
         Box::pin(async move {
             let uri = request.uri().to_string();
+            let body = (script.answer.lock().expect("no panic"))(&uri);
             script.requests.lock().expect("no panic").push(uri);
-            let body = script.bodies.lock().expect("no panic").pop_front();
             let Some(body) = body else {
                 return std::future::pending().await;
             };
@@ -83,12 +91,16 @@ impl Service<Request<Body>> for Script {
 impl<K: Stored> Running<K> {
     /// Runs an informer for a minute of virtual time.
     pub(crate) async fn for_a_minute(script: Script, source: impl Source<K>) -> Self {
-        let informer = Informer::new(source);
+        Self::within(script, Informer::new(source), Duration::from_secs(60)).await
+    }
+
+    /// Runs `informer` for `time` of virtual time.
+    pub(crate) async fn within(script: Script, informer: Informer<K>, time: Duration) -> Self {
         let running = informer.clone();
         let task = tokio::spawn(async move { running.run(CancellationToken::new()).await });
         let mut task = AbortOnDropHandle::new(task);
         // A panic of the informer ends the task with an error.
-        if let Ok(ended) = timeout(Duration::from_secs(60), &mut task).await {
+        if let Ok(ended) = timeout(time, &mut task).await {
             let ended = ended.expect("the informer does not panic");
             assert!(ended.is_err(), "an informer runs until it is stopped");
         }

@@ -1,16 +1,19 @@
-//! Watches whose versions go anywhere: in the end the store is what a consistent list says.
+//! Watches whose versions go anywhere: in the end the store is what the last list says, and the
+//! events lead to it.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use bolero::TypeGenerator;
-use bytes::Bytes;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use windlass_informer::ListWatch;
+use kube::{Api, ResourceExt as _};
+use windlass_informer::{Event, Informer, ListWatch, Subscription};
 
 use crate::{
     in_virtual_time,
-    scripted::{Running, Script, contents},
+    scripted::{Running, Script},
 };
 
 #[derive(Clone, Debug, TypeGenerator)]
@@ -30,57 +33,100 @@ enum Line {
     Expired,
 }
 
+/// One object, as a name and a uid.
+type Objects = BTreeMap<String, String>;
+
 pub(crate) fn check(input: &Input) {
-    // Two lists from the past in a row are believed, so the last list comes more than once.
-    let mut bodies: Vec<Vec<Bytes>> = Vec::new();
-    for lines in &input.watches {
-        bodies.push(vec![
-            lines.iter().map(Line::text).collect::<String>().into(),
-        ]);
-    }
-    let expired = Line::Expired.text();
-    let last = list(input.last);
+    let first = list("100", &[Some(0), None, Some(1)]);
+    let last = list(LAST, &input.last);
+    let mut watches: VecDeque<String> = (input.watches.iter())
+        .map(|lines| lines.iter().map(Line::text).collect())
+        .collect();
+    // After the random watches the history is gone. The list after that may be refused once.
     for _ in 0..4 {
-        bodies.push(vec![expired.clone().into()]);
-        bodies.push(vec![last.clone().into()]);
+        watches.push_back(Line::Expired.text());
     }
     in_virtual_time(async {
-        let script = Script::new(bodies);
+        let script = Script::answering(move |uri| {
+            // A streamed list is answered as a watch that is garbled, or expired.
+            let body = if uri.contains("watch=true") {
+                watches.pop_front()?
+            } else if watches.len() > 4 {
+                first.clone()
+            } else {
+                last.clone()
+            };
+            Some(vec![body.into()])
+        });
         let api: Api<ConfigMap> = Api::default_namespaced(script.client());
         let source = ListWatch::new(api).seed(7).streamed_lists(input.streamed);
-        let running = Running::for_a_minute(script, source).await;
+        let informer = Informer::new(source);
+        let replayed = tokio::spawn(replay(informer.subscribe()));
+        let running = Running::within(script, informer, Duration::from_secs(3600)).await;
         assert!(!running.has_ended(), "no history ends an informer");
-        for (key, text) in contents(&running.informer) {
-            assert!(text.contains("uid"), "{key}: {text}");
-        }
-        if running.informer.last_sync_resource_version().as_deref() == Some(LAST) {
-            let shown: BTreeMap<String, String> = contents(&running.informer);
-            let wanted = input.last.iter().flatten().count();
-            assert_eq!(shown.len(), wanted, "{shown:?}");
-        }
+        let version = running.informer.last_sync_resource_version();
+        assert_eq!(version.as_deref(), Some(LAST), "it gets the last list");
+        let shown: Objects = (running.informer.store().list().iter())
+            .map(|object| (object.name_any(), object.uid().unwrap_or_default()))
+            .collect();
+        let names = (0_u8..).zip(input.last);
+        let wanted: Objects = names
+            .filter_map(|(name, uid)| Some((format!("n{name}"), uid_of(name, uid?))))
+            .collect();
+        assert_eq!(shown, wanted, "the store is the last list");
+        drop(running);
+        let replayed = replayed.await.expect("the events are in order");
+        assert_eq!(replayed, wanted, "the events lead to the last list");
     });
+}
+
+/// The objects that the events of a subscription lead to.
+async fn replay(mut events: Subscription<ConfigMap>) -> Objects {
+    let mut objects = Objects::new();
+    while let Some(event) = events.next().await {
+        let Some(object) = event.object() else {
+            continue;
+        };
+        let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
+        let before = match event {
+            Event::Deleted { .. } => objects.remove(&name),
+            _ => objects.insert(name.clone(), uid.clone()),
+        };
+        let before = before.as_deref();
+        match event {
+            Event::Added(_) => assert_eq!(before, None, "{name} is added"),
+            // A new uid is a delete and an add.
+            _ => assert_eq!(before, Some(&*uid), "{name} was there: {event:?}"),
+        }
+    }
+    objects
 }
 
 /// The version of the last list.
 const LAST: &str = "1000";
 
 /// A list of those of three objects that exist.
-fn list(uids: [Option<u8>; 3]) -> String {
-    let items = uids.into_iter().enumerate().filter_map(|(name, uid)| {
+fn list(version: &str, uids: &[Option<u8>; 3]) -> String {
+    let items = uids.iter().copied().enumerate().filter_map(|(name, uid)| {
         let name = u8::try_from(name).ok()?;
         Some(object(name, uid?, 255))
     });
     let items: Vec<String> = items.collect();
     format!(
-        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{LAST}"}},"items":[{}]}}"#,
+        r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#,
         items.join(",")
     )
 }
 
+fn uid_of(name: u8, uid: u8) -> String {
+    format!("uid-{name}-{}", uid % 3)
+}
+
 fn object(name: u8, uid: u8, version: u8) -> String {
-    let (name, uid) = (name % 3, uid % 3);
+    let name = name % 3;
+    let uid = uid_of(name, uid);
     format!(
-        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"n{name}","namespace":"default","uid":"uid-{name}-{uid}","resourceVersion":"{version}"}}}}"#
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"n{name}","namespace":"default","uid":"{uid}","resourceVersion":"{version}"}}}}"#
     )
 }
 

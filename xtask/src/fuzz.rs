@@ -12,8 +12,8 @@ use crate::{
 /// Runs each fuzz target of tests/fuzz for some minutes, two at a time, and prints the number of
 /// executions.
 ///
-/// A failing input is minimized and printed with its seed. `BOLERO_RANDOM_SEED=<seed> cargo test
-/// --test fuzz <target>` reproduces it.
+/// A failing input is printed with its seed. `BOLERO_RANDOM_SEED=<seed> cargo test --test fuzz
+/// <target>` shrinks it.
 #[derive(Args, Debug)]
 pub(crate) struct Fuzz {
     /// The time for each target, in minutes.
@@ -23,17 +23,21 @@ pub(crate) struct Fuzz {
     /// Runs only targets whose names contain this text.
     target: Option<String>,
 
-    /// The seed of the first inputs. The default is random.
+    /// The number from which the inputs of all targets follow: the same number makes the same
+    /// inputs. The default is random.
     #[arg(long)]
-    seed: Option<u128>,
+    seed: Option<u64>,
 
     /// Builds with optimizations: a longer build, but more executions.
     #[arg(long)]
     release: bool,
 }
 
-/// The environment variable with the seed of the first inputs.
-pub(crate) const SEED: &str = "BOLERO_RANDOM_SEED";
+/// The environment variable with the number from which the inputs follow.
+pub(crate) const SEED: &str = "WINDLASS_FUZZ_SEED";
+
+/// The environment variable with the time for each target, in milliseconds.
+const TIME: &str = "WINDLASS_FUZZ_MS";
 
 /// The number of targets that run at the same time.
 const PARALLEL: &str = "2";
@@ -54,7 +58,7 @@ impl Fuzz {
         command
             .args(["--", "--nocapture", "--test-threads", PARALLEL])
             .args(&self.target)
-            .env("BOLERO_RANDOM_TEST_TIME_MS", millis.to_string())
+            .env(TIME, millis.to_string())
             .current_dir(repository.root());
         if let Some(seed) = self.seed {
             command.env(SEED, seed.to_string());

@@ -1,9 +1,11 @@
 //! `cargo xtask mutants`: mutation testing with cargo-mutants.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    sync::{Mutex, PoisonError},
 };
 
 use clap::Args;
@@ -16,15 +18,39 @@ use crate::{
 };
 
 pub(crate) mod listed;
-mod outcomes;
 
-use self::outcomes::Outcomes;
+// All mutants in one build.
+mod build;
+mod mutant;
+mod switches;
+
+// The tests, and what they find.
+mod outcomes;
+mod run;
+mod trials;
+
+#[cfg(test)]
+#[expect(
+    unreachable_pub,
+    reason = "it is public in the crate that the copy has"
+)]
+mod active;
+
+use self::{
+    build::Build,
+    mutant::Mutant,
+    outcomes::{Outcome, Outcomes},
+    run::{Test, parallel},
+    trials::Trials,
+};
 
 /// Changes the code in one place at a time, and lists the changes that no test detects.
 ///
-/// The first pass runs the tests of the changed package. The second pass runs the tests of all
-/// packages on the embedded server, for the changes that the first pass did not detect. The report
-/// is written to `target/mutants/report.md`.
+/// All changes are compiled at once, each behind a switch, in a copy of this checkout. Then each
+/// change runs the tests that reach it, the fastest first, until one fails: first the tests of the
+/// changed package, then those of all packages on the embedded server. Doc tests are left out. The
+/// report is written to `target/mutants/report.md`. An interrupted run continues where it was: an
+/// outcome is kept until the changed file changes, and for an undetected change until any file does.
 #[derive(Args, Debug)]
 pub(crate) struct Mutants {
     /// A package, with or without `windlass-`; can be repeated. Default: listmap, informer,
@@ -44,7 +70,7 @@ pub(crate) struct Mutants {
     #[arg(long, value_name = "K/N")]
     shard: Option<String>,
 
-    /// Skips the second pass, in which the tests of all packages run.
+    /// Runs only the tests of the given packages.
     #[arg(long)]
     own_tests_only: bool,
 
@@ -61,18 +87,20 @@ pub(crate) struct Mutants {
 /// The version of cargo-mutants that is installed into `target/tools`.
 const VERSION: &str = "26.0.0";
 
-/// Packages that are mutated by default.
-const PACKAGES: [&str; 5] = ["listmap", "informer", "controller", "operator", "apiserver"];
+/// Packages that are mutated by default, in the order in which their mutants are tried.
+const PACKAGES: [&str; 5] = ["listmap", "operator", "informer", "controller", "apiserver"];
 
 /// Packages whose tests run in the second pass: all packages that use the mutated ones.
-const TESTED: &str = "windlass,windlass-informer,windlass-controller,windlass-operator,\
-                      windlass-apiserver,windlass-model";
-
-/// Seconds after which a test run counts as hanging. A run takes up to two minutes.
-const TIMEOUT: &str = "600";
-
-/// Disables the real server, which would make each run minutes longer.
-const REAL_SERVER: &str = "WINDLASS_KUBE_APISERVER";
+const TESTED: [&str; 8] = [
+    "windlass",
+    "windlass-listmap",
+    "windlass-informer",
+    "windlass-controller",
+    "windlass-operator",
+    "windlass-apiserver",
+    "windlass-model",
+    "windlass-simulate",
+];
 
 // === impl Mutants ===
 
@@ -87,39 +115,26 @@ impl Mutants {
         let program = install(&target)?;
         let output = target.join("mutants");
         fs::create_dir_all(&output)?;
-        let diff = self.diff(&repository, &output)?;
 
-        let mut all = Outcomes::default();
-        for package in self.packages() {
-            let pass = Pass {
-                repository: &repository,
-                program: &program,
-                target: &target,
-                package: &package,
-            };
-            let mut outcomes = pass.run("own", |command| {
-                if let Some(diff) = &diff {
-                    command.arg("--in-diff").arg(diff);
-                }
-                if let Some(shard) = &self.shard {
-                    command.args(["--shard", shard]);
-                }
-            })?;
-            let missed = outcomes.missed(&package);
-            if !missed.is_empty() && !self.own_tests_only {
-                let wide = pass.run("all", |command| {
-                    command.arg(format!("--test-package={TESTED}"));
-                    for mutant in &missed {
-                        command.arg("--re").arg(exactly(mutant));
-                    }
-                })?;
-                outcomes.add(wide);
-            }
-            all.add(outcomes);
+        let mut options = self.options(&repository, &output)?;
+        let mutants = Mutant::list(&repository, &program, &options)?;
+        options.push("--no-config".to_owned());
+        let all = Mutant::list(&repository, &program, &options)?;
+        let known: BTreeSet<&str> = mutants.iter().map(|it| &*it.name).collect();
+        let excluded = all.into_iter().filter(|it| !known.contains(&*it.name));
+
+        let mut outcomes = Outcomes::open(&repository, output.join("outcomes"), &mutants)?;
+        if outcomes.open_ids().next().is_some() {
+            let left_out = self.test(&repository, &mutants, &output, &mut outcomes)?;
+            fs::write(output.join("left-out.txt"), left_out.join("\n"))?;
         }
-        let report = all.report();
+        let report = outcomes.report(&excluded.collect::<Vec<_>>());
         let path = output.join("report.md");
         fs::write(&path, &report)?;
+        for package in self.packages() {
+            let missed = outcomes.missed(&package).join("\n");
+            fs::write(output.join(format!("missed-{package}.txt")), missed)?;
+        }
         print!("{report}");
         println!(
             "\nfinished in {}; the report is {}",
@@ -127,6 +142,46 @@ impl Mutants {
             repository.relative(&path)
         );
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Runs the tests for all mutants without an outcome. Returns the tests that are left out.
+    fn test(
+        &self,
+        repository: &Repository,
+        mutants: &[Mutant],
+        output: &Path,
+        outcomes: &mut Outcomes<'_>,
+    ) -> Result<Vec<String>> {
+        let mut packages = self.packages();
+        let own = packages.clone();
+        if !self.own_tests_only {
+            packages.extend(TESTED.map(Into::into));
+            packages.sort();
+            packages.dedup();
+        }
+        let known = [Outcome::Unviable, Outcome::Untried].map(|it| outcomes.ids(it));
+        let mut build = Build::new(repository, mutants, known, output.join("keep-const.txt"))?;
+        let binaries = build.tests(&packages);
+        // Also if another error stopped the build: the next run continues without them.
+        for id in build.unviable {
+            outcomes.set(id, Outcome::Unviable, "")?;
+        }
+        for id in build.untried {
+            outcomes.set(id, Outcome::Untried, "")?;
+        }
+        let mut open: Vec<usize> = outcomes.open_ids().collect();
+        open.sort_by_key(|id| own.iter().position(|it| *it == mutants[*id].package));
+        let binaries = binaries?;
+        let (tests, left_out) =
+            Test::measure(&binaries, &output.join("measured"), &outcomes.list())?;
+        let trials = Trials::new(mutants, &tests);
+        let outcomes = Mutex::new(outcomes);
+        parallel("mutants tried", open.len(), |i| {
+            let (outcome, detail) = trials.run(open[i])?;
+            let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+            outcomes.set(open[i], outcome, &detail)
+        })?;
+        Ok(left_out)
     }
 
     /// The full names of the packages to mutate.
@@ -140,91 +195,26 @@ impl Mutants {
         given.into_iter().map(full).collect()
     }
 
-    /// The file with the changed lines, if only these are mutated.
-    fn diff(&self, repository: &Repository, output: &Path) -> Result<Option<PathBuf>> {
-        if !self.changed {
-            return Ok(None);
+    /// The options of cargo-mutants that select the mutants.
+    fn options(&self, repository: &Repository, output: &Path) -> Result<Vec<String>> {
+        let packages = self.packages().into_iter();
+        let mut options: Vec<_> = packages.map(|name| format!("--package={name}")).collect();
+        options.extend(self.shard.iter().map(|part| format!("--shard={part}")));
+        if self.changed {
+            let git = Command::new("git")
+                .args(["diff", &self.base])
+                .current_dir(repository.root())
+                .output()?;
+            if !git.status.success() {
+                let why = String::from_utf8_lossy(&git.stderr).trim().to_owned();
+                return Err(format!("cannot compare with {}: {why}", self.base).into());
+            }
+            let path = output.join("changed.diff");
+            fs::write(&path, git.stdout)?;
+            options.push(format!("--in-diff={}", path.display()));
         }
-        let git = Command::new("git")
-            .args(["diff", &self.base])
-            .current_dir(repository.root())
-            .output()?;
-        if !git.status.success() {
-            let why = String::from_utf8_lossy(&git.stderr).trim().to_owned();
-            return Err(format!("cannot compare with {}: {why}", self.base).into());
-        }
-        let path = output.join("changed.diff");
-        fs::write(&path, git.stdout)?;
-        Ok(Some(path))
+        Ok(options)
     }
-}
-
-/// One run of cargo-mutants over a package.
-struct Pass<'a> {
-    repository: &'a Repository,
-    program: &'a Path,
-    target: &'a Path,
-    package: &'a str,
-}
-
-// === impl Pass ===
-
-impl Pass<'_> {
-    /// Runs the tests called `tests`, and reads the outcome of each mutant.
-    fn run(&self, tests: &str, add: impl FnOnce(&mut Command)) -> Result<Outcomes> {
-        let output = self
-            .target
-            .join("mutants")
-            .join(format!("{}-{tests}", self.package));
-        if output.exists() {
-            fs::remove_dir_all(&output)?;
-        }
-        let mut command = Command::new(self.program);
-        command
-            .args(["mutants", "--package", self.package])
-            .args(["--timeout", TIMEOUT, "--colors", "never", "--caught"])
-            .arg("--output")
-            .arg(&output)
-            // The mutated copy has a different path in each run. This compiles unmutated packages
-            // only once.
-            .arg(format!(
-                "--cargo-arg=--target-dir={}",
-                self.target.join("mutants/target").display()
-            ))
-            .env_remove(REAL_SERVER)
-            .current_dir(self.repository.root());
-        add(&mut command);
-
-        let mut done = 0_usize;
-        let name = format!("{}, {tests} tests", self.package);
-        let ran = progress::run(&name, &mut command, |line| {
-            let word = line.split_whitespace().next()?;
-            let ended = ["MISSED", "caught", "TIMEOUT", "unviable"].contains(&word);
-            done += usize::from(ended);
-            ended.then(|| format!("{done} done"))
-        })?;
-        // cargo-mutants exits with 2 if a mutant was missed and with 3 if one timed out. It writes
-        // no lists if there is nothing to mutate.
-        let lists = output.join("mutants.out");
-        match ran.status.code() {
-            Some(0) if !lists.exists() => Ok(Outcomes::default()),
-            Some(0 | 2 | 3) => Outcomes::read(self.package, &lists),
-            _ => Err(format!("cargo-mutants failed:\n{}", ran.output).into()),
-        }
-    }
-}
-
-/// The regular expression that matches only the name of this mutant.
-fn exactly(mutant: &str) -> String {
-    let mut pattern = String::from("^");
-    for character in mutant.chars() {
-        if !character.is_alphanumeric() && !" _/:-=<>!&'\"".contains(character) {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern.push('$');
-    pattern
 }
 
 /// The path of cargo-mutants, which is installed once.
@@ -250,17 +240,5 @@ fn install(target: &Path) -> Result<PathBuf> {
         Ok(program)
     } else {
         Err(format!("cannot install cargo-mutants {VERSION}:\n{}", ran.output).into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::exactly;
-
-    #[test]
-    fn the_name_of_a_mutant_is_escaped_in_a_pattern() {
-        let name = "a/b.rs:1:2: replace f -> Option<(u8, [T])> with None";
-        let pattern = r"^a/b\.rs:1:2: replace f -> Option<\(u8\, \[T\]\)> with None$";
-        assert_eq!(exactly(name), pattern);
     }
 }

@@ -105,8 +105,7 @@ impl Tree {
         Ok(Self { root, target })
     }
 
-    /// Updates the copy with all files that git tracks, changed by `patches`. Files that are equal
-    /// to those of the last time keep their times, so that cargo compiles only changed packages.
+    /// Updates the copy with all files that git tracks, changed by `patches`.
     ///
     /// # Errors
     ///
@@ -116,6 +115,24 @@ impl Tree {
         repository: &Repository,
         patches: impl IntoIterator<Item = &'p Patch>,
     ) -> Result<()> {
+        self.update(repository, |staging| {
+            let mut patches = patches.into_iter();
+            patches.try_for_each(|patch| patch.git_apply(staging, &[]))
+        })
+    }
+
+    /// Updates the copy with all files that git tracks, after `change` has changed them in the folder
+    /// that it receives. Files that are equal to those of the last time keep their times, so that
+    /// cargo compiles only changed packages.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be copied, and the error of `change`.
+    pub(crate) fn update(
+        &self,
+        repository: &Repository,
+        change: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
         let output = Command::new("git")
             .args(["ls-files", "-z"])
             .current_dir(repository.root())
@@ -124,10 +141,13 @@ impl Tree {
         let names: Vec<_> = names.split('\0').filter(|name| !name.is_empty()).collect();
         let staging = self.root.with_extension("patched");
         copy(&names, repository.root(), &staging)?;
-        for patch in patches {
-            patch.git_apply(&staging, &[])?;
-        }
+        change(&staging)?;
         copy(&names, &staging, &self.root)
+    }
+
+    /// The folder of the copy.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Makes `command` run in the copy with its target directory.

@@ -1,6 +1,7 @@
 //! `cargo xtask sim`: simulates operators with faults, and checks that planted bugs are found.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     process::{Command, ExitCode},
 };
@@ -85,7 +86,7 @@ const SEEDS: u64 = 100;
 const PLANTED_SEEDS: u64 = 400;
 
 /// The examples that have simulations of their own.
-const EXAMPLES: [&str; 1] = ["quickstart"];
+const EXAMPLES: [&str; 3] = ["quickstart", "tour", "gateway"];
 
 // === impl Sim ===
 
@@ -118,11 +119,13 @@ impl Sim {
         if let Some(plan) = &self.plan {
             command.env("WINDLASS_SIMULATION", plan);
         }
-        let mut passed = self.simulate("simulations", &mut command)?;
+        let mut faults = BTreeMap::new();
+        let mut passed = self.simulate("simulations", &mut command, &mut faults)?;
         if self.exhaustive && self.operator.is_none() {
             let mut command = examples(repository.root(), amount);
-            passed &= self.simulate("simulations of examples", &mut command)?;
+            passed &= self.simulate("simulations of examples", &mut command, &mut faults)?;
         }
+        passed &= self.show(&faults);
         let word = if passed { "ok" } else { "FAILED" };
         println!("{word} in {}", stopwatch.elapsed());
         Ok(if passed {
@@ -132,8 +135,28 @@ impl Sim {
         })
     }
 
-    /// Runs simulations, and prints their results. Returns whether they passed.
-    fn simulate(&self, what: &str, command: &mut Command) -> Result<bool> {
+    /// Prints how often each fault took effect. Returns false if all operators were simulated and
+    /// one fault never took effect: then nothing was tried with it.
+    fn show(&self, faults: &BTreeMap<String, u64>) -> bool {
+        println!("how often each fault took effect:");
+        for (fault, count) in faults {
+            println!("{count:>8} {fault}");
+        }
+        let missing = faults.values().any(|count| *count == 0);
+        if missing && self.operator.is_none() {
+            println!("a fault never took effect");
+        }
+        !missing || self.operator.is_some()
+    }
+
+    /// Runs simulations, prints their results, and adds up how often each fault took effect.
+    /// Returns whether they passed.
+    fn simulate(
+        &self,
+        what: &str,
+        command: &mut Command,
+        faults: &mut BTreeMap<String, u64>,
+    ) -> Result<bool> {
         let ran = progress::run(what, command, note)?;
         if !ran.status.success() {
             println!("{}", ran.output);
@@ -143,6 +166,9 @@ impl Sim {
         for line in ran.output.lines() {
             if self.plan.is_some() || runs(line).is_some() || line.contains(" walks passed in ") {
                 println!("{line}");
+            }
+            for (fault, count) in effects(line) {
+                *faults.entry(fault.to_owned()).or_default() += count;
             }
             let (one, many) = runs(line).unwrap_or_default();
             single += one;
@@ -330,9 +356,27 @@ fn runs(line: &str) -> Option<(u64, u64)> {
     Some((single, random))
 }
 
+/// How often each fault took effect, in the second line of a summary.
+fn effects(line: &str) -> impl Iterator<Item = (&str, u64)> {
+    let list = line.strip_prefix("  faults that took effect: ");
+    let parts = list.unwrap_or_default().split(", ");
+    parts.filter_map(|part| {
+        let (fault, count) = part.split_once(' ')?;
+        Some((fault, count.parse().ok()?))
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::runs;
+    use super::{effects, runs};
+
+    #[test]
+    fn the_faults_of_a_summary_are_counted() {
+        let line = "  faults that took effect: crash-before 12, gap 0";
+        let counts: Vec<_> = effects(line).collect();
+        assert_eq!(counts, [("crash-before", 12), ("gap", 0)]);
+        assert_eq!(effects("test campaigns::plain ... ok").count(), 0);
+    }
 
     #[test]
     fn the_runs_of_a_summary_are_counted() {

@@ -37,7 +37,7 @@ mod walk;
 mod tests;
 
 pub(crate) use apply::{apply, object_words};
-pub(crate) use check::shown;
+pub(crate) use check::{go_type, shown};
 pub(crate) use entries::same_but_for_times;
 pub(crate) use track::track;
 pub(crate) use types::{Shape, Types, builtin};

@@ -1,5 +1,7 @@
 //! Patches: JSON patch, merge patch, strategic merge patch and configurations to apply. *(pure)*
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Map, Value};
 
@@ -91,6 +93,16 @@ impl Patch {
         match self {
             Self::Strategic(patch) => go_map(patch),
             Self::Json(_) | Self::Merge(_) | Self::Apply(_) => object.to_string(),
+        }
+    }
+
+    /// What a refusal says of a result that does not fit its type.
+    pub(crate) fn type_fault<'a>(&self, why: &'a str) -> Cow<'a, str> {
+        match self {
+            Self::Strategic(_) if why.starts_with("illegal base64") => {
+                format!("error decoding from json: {why}").into()
+            }
+            _ => why.into(),
         }
     }
 

@@ -12,6 +12,7 @@
 //! - Memory is bounded by that of the body: what is filled in is bounded by the number of
 //!   objects that the body has.
 
+mod convert;
 mod decode;
 mod defaults;
 mod image;
@@ -20,7 +21,8 @@ mod table;
 mod timestamp;
 mod validate;
 
+pub(crate) use self::convert::convert;
 pub(crate) use self::decode::{decode, empty, zero_member};
 pub(crate) use self::quantity::Quantity;
 pub(crate) use self::table::{Empty, Field, ListKind, Shape, Struct, kind, kinds, named};
-pub(crate) use self::validate::{validate, validate_update};
+pub(crate) use self::validate::{validate, validate_new, validate_update};

@@ -334,7 +334,9 @@ async fn an_event_is_in_both_groups() {
     let server = ApiServer::new();
     let body = json!({
         "metadata": { "name": "e" }, "note": "hello", "reason": "Said",
-        "regarding": { "kind": "Pod", "name": "p" },
+        "regarding": { "kind": "Pod", "name": "p" }, "type": "Normal", "action": "Say",
+        "eventTime": "2026-01-02T03:04:05.000000Z",
+        "reportingController": "ex.io/c", "reportingInstance": "c-0",
     });
     create(
         &server,

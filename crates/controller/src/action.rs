@@ -2,27 +2,27 @@
 
 use windlass_informer::Event;
 
-/// What a handler is called for.
+/// The reason why a handler is called.
 ///
-/// An object that is marked for deletion and still has finalizers is `Updated`; `Deleted` is
-/// said when it is really gone. `Created` is also said at the start, for each object that is
-/// there already.
+/// An object that is marked for deletion and still has finalizers is `Updated`; `Deleted` follows
+/// when it no longer exists. `Created` is also used at the start, for each object that already
+/// exists.
 ///
-/// grafana-app-sdk's `Unknown` does not exist here: a handler is never called for no reason.
+/// grafana-app-sdk's `Unknown` does not exist: each call has an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Action {
-    /// An object that was not known before.
+    /// A new object.
     Created,
-    /// An object that differs from what was known.
+    /// A changed object.
     Updated,
-    /// An object that is gone.
+    /// A deleted object.
     Deleted,
-    /// An object that has not changed, told again.
+    /// An unchanged object, dispatched again.
     Resynced,
 }
 
-/// What an API server can do to an object.
+/// What an API server did to an object.
 ///
 /// # Example
 ///
@@ -35,11 +35,11 @@ pub enum Action {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResourceAction {
-    /// It came into being.
+    /// It was created.
     Create,
-    /// It changed.
+    /// It was updated.
     Update,
-    /// It went away.
+    /// It was deleted.
     Delete,
 }
 
@@ -48,7 +48,7 @@ pub enum ResourceAction {
 impl Action {
     pub(crate) const ALL: [Self; 4] = [Self::Created, Self::Updated, Self::Deleted, Self::Resynced];
 
-    /// What `event` calls handlers for; none for [`Event::Synced`], which is about no object.
+    /// The action of `event`. `None` for [`Event::Synced`], which has no object.
     #[must_use]
     pub fn of<K: ?Sized>(event: &Event<K>) -> Option<Self> {
         match event {
@@ -60,7 +60,7 @@ impl Action {
         }
     }
 
-    /// What the API server did; none for [`Resynced`](Self::Resynced), as it did nothing.
+    /// What the API server did. `None` for [`Resynced`](Self::Resynced).
     #[must_use]
     pub const fn resource_action(self) -> Option<ResourceAction> {
         match self {
@@ -71,7 +71,7 @@ impl Action {
         }
     }
 
-    /// One stable word for it: the `event_type` label of metrics.
+    /// The value of the metric label `event_type`. It never changes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl From<ResourceAction> for Action {
 // === impl ResourceAction ===
 
 impl ResourceAction {
-    /// The word that grafana-app-sdk has for it.
+    /// The name in grafana-app-sdk.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
-//! Comparison of two states of an object without a generation, in what handlers work on.
+//! Compares the content of two states of an object that has no generation.
 
 use serde_json::Value;
 use windlass_informer::ErasedObject;
 
-/// The fields of `metadata` that change without anybody changing the content.
+/// The fields of `metadata` that change although the content does not.
 pub(crate) const NOISE: [&str; 4] = [
     "resourceVersion",
     "managedFields",
@@ -11,12 +11,12 @@ pub(crate) const NOISE: [&str; 4] = [
     "generation",
 ];
 
-/// Whether `old` and `new` differ in more than `status`, finalizers, and what changes with each
-/// write.
+/// Whether `old` and `new` differ in more than the status, the finalizers, and the fields that
+/// change with each write.
 ///
-/// What a store keeps as JSON is compared field by field. Of decoded objects nothing but the
-/// metadata can be seen here: a write that changed the finalizers is then taken to have changed
-/// nothing else, and any other to have changed the content.
+/// Objects that are kept as JSON are compared field by field. Of decoded objects only the metadata
+/// are visible here: a write that changed the finalizers counts as no change of content, and any
+/// other write as a change.
 pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     if let Some((old, new)) = old.json().zip(new.json()) {
         return match (parse(old), parse(new)) {
@@ -31,7 +31,7 @@ pub(crate) fn differs(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
         || (old.finalizers == new.finalizers && old.resource_version != new.resource_version)
 }
 
-/// The object less what is not its content.
+/// Parses the content of an object.
 fn parse(json: &str) -> Option<Value> {
     let mut value: Value = serde_json::from_str(json).ok()?;
     let object = value.as_object_mut()?;

@@ -12,14 +12,14 @@ use windlass_informer::{Health, Informer, Stored};
 // Configuration.
 mod builder;
 
-// From the informers into the queue.
+// Events: from the informers into the queue.
 mod feed;
 mod mapping;
 mod merge;
 mod permit;
 mod queued;
 
-// Out of the queue, and to the handlers.
+// Calls: from the queue to the handlers.
 mod clock;
 mod engine;
 mod snapshot;
@@ -27,12 +27,12 @@ mod superseded;
 mod sync;
 mod turn;
 
-// What is reported and kept of failures.
+// Failures.
 mod dead_letters;
 mod exhausted;
 mod report;
 
-// The tasks, and what they share.
+// The tasks and their shared state.
 mod run;
 mod shared;
 
@@ -54,8 +54,8 @@ use crate::{
 
 /// Runs the watchers and reconcilers of each kind in the order in which they were added.
 ///
-/// A kind is a name that ties informers to handlers: every event of every informer of a kind
-/// goes to every handler of that kind, first to the watchers and then to the reconcilers.
+/// A kind is a name that connects informers with handlers: each event of each informer of a kind is
+/// dispatched to all handlers of the kind, first to the watchers and then to the reconcilers.
 ///
 /// # Contract
 ///
@@ -75,13 +75,13 @@ use crate::{
 /// - **Bounded.** A slow handler never stops a watch; [`Coalescing`] says how the queue is
 ///   bounded.
 ///
-/// *Required.* It is run once. A handler does not block its thread.
+/// *Required.* It is run once. Handlers do not block their thread.
 ///
-/// *Not guaranteed.* Any order between objects. That every state is seen: states between two
-/// looks of an informer, and those that were folded, are not. A handler that is added while the
-/// controller runs gets no events of before.
+/// *Not guaranteed.* An order between objects. Every state of an object: states that the informer
+/// did not see, and states that were folded, are not dispatched. Earlier events to a handler that
+/// is added while the controller runs.
 ///
-/// Clones are the same controller.
+/// Clones share one controller.
 ///
 /// # Example
 ///
@@ -94,14 +94,14 @@ use crate::{
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (script, source) = Scripted::<ConfigMap>::new();
-/// let (tell, mut told) = mpsc::channel(1);
+/// let (sender, mut keys) = mpsc::channel(1);
 ///
 /// let controller = InformerController::new();
 /// controller.add_informer("configs", &Informer::new(source))?;
 /// controller.add_reconciler("configs", move |request: Request<ConfigMap>| {
-///     let tell = tell.clone();
+///     let sender = sender.clone();
 ///     async move {
-///         tell.send(request.key().to_string()).await?;
+///         sender.send(request.key().to_string()).await?;
 ///         Ok::<_, Failure>(Outcome::done())
 ///     }
 /// })?;
@@ -114,7 +114,7 @@ use crate::{
 /// let mut web = ConfigMap::default();
 /// web.metadata.name = Some("web".into());
 /// script.list([web]).await?;
-/// assert_eq!(told.recv().await.as_deref(), Some("web"));
+/// assert_eq!(keys.recv().await.as_deref(), Some("web"));
 ///
 /// stop.cancel();
 /// running.await??;
@@ -132,23 +132,27 @@ pub struct InformerController {
 pub struct InformerHealth {
     /// The name of the kind.
     pub kind: Arc<str>,
-    /// The state of its watch.
+    /// The health of its watch.
     pub watch: Health,
-    /// Whether its first list has been queued for the handlers.
+    /// Whether its first list is queued.
     pub has_synced: bool,
 }
 
 // === impl InformerController ===
 
 impl InformerController {
-    /// Creates a controller with its defaults; [`builder`](Self::builder) sets more.
+    /// Creates a controller with default settings. [`builder`](Self::builder) has the other
+    /// settings.
     #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "our own metrics have good names")]
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "our own metrics have valid names"
+    )]
     pub fn new() -> Self {
-        (Self::builder().build()).expect("our own metrics have good names")
+        (Self::builder().build()).expect("our own metrics have valid names")
     }
 
-    /// Begins a controller.
+    /// Returns a builder.
     pub fn builder() -> InformerControllerBuilder {
         InformerControllerBuilder::new()
     }
@@ -158,25 +162,25 @@ impl InformerController {
         Ok(Self { shared })
     }
 
-    /// What the controller is called.
+    /// The name of the controller.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.settings.name
     }
 
-    /// Adds `informer` to the kind called `kind`. A kind can have several informers, one for each
-    /// of some namespaces or labels; they may overlap, and each version of an object is dispatched
-    /// once.
+    /// Adds `informer` to the kind called `kind`. A kind can have several informers, for example
+    /// one for each of several namespaces. They may overlap: each version of an object is
+    /// dispatched once.
     ///
-    /// The informer runs while the controller does, and longer if another controller or caller
-    /// runs it too. An informer that is added while the controller runs starts at once; the
-    /// handlers of its kind wait until it has synced. One that was removed can be added again:
+    /// The informer runs while the controller runs, and longer if another controller or caller also
+    /// runs it. An informer that is added while the controller runs starts at once, and the
+    /// handlers of its kind wait until it has synced. A removed informer can be added again: then
     /// all its objects are dispatched as `Added`.
     ///
     /// # Errors
     ///
-    /// [`AddError`] if this informer is added already; if `kind` is empty or the name of a
-    /// kind of another type; or if the informer is shared and one of its controllers has
+    /// [`AddError`] if this informer was already added; if `kind` is empty or the name of a kind of
+    /// another type; or if the informer is shared and one of its controllers has
     /// [`Coalescing::Never`].
     pub fn add_informer<K>(&self, kind: &str, informer: &Informer<K>) -> Result<(), AddError>
     where
@@ -192,8 +196,8 @@ impl InformerController {
     /// # Errors
     ///
     /// [`AddError`] if `kind` is empty or the name of a kind of another type; if the controller
-    /// runs and the kind has no informer; or if a handler of this type of objects has the same
-    /// finalizer already.
+    /// runs and the kind has no informer; or if a handler for the same type already has the same
+    /// finalizer.
     pub fn add_watcher<K>(
         &self,
         kind: &str,
@@ -211,7 +215,7 @@ impl InformerController {
     ///
     /// # Errors
     ///
-    /// [`AddError`] as [`add_watcher`](Self::add_watcher) has it.
+    /// [`AddError`] like [`add_watcher`](Self::add_watcher).
     pub fn add_reconciler<K>(
         &self,
         kind: &str,
@@ -225,8 +229,8 @@ impl InformerController {
     }
 
     /// Registers `mapper`: when an object of the kind called `kind` changes, the objects of the
-    /// kind called `to` that it names are dispatched to their handlers as
-    /// [`Resynced`](crate::Action::Resynced). [`Mapper`] says what is guaranteed.
+    /// kind called `to` that the mapper returns are dispatched to their handlers as
+    /// [`Resynced`](crate::Action::Resynced). [`Mapper`] has the guarantees.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -258,11 +262,10 @@ impl InformerController {
         self.shared.add_mapper::<K>(kind, to, code)
     }
 
-    /// Runs the informers, and dispatches their events to the handlers, until `stop` is
-    /// cancelled.
+    /// Runs the informers and dispatches their events to the handlers, until `stop` is cancelled.
     ///
-    /// Then the informers are stopped, calls in progress end, no other call begins, and all tasks
-    /// are joined. What was not dispatched by then is dispatched after a restart, as an `Added`.
+    /// Then the informers are stopped, active calls end, no other call begins, and all tasks are
+    /// joined. Objects whose events were not dispatched are dispatched after a restart, as `Added`.
     ///
     /// # Errors
     ///
@@ -281,23 +284,23 @@ impl InformerController {
         run::run(&self.shared, stop).await
     }
 
-    /// Lets no call of a handler begin while `fence` is closed: calls wait until it is open.
+    /// Lets calls of handlers begin only while `fence` is open; until then they wait.
     ///
-    /// An operator with leader election calls this before it runs the controller. The first fence
-    /// stays; later ones are ignored. A call that waits for the fence has not begun, so a stop ends
-    /// the wait. It does not end the wait of a hook for exhausted calls: code that closes the fence
-    /// for good drops the future of [`run`](Self::run), as the operator does.
+    /// An operator with leader election calls this before it runs the controller. Only the first
+    /// fence is used. A waiting call has not begun, so a stop ends the wait. A stop does not end
+    /// the wait of a hook for exhausted calls: code that closes the fence permanently drops the
+    /// future of [`run`](Self::run), as the operator does.
     pub fn set_fence(&self, fence: &Fence) {
         _ = self.shared.fence.set(fence.clone());
     }
 
-    /// Whether the first lists of all informers have been queued for the handlers.
+    /// Whether the first lists of all informers are queued.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         (self.shared.feeds.read().iter()).all(|fed| fed.feed.has_synced())
     }
 
-    /// The state of each informer, in the order in which they were added.
+    /// The state of each informer, in the order in which the informers were added.
     #[must_use]
     pub fn health(&self) -> Vec<InformerHealth> {
         let feeds = self.shared.feeds.read();
@@ -309,28 +312,28 @@ impl InformerController {
         health.collect()
     }
 
-    /// How many failed calls and requeues wait for their time.
+    /// The number of failed calls and requeues that are pending.
     #[must_use]
     pub fn pending_retries(&self) -> usize {
         self.shared.engine.pending()
     }
 
-    /// The dead letters: calls that failed and are not repeated any more, oldest first, the last
-    /// thousand of them.
+    /// The dead letters, oldest first: calls that failed and are not repeated any more. At most the
+    /// newest 1,000.
     #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
         self.shared.dead_letters.lock().all()
     }
 
-    /// Repeats a call that was given up, as if for the first time. Returns whether it was still a
-    /// dead letter.
-    #[expect(clippy::must_use_candidate, reason = "one does it for the effect")]
+    /// Repeats the call of a dead letter, as a first attempt. Returns false if it is not a dead
+    /// letter any more.
+    #[expect(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn redrive(&self, call: &DeadLetter) -> bool {
         self.shared.redrive(call.number)
     }
 
-    /// The collectors of the controller and its informers, to be registered in a registry.
-    /// All metrics have the label `controller` with the controller's name.
+    /// The collectors of the controller and its informers, for a registry. All metrics have the
+    /// label `controller` with the name of the controller.
     #[must_use]
     pub fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         let Shared {
@@ -357,7 +360,7 @@ impl InformerController {
                 Ok(labelled) => Some(Box::new(labelled) as Box<dyn Collector>),
                 Err(error) => {
                     let controller = self.name();
-                    tracing::error!(controller, %error, "collector dropped: cannot label it");
+                    tracing::error!(controller, %error, "cannot label a collector, dropping it");
                     None
                 }
             }
@@ -366,11 +369,11 @@ impl InformerController {
     }
 }
 
-#[expect(clippy::must_use_candidate, reason = "one removes for the effect")]
+#[expect(clippy::must_use_candidate, reason = "called for its effect")]
 impl InformerController {
-    /// Removes `informer`, which stops unless another controller or caller runs it. Returns
-    /// whether it was there. Events that are queued are still dispatched, and nothing is
-    /// dispatched about the objects that it held.
+    /// Removes `informer`, which stops unless another controller or caller runs it. Returns whether
+    /// the controller had it. Queued events are still dispatched. The objects of the informer cause
+    /// no further events.
     pub fn remove_informer<K>(&self, informer: &Informer<K>) -> bool
     where
         K: Stored,
@@ -378,35 +381,35 @@ impl InformerController {
         self.shared.remove_feed(informer.id())
     }
 
-    /// Removes a watcher of the kind called `kind`, with its pending calls. Returns whether
-    /// it was there. A call in progress ends; none begins.
+    /// Removes a watcher of the kind called `kind`, and its pending calls. Returns whether the kind
+    /// had it. An active call ends normally.
     pub fn remove_watcher(&self, kind: &str, watcher: HandlerId) -> bool {
         self.shared.remove(kind, Role::Watcher, Some(watcher)) > 0
     }
 
-    /// Removes a reconciler of the kind called `kind`, with its pending calls. Returns
-    /// whether it was there. A call in progress ends; none begins.
+    /// Removes a reconciler of the kind called `kind`, and its pending calls. Returns whether the
+    /// kind had it. An active call ends normally.
     pub fn remove_reconciler(&self, kind: &str, reconciler: HandlerId) -> bool {
         self.shared.remove(kind, Role::Reconciler, Some(reconciler)) > 0
     }
 
-    /// Removes a mapper of the kind called `kind`. Returns whether it was there. Resyncs that it
-    /// has caused are still dispatched.
+    /// Removes a mapper of the kind called `kind`. Returns whether the kind had it. Resyncs that it
+    /// has requested are still dispatched.
     pub fn remove_mapper(&self, kind: &str, mapper: HandlerId) -> bool {
         self.shared.remove_mappers(kind, Some(mapper)) > 0
     }
 
-    /// Removes all mappers of the kind called `kind`. Returns how many those were.
+    /// Removes all mappers of the kind called `kind`. Returns their number.
     pub fn remove_all_mappers(&self, kind: &str) -> usize {
         self.shared.remove_mappers(kind, None)
     }
 
-    /// Removes all watchers of the kind called `kind`. Returns how many those were.
+    /// Removes all watchers of the kind called `kind`. Returns their number.
     pub fn remove_all_watchers(&self, kind: &str) -> usize {
         self.shared.remove(kind, Role::Watcher, None)
     }
 
-    /// Removes all reconcilers of the kind called `kind`. Returns how many those were.
+    /// Removes all reconcilers of the kind called `kind`. Returns their number.
     pub fn remove_all_reconcilers(&self, kind: &str) -> usize {
         self.shared.remove(kind, Role::Reconciler, None)
     }

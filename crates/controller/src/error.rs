@@ -1,4 +1,4 @@
-//! Errors of a controller, and of the user's code in it.
+//! Errors of controllers and of calls of user code.
 
 use std::{error::Error, time::Duration};
 
@@ -6,30 +6,30 @@ use windlass_informer::{InformerError, SharedInformerError};
 
 use crate::FinalizerError;
 
-/// Why a call of a handler did not succeed.
+/// Why a call of a handler failed.
 ///
-/// What the handler itself said is the [`source`](Error::source).
+/// The handler's own error is the [`source`](Error::source).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerError {
     /// The handler returned an error.
     #[error("the handler failed")]
     Failed {
-        /// What it returned.
+        /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
 
-    /// The handler panicked. Nothing else was harmed.
+    /// The handler panicked. Other calls are not affected.
     #[error("the handler panicked: {message}")]
     Panicked {
-        /// The beginning of the panic's message.
+        /// The message of the panic, cut to 256 characters.
         message: String,
     },
 
-    /// The handler took longer than it was given, and was dropped.
-    #[error("the handler took longer than {limit:?}")]
+    /// The handler exceeded the time limit, and its call was dropped.
+    #[error("the handler timed out after {limit:?}")]
     TimedOut {
-        /// What it was given.
+        /// The time limit.
         limit: Duration,
     },
 
@@ -55,16 +55,15 @@ impl HandlerError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
-    /// The same informer is there already.
-    #[error("this informer is already added, as {kind:?}")]
+    /// The same informer was already added.
+    #[error("this informer was already added, to the kind {kind:?}")]
     InformerAlreadyAdded {
-        /// The name of the kind under which it was added.
+        /// The kind to which it was added.
         kind: String,
     },
 
-    /// The informer has other users, and this controller, or another one that has the informer,
-    /// makes the watch wait for slow handlers
-    /// ([`Coalescing::Never`](crate::Coalescing::Never)).
+    /// The informer has other users, and this controller, or another one with the informer, makes
+    /// the watch wait for slow handlers ([`Coalescing::Never`](crate::Coalescing::Never)).
     #[error(
         "the informer of {kind:?} cannot be shared, because one of its controllers has \
          `Coalescing::Never` and makes the watch wait for its handlers; give that controller an \
@@ -73,7 +72,7 @@ pub enum AddError {
     SharedInformer {
         /// The name of the kind.
         kind: String,
-        /// What the informer says.
+        /// The error of the informer.
         source: SharedInformerError,
     },
 
@@ -81,7 +80,7 @@ pub enum AddError {
     #[error("the name of a kind must not be empty")]
     EmptyKind,
 
-    /// A mapper is to name objects of a kind that is not there.
+    /// The mapper's target kind does not exist.
     #[error("there is no kind {kind:?} yet: add its informer or its handlers before the mapper")]
     UnknownKind {
         /// The name of the kind.
@@ -96,14 +95,14 @@ pub enum AddError {
     NoInformer {
         /// The name of the kind.
         kind: String,
-        /// The kind with an informer whose name is most like it.
+        /// The kind with an informer that has the most similar name.
         closest: Option<String>,
     },
 
-    /// Another handler of this type of objects has the same finalizer: the two would take each
-    /// other's objects for their own.
+    /// Another handler for this type of objects has the same finalizer. Each of the two would treat
+    /// the other's finalizer as its own.
     #[error(
-        "a handler of {kind:?} has the finalizer {finalizer} already; \
+        "a handler of {kind:?} already has the finalizer {finalizer}; \
          give each wrapped handler a finalizer of its own"
     )]
     FinalizerTaken {
@@ -113,37 +112,39 @@ pub enum AddError {
         finalizer: String,
     },
 
-    /// The kind of that name is of another type.
-    #[error("{kind:?} is a kind of {known} objects, and this is for {given}")]
+    /// The kind exists with another type.
+    #[error(
+        "the kind {kind:?} has objects of type {known}, not {given}; use another name for the kind"
+    )]
     OtherType {
         /// The name of the kind.
         kind: String,
-        /// The type of its objects.
+        /// The type of the kind.
         known: &'static str,
-        /// The type of the objects of what was to be added.
+        /// The type that was to be added.
         given: &'static str,
     },
 }
 
-/// Why a controller could not be made.
+/// Why a controller cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The names of the metrics would not be names.
+    /// The prefix of the metrics is invalid.
     #[error("{namespace:?} cannot begin the name of a metric: use letters, digits and _")]
     MetricsNamespace {
-        /// What was asked for.
+        /// The given prefix.
         namespace: String,
-        /// What the metrics library says.
+        /// The error of the metrics library.
         source: prometheus::Error,
     },
 }
 
-/// Why a controller stopped without having been told to.
+/// Why a controller ended without a stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It runs already, or has run: a controller runs once.
+    /// It was run before: a controller runs once.
     #[error("the controller runs already, or has run; a controller runs once")]
     AlreadyRan,
 
@@ -155,7 +156,7 @@ pub enum RunError {
     NoInformer {
         /// The name of the kind.
         kind: String,
-        /// The kind with an informer whose name is most like it.
+        /// The kind with an informer that has the most similar name.
         closest: Option<String>,
     },
 
@@ -171,14 +172,14 @@ pub enum RunError {
         kind: String,
     },
 
-    /// The lists of some informers made no progress for the time limit.
+    /// The lists of some informers made no progress for the timeout.
     #[error(
         "timed out after {timeout:?} without progress waiting for informers to sync: {informers}"
     )]
     NotSynced {
-        /// Their kinds, and the state of each.
+        /// Their kinds, with the health of each.
         informers: String,
-        /// The limit.
+        /// The timeout.
         timeout: Duration,
     },
 
@@ -187,19 +188,19 @@ pub enum RunError {
     Informer {
         /// The name of the kind.
         kind: String,
-        /// Why it did.
+        /// The error of the informer.
         source: InformerError,
     },
 
-    /// A task of the engine ended that must not. A bug of ours; please report it.
-    #[error("a task of the controller panicked: {message}")]
+    /// A task of the engine panicked. This is a bug in Windlass; please report it.
+    #[error("a task of the controller panicked: {message}; please report this bug")]
     Broken {
-        /// The beginning of the panic's message.
+        /// The message of the panic, cut to 256 characters.
         message: String,
     },
 }
 
-/// An object was not of the type that a handler is for.
+/// An object has another type than its handler.
 #[derive(Debug, thiserror::Error)]
 #[error("{key} is not a {expected}")]
 pub(crate) struct CannotCast {
@@ -207,7 +208,7 @@ pub(crate) struct CannotCast {
     pub(crate) expected: &'static str,
 }
 
-/// An object that a store keeps in another form does not decode.
+/// An object that is kept as JSON does not decode.
 #[derive(Debug, thiserror::Error)]
 #[error("{key} does not decode")]
 pub(crate) struct Undecodable {
@@ -215,7 +216,7 @@ pub(crate) struct Undecodable {
     pub(crate) source: windlass_informer::DecodeError,
 }
 
-/// The end of a message about a name that is not known.
+/// The suggestion at the end of a message about an unknown name.
 fn did_you_mean(closest: Option<&String>) -> String {
     closest.map_or_else(String::new, |closest| {
         format!(" (did you mean {closest:?}?)")
@@ -225,7 +226,7 @@ fn did_you_mean(closest: Option<&String>) -> String {
 // === impl HandlerError ===
 
 impl HandlerError {
-    /// One stable word for it: the `reason` label of metrics.
+    /// The value of the metric label `reason`. It never changes.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -236,7 +237,7 @@ impl HandlerError {
         }
     }
 
-    /// The handler's own error, if it is an `E`.
+    /// The handler's own error, if it has the type `E`.
     #[must_use]
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         match self {
@@ -247,7 +248,7 @@ impl HandlerError {
 }
 
 impl AddError {
-    /// One stable word for it.
+    /// A stable identifier of the error.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

@@ -24,7 +24,7 @@ mod clock;
 mod client;
 mod layer;
 
-// What can go wrong.
+// Errors.
 mod error;
 
 use self::clock::FenceClock;
@@ -34,7 +34,7 @@ pub use self::{
     layer::{FenceLayer, Fenced},
 };
 
-/// The deadline until which this replica may begin calls and send writes.
+/// The deadline after which this replica begins no call and sends no write.
 ///
 /// A fence is open until its deadline, and closed before the first one is set. Clones share one
 /// deadline.
@@ -47,12 +47,13 @@ pub use self::{
 /// process is stopped and while the machine is suspended: `CLOCK_BOOTTIME` on Linux, the monotonic
 /// clock elsewhere. On a paused tokio clock (tests) it is tokio's clock.
 ///
-/// *Not guaranteed.* That nothing sent before the deadline arrives after it. No lease can
-/// guarantee that; use `resourceVersion` preconditions where it matters. That an upgraded connection
-/// (`exec`, `attach`, `portforward`), which is opened before the deadline, is closed at it. And a check and what it
-/// permits are two instructions: a thread that is stopped between them, for longer than the rest of
-/// the lease, begins one call or hands one write to the socket when it wakes. That is at most one
-/// for each thread of the runtime, and the writes of such a call are refused.
+/// *Not guaranteed.* That a request which was sent before the deadline does not arrive after it. No
+/// lease can guarantee that; use `resourceVersion` preconditions where it matters. That an upgraded
+/// connection (`exec`, `attach`, `portforward`), which is opened before the deadline, is closed at
+/// it. Also, the check and the permitted operation are separate instructions: a thread that is
+/// suspended between them for longer than the rest of the lease begins one call, or passes one
+/// write to the socket, when it continues. That is at most one for each thread of the runtime, and
+/// the writes of such a call are refused.
 ///
 /// # Example
 ///
@@ -83,7 +84,7 @@ struct FenceState {
     clock: FenceClock,
     /// In nanoseconds of `clock`. 0 is closed.
     deadline: AtomicU64,
-    /// Permits that were given out and have not been dropped.
+    /// The number of permits in use.
     running: AtomicUsize,
     /// Notified when the deadline moves.
     moved: Notify,
@@ -96,7 +97,7 @@ task_local! {
     static CALL: Fence;
 }
 
-/// Permission for one call or write; dropping it says that the call or write has ended.
+/// A permit for one call or write. Dropping it ends the call or write.
 #[derive(Debug)]
 #[must_use = "the permit must live as long as what it permits"]
 pub struct FencePermit {
@@ -132,15 +133,16 @@ impl Fence {
         }
     }
 
-    /// The time by this fence's clock, since a fixed point that is the clock's own.
+    /// The time of this fence's clock, since a fixed point of that clock.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.shared.clock.now()
     }
 
-    /// Sets the deadline, by this fence's clock. A deadline in the past closes the fence.
+    /// Sets the deadline, in the time of this fence's clock. A deadline in the past closes the
+    /// fence.
     ///
-    /// To be called with a time computed from *before* the renewal was sent.
+    /// Compute the deadline from a time *before* the renewal was sent.
     pub fn open_until(&self, deadline: Duration) {
         self.set(nanos(deadline));
     }
@@ -178,7 +180,7 @@ impl Fence {
     ///
     /// [`FenceClosed`] if the deadline has passed or none was set.
     pub fn try_permit(&self) -> Result<FencePermit, FenceClosed> {
-        // Counted first: who closes the fence and then counts misses no permit.
+        // Counted first: code that closes the fence and then counts misses no permit.
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         let permit = FencePermit {
             fence: self.clone(),
@@ -195,13 +197,13 @@ impl Fence {
         }
     }
 
-    /// How many permits are in use.
+    /// The number of permits in use.
     #[must_use]
     pub fn running(&self) -> usize {
         self.shared.running.load(Ordering::SeqCst)
     }
 
-    /// Waits until no permit is in use. Only a closed fence stays so.
+    /// Waits until no permit is in use. Close the fence first, so that no new permit is issued.
     pub async fn idle(&self) {
         loop {
             let idle = self.shared.idle.notified();
@@ -231,7 +233,7 @@ impl Fence {
         }
     }
 
-    /// Why nothing may begin now.
+    /// The error of a closed fence.
     fn refusal(&self) -> FenceClosed {
         let deadline = match self.shared.deadline.load(Ordering::SeqCst) {
             0 => None,

@@ -1,8 +1,8 @@
 //! Finalizers: they keep an object in the API server until its clean-up has succeeded.
 //!
-//! [`Finalizers`] is one operator's finalizer on the objects of a kind. The patch to write
-//! is decided by a pure core (`plan`), from what an object shows; here it is written, and
-//! decided again if another writer was faster.
+//! [`Finalizers`] is one operator's finalizer on the objects of a kind. A pure core (`plan`)
+//! computes the patch from the observed object. This module sends it, and computes it again after a
+//! conflict.
 
 use std::{fmt, sync::Arc};
 
@@ -33,18 +33,18 @@ pub use self::{
     supplier::{DefaultFinalizerSupplier, FinalizerSupplier, QualifiedFinalizerSupplier},
 };
 
-/// One operator's finalizer on the objects of a kind, and who writes it.
+/// One operator's finalizer on the objects of a kind, with the client that writes it.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* Only finalizers of this name are ever added or removed, the in-progress form of
-/// it, and [former](Self::legacy_name) names. A patch tests the object's uid and its whole list of
-/// finalizers, so that no finalizer of another writer is lost and a recreated object is never taken
-/// for its predecessor. If another writer was faster, the object is read again, a few times,
-/// without waiting. An object that is marked for deletion gets no finalizer.
+/// *Guaranteed.* Only finalizers with this name, its in-progress form, and
+/// [legacy](Self::legacy_name) names are added or removed. Each patch tests the uid of the object
+/// and its whole list of finalizers, so that no finalizer of another writer is lost and a recreated
+/// object is not confused with its predecessor. After a conflict the object is read again, a few
+/// times, without waiting. An object that is marked for deletion gets no finalizer.
 ///
-/// *Required.* That no other operator uses the same name on this kind; the right to `get` and
-/// `patch` the kind, and for kinds with `OwnerReferencesPermissionEnforcement` to update their
+/// *Required.* No other operator uses the same name on this kind. The permissions `get` and `patch`
+/// on the kind; on kinds with `OwnerReferencesPermissionEnforcement` also `update` on their
 /// finalizers.
 ///
 /// Within a call of a controller with a [`Fence`](crate::Fence), no patch begins after the deadline
@@ -71,16 +71,16 @@ pub struct Finalizers<K> {
     resource: Arc<str>,
 }
 
-/// An object after its finalizers were seen to.
+/// The result of a change of finalizers.
 #[derive(Debug)]
 pub(crate) enum SettleOutcome<K> {
-    /// They are as they should be; this is the newest that is known of it.
+    /// The finalizers are as requested. This is the newest known state.
     Reached(Arc<K>),
-    /// It is marked for deletion, and gets no finalizer.
+    /// The object is marked for deletion, and gets no finalizer.
     Terminating,
-    /// It is gone, or another has its name.
+    /// The object does not exist, or another one has its name.
     Gone,
-    /// It was to be released because it is marked for deletion, and lives: the server was
+    /// The object was to be released because of its deletion mark, and has none: the server was
     /// restored from a backup.
     Lives,
 }
@@ -88,14 +88,14 @@ pub(crate) enum SettleOutcome<K> {
 // === impl Finalizers ===
 
 impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
-    /// How often a patch is tried, each time with the object as it is then.
+    /// How often a patch is attempted, each time with the current object.
     const TRIES: u32 = 8;
 
-    /// The finalizer that `supplier` gives for the kind, written through `client`.
+    /// Creates the finalizer that `supplier` returns for the kind, written through `client`.
     ///
     /// # Errors
     ///
-    /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    /// [`InvalidFinalizer`] if Kubernetes would reject the name.
     pub fn new(
         client: impl PatchClient<K>,
         supplier: impl FinalizerSupplier,
@@ -106,11 +106,11 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         Self::of(client, &(), supplier)
     }
 
-    /// The same for a kind that is found at run time.
+    /// Like [`new`](Self::new), for a kind that is known only at run time.
     ///
     /// # Errors
     ///
-    /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    /// [`InvalidFinalizer`] if Kubernetes would reject the name.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a supplier is a name or a closure, written where it is used"
@@ -136,9 +136,8 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         })
     }
 
-    /// Takes `name` for ours too: it is what the operator was called before. Where an object
-    /// has it, it is replaced by the name of today, in one patch, when the object is next told
-    /// of; what has it is held.
+    /// Also treats `name`, an earlier name of the finalizer, as ours. An object with it counts as
+    /// held. When the object is next processed, one patch replaces it by the current name.
     #[must_use]
     pub fn legacy_name(mut self, name: FinalizerName) -> Self {
         if name != self.names.own {
@@ -148,36 +147,37 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         self
     }
 
-    /// The finalizer.
+    /// The name of the finalizer.
     #[must_use]
     pub const fn name(&self) -> &FinalizerName {
         &self.names.own
     }
 
-    /// How we hold `object`, by what it shows.
+    /// Which of our finalizers `object` has.
     pub(crate) fn presence(&self, object: &K) -> FinalizerPresence {
         self.names.presence(object.meta())
     }
 
-    /// How we hold the object of `metadata`.
+    /// Which of our finalizers the object with `metadata` has.
     pub(crate) fn presence_in(&self, metadata: &ObjectMeta) -> FinalizerPresence {
         self.names.presence(metadata)
     }
 
-    /// Whether the finalizers of others differ.
+    /// Whether the finalizers of other writers differ.
     pub(crate) fn foreign_changed(&self, old: &K, new: &K) -> bool {
         self.names.foreign(old.meta()) != self.names.foreign(new.meta())
     }
 
-    /// Holds `object` as `goal` says, beginning with what it shows.
+    /// Brings the finalizers of `object` to `goal`.
     ///
     /// # Errors
     ///
-    /// [`FinalizerError`] if the server does not let us, or others write all the time.
+    /// [`FinalizerError`] if the server refuses, or other writers change the finalizers each time.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the patch made or not made; the next call finds out.
+    /// After the future is dropped, the patch may or may not have been applied. The next call
+    /// detects it.
     pub(crate) async fn settle(
         &self,
         goal: FinalizerGoal,
@@ -208,13 +208,13 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
                 Some(409 | 422) => {}
                 _ => return Err(self.cannot_write(key, refused)),
             }
-            // Another writer was faster; or it is no conflict, and nothing has changed.
+            // Either a conflict with another writer, or the server rejects the patch itself.
             let Some(fresh) = self.find(object).await? else {
                 return Ok(SettleOutcome::Gone);
             };
             let dies = |object: &K| object.meta().deletion_timestamp.is_some();
             if goal == FinalizerGoal::Release && dies(object) && !dies(&fresh) {
-                // The server was restored from a backup, and the object lives.
+                // The server was restored from a backup, and the object is not being deleted.
                 return Ok(SettleOutcome::Lives);
             }
             let is_same = self.names.plan(goal, fresh.meta()) == PatchPlan::Write(patch);
@@ -230,14 +230,15 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
         })
     }
 
-    /// Asks the server for `object` as it is now; none if it is gone, or another has its name.
+    /// Reads the current state of `object`. `None` if it does not exist, or another object has its
+    /// name.
     pub(crate) async fn find(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
         let found = self.get(&ObjectKey::of(&**object)).await?;
         let found = found.filter(|found| found.meta().uid == object.meta().uid);
         Ok(found.map(Arc::new))
     }
 
-    /// The object of this key, if there is one.
+    /// Reads the object with this key, if it exists.
     async fn get(&self, key: &ObjectKey) -> Result<Option<K>, FinalizerError> {
         match self.client.get(key).await {
             Ok(found) => Ok(Some(found)),
@@ -275,7 +276,7 @@ impl<K: Resource + Send + Sync + 'static> Finalizers<K> {
     }
 }
 
-/// What the server answered, if it did.
+/// The status code of the response, if there is one.
 fn status(error: &kube::Error) -> Option<u16> {
     match error {
         kube::Error::Api(status) => Some(status.code),

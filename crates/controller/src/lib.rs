@@ -7,21 +7,21 @@
 //! # Failed calls
 //!
 //! A handler that returns an error, panics or exceeds the
-//! [`timeout`](InformerControllerBuilder::timeout) has failed: this handler alone, for this object.
-//! [`on_error`](InformerControllerBuilder::on_error) is called. The [`RetryPolicy`] says whether
-//! and when it is called again, unless the [`Failure`] itself does. Until then the call is
-//! pending; when something new happens to the object, the [`RetryDequeuePolicy`] is asked
-//! whether it is still wanted. A repeated call has the newest object ([`RetryObject`]), the
-//! [`State`] that earlier calls left, and the number of its attempt. When the policy gives up,
-//! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is called, and nothing more happens
-//! until something happens to the object, or the operator's author asks for it
-//! ([`dead_letters`](InformerController::dead_letters), [`redrive`](InformerController::redrive)).
+//! [`timeout`](InformerControllerBuilder::timeout) has failed: only this handler, for this object.
+//! [`on_error`](InformerControllerBuilder::on_error) is called. The [`RetryPolicy`] decides whether
+//! and when the call is repeated, unless the [`Failure`] itself does. Until then the call is
+//! pending. When a new event of the object arrives, the [`RetryDequeuePolicy`] decides whether it
+//! stays pending. A repeated call gets the newest object ([`RetryObject`]), the [`State`] of
+//! earlier calls, and the number of its attempt. When the policy stops the retries,
+//! [`on_exhausted`](InformerControllerBuilder::on_exhausted) is called and the call becomes a dead
+//! letter ([`dead_letters`](InformerController::dead_letters)). The handler is called again for the
+//! next event of the object, or when you [`redrive`](InformerController::redrive) the dead letter.
 //!
 //! # Which handlers receive an event
 //!
-//! All handlers of its kind, except those whose [`Predicate`] refuses it. A [`Mapper`] names
-//! objects of another kind, for example those that own, use or mirror the changed object; their
-//! handlers receive these objects again.
+//! All handlers of its kind, except those whose [`Predicate`] rejects it. A [`Mapper`] returns the
+//! keys of affected objects of another kind, for example owners; these objects are dispatched to
+//! their handlers again.
 //!
 //! # Not supported
 //!
@@ -35,7 +35,7 @@
     )
 )]
 
-// Events, as the engine carries them.
+// Events.
 mod action;
 mod content;
 mod event;
@@ -64,7 +64,7 @@ mod runnable;
 mod finalizer;
 mod opinionated;
 
-// The fence of a leader.
+// Fences for leader election.
 mod fence;
 
 // 10. Observability and errors.

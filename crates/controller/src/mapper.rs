@@ -1,4 +1,4 @@
-//! Mappers: which objects of another kind a change concerns.
+//! Mappers: from a changed object to the keys of affected objects of another kind.
 
 use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
@@ -9,37 +9,36 @@ mod same_name;
 
 pub use self::{owners::Owners, same_name::SameName};
 
-/// Names the objects of one kind that an object of another, of type `K`, concerns.
+/// Returns the keys of the objects of another kind that a change of a `K` affects.
 ///
-/// Every `Fn(&K) -> I` is a mapper, where `I` is an `Option`, an array, a `Vec` or whatever else
-/// can be iterated over, of [`ObjectKey`]s. [`Owners`] names the owners, [`SameName`] the object
-/// that is called the same.
+/// Every `Fn(&K) -> I` is a mapper, where `I` iterates over [`ObjectKey`]s, for example an
+/// `Option`, an array, or a `Vec`. [`Owners`] returns the owners, [`SameName`] the object with the
+/// same namespace and name.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It is asked of each event of its kind, when that comes and before it waits for
-/// anybody: of an update with the old object and with the new, so that a reference that moved
-/// wakes both ends. Each object that it names and that exists is dispatched to all handlers of its
-/// kind as [`Resynced`](crate::Action::Resynced), in its newest state, in its turn, and as soon
-/// as the change itself would be. Named again before it is dispatched, it is dispatched once: a
-/// thousand changes of one object are not a thousand calls for those that it concerns. One that is
-/// not there is dispatched to no handler; when it is created it is dispatched as any other. By the
-/// time they are called, the store has what woke them. A mapper that panics loses its own answer
-/// and nothing else; [`on_error`](crate::InformerControllerBuilder::on_error) is called.
+/// *Guaranteed.* A mapper is called for each event of its kind, when the event arrives and before
+/// it waits in the queue: for an update with the old and with the new object, so that both targets
+/// of a changed reference are dispatched. Each returned object that exists is dispatched to all
+/// handlers of its kind as [`Resynced`](crate::Action::Resynced), in its newest state, with the
+/// priority of the change. An object that is returned again before its dispatch is dispatched once:
+/// a thousand changes of one object do not cause a thousand calls for each affected object. A key
+/// without an object is ignored; when the object is created, it is dispatched as usual. When the
+/// handlers are called, the store has the changed object. If a mapper panics, only its own result
+/// is lost, and [`on_error`](crate::InformerControllerBuilder::on_error) is called.
 ///
-/// *Required.* That it answers at once and waits for nothing: meanwhile no event of its kind is
-/// queued.
+/// *Required.* It returns immediately and does not block: meanwhile no event of its kind is queued.
 ///
-/// *Not guaranteed.* That it is asked of objects that were there before it was added. What it
-/// names is not a change of that object, and is asked of no mapper again.
+/// *Not guaranteed.* Calls for objects that existed before it was added. A resync that a mapper
+/// requests is not a change of that object, and is passed to no mapper.
 ///
-/// # Why it is no handler
+/// # Why a mapper is not a handler
 ///
-/// A mapper that was called in the turn of the changed object would be late where a handler of
-/// that object is slow or fails, and would not see what
-/// [`Coalescing`](crate::Coalescing) folds: of a reference that moved twice, one end
-/// would not be woken. So it is asked where events come in; it has nothing to repeat, and an
-/// order would mean nothing, since each object that it names is dispatched in its own turn.
+/// If mappers were called like handlers, they would be late when a handler of the changed object is
+/// slow or fails, and would miss events that [`Coalescing`](crate::Coalescing) folds: of a
+/// reference that changed twice, one target would be missed. Therefore they are called when events
+/// arrive. They need no retries, and no order, because each affected object is dispatched in its
+/// own lane.
 ///
 /// # Example
 ///
@@ -70,16 +69,16 @@ pub use self::{owners::Owners, same_name::SameName};
 /// # Ok::<(), windlass_controller::AddError>(())
 /// ```
 pub trait Mapper<K>: Send + Sync + 'static {
-    /// The objects that `object` concerns.
+    /// Returns the keys of the objects that `object` affects.
     fn keys(&self, object: &K) -> impl IntoIterator<Item = ObjectKey>;
 
-    /// The same, of an object as it was before an update. By default that is decoded for it,
-    /// again; a mapper that needs no more than the metadata can do with
-    /// [`LazyObject::metadata`](windlass_informer::LazyObject::metadata), as [`Owners`] does.
+    /// Returns the keys of the objects that the state before an update affected. By default this
+    /// decodes the old object. A mapper that only needs metadata can use
+    /// [`LazyObject::metadata`](windlass_informer::LazyObject::metadata), like [`Owners`].
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it does not decode.
+    /// [`DecodeError`] if the old object does not decode.
     fn keys_before(&self, old: &LazyObject<K>) -> Result<Vec<ObjectKey>, DecodeError>
     where
         K: Send + Sync + 'static,
@@ -87,13 +86,13 @@ pub trait Mapper<K>: Send + Sync + 'static {
         Ok(self.keys(&*old.get()?).into_iter().collect())
     }
 
-    /// What an event must pass for it to be asked: by default nothing, and more with each
-    /// [`filter`](Self::filter).
+    /// The predicates that an event must pass. By default none; each [`filter`](Self::filter) adds
+    /// one.
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
         Vec::new()
     }
 
-    /// This mapper, asked of nothing but what passes `predicate`.
+    /// Calls this mapper only for events that pass `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where
         Self: Sized,

@@ -1,8 +1,8 @@
 //! Metrics of controllers. All names are in this file.
 //!
-//! Where the meaning is the same, a metric has the name that dashboards know: that of
-//! grafana-app-sdk, controller-runtime or client-go. No object's name, namespace or uid and
-//! no text of an error is a label.
+//! A metric with the same meaning as one of grafana-app-sdk, controller-runtime or client-go has
+//! its name, so that existing dashboards work. No label has the name, namespace or uid of an object
+//! or the text of an error.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ mod labelled;
 pub(crate) use self::{kind::KindMetrics, labelled::Labelled};
 use crate::Action;
 
-/// All collectors of one controller.
+/// The collectors of one controller.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     event: EventMetrics,
@@ -25,7 +25,7 @@ pub(crate) struct Metrics {
     queue: WorkqueueMetrics,
 }
 
-/// Counters of the events that handlers receive: grafana-app-sdk's names, and ours.
+/// Metrics of events and handlers: grafana-app-sdk's names, and ours.
 #[derive(Clone)]
 struct EventMetrics {
     events: IntCounterVec,
@@ -42,7 +42,7 @@ struct EventMetrics {
     pending: IntGauge,
 }
 
-/// How calls end: controller-runtime's names.
+/// Metrics of calls: controller-runtime's names.
 #[derive(Clone)]
 struct ReconcileMetrics {
     total: IntCounterVec,
@@ -53,7 +53,7 @@ struct ReconcileMetrics {
     max_workers: IntGauge,
 }
 
-/// What waits: client-go's names.
+/// Metrics of the queue: client-go's names.
 #[derive(Clone)]
 struct WorkqueueMetrics {
     depth: IntGauge,
@@ -63,11 +63,11 @@ struct WorkqueueMetrics {
     retries: IntCounter,
 }
 
-/// The results that controller-runtime counts.
+/// The values of the label `result`, as in controller-runtime.
 const RESULTS: [&str; 3] = ["success", "requeue_after", "error"];
 
-/// From a tenth of a millisecond, which is what the engine adds, to the half minute of a slow
-/// call.
+/// The buckets of the histograms: from a tenth of a millisecond, the overhead of the engine, to
+/// half a minute, a slow call.
 const SECONDS: [f64; 14] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0,
 ];
@@ -75,8 +75,8 @@ const SECONDS: [f64; 14] = [
 // === impl Metrics ===
 
 impl Metrics {
-    /// Creates the collectors. `namespace` comes before each name that is not
-    /// controller-runtime's or client-go's; `name` is the name of the queue.
+    /// Creates the collectors. `namespace` precedes each name that is not controller-runtime's or
+    /// client-go's. `name` is the name of the queue.
     pub(crate) fn new(namespace: &str, name: &str) -> prometheus::Result<Self> {
         Ok(Self {
             event: EventMetrics::new(namespace)?,
@@ -85,12 +85,12 @@ impl Metrics {
         })
     }
 
-    /// Removes the series of `kind`, which is not there any more.
+    /// Removes the series of `kind`, which was removed.
     pub(crate) fn remove(&self, kind: &str) {
         let Self { event, results, .. } = self;
         for action in Action::ALL {
             let labels = [action.as_str(), kind];
-            // A series that was never made cannot be removed, which is no error here.
+            // A series that was never created cannot be removed, which is no error here.
             _ = event.events.remove_label_values(&labels);
             _ = event.reconcile_duration.remove_label_values(&labels);
             _ = event.reconciler_duration.remove_label_values(&labels);
@@ -111,12 +111,12 @@ impl Metrics {
         _ = results.panics.remove_label_values(&[kind]);
     }
 
-    /// How many workers there are.
+    /// Sets the number of workers.
     pub(crate) fn workers(&self, workers: usize) {
         self.results.max_workers.set(whole(workers));
     }
 
-    /// The length of the queue, which is read when the metrics are gathered.
+    /// Sets the length of the queue, which is read when the metrics are gathered.
     pub(crate) fn queue(&self, depth: usize, pending: usize) {
         self.queue.depth.set(whole(depth));
         self.event.pending.set(whole(pending));
@@ -173,10 +173,10 @@ impl EventMetrics {
         let gauge = |name, help| IntGaugeVec::new(opts(name, help), &event);
         let histogram = |name, help| HistogramVec::new(seconds(opts(name, help)), &event);
         Ok(Self {
-            events: counter("informer_events_total", "Events that came from informers.")?,
+            events: counter("informer_events_total", "Events from informers.")?,
             reconcile_duration: histogram(
                 "informer_reconcile_duration_seconds",
-                "Time to tell one event to all watchers and reconcilers, or to make one retry.",
+                "Time of the calls of all watchers and reconcilers for one event, or of one retry.",
             )?,
             reconciler_duration: histogram(
                 "reconciler_process_duration_seconds",
@@ -192,7 +192,7 @@ impl EventMetrics {
             )?,
             ongoing_events: gauge(
                 "ongoing_reconcile_events",
-                "Events and retries in a worker's hands.",
+                "Events and retries in progress.",
             )?,
             reconciler_errors: counter(
                 "reconciler_errors_total",
@@ -207,19 +207,22 @@ impl EventMetrics {
                 &["kind"],
             )?,
             exhausted: IntCounterVec::new(
-                opts("retries_exhausted_total", "Calls that were given up."),
+                opts(
+                    "retries_exhausted_total",
+                    "Calls whose retries were exhausted.",
+                ),
                 &["kind"],
             )?,
             mapped: IntCounterVec::new(
                 opts(
                     "mapped_objects_total",
-                    "Objects that mappers named when others changed.",
+                    "Objects that mappers returned and that exist.",
                 ),
                 &["kind"],
             )?,
             pending: IntGauge::with_opts(opts(
                 "pending_retries",
-                "Calls that are to be made again at a later time.",
+                "Retries and requeues that are not due yet.",
             ))?,
         })
     }
@@ -260,11 +263,11 @@ impl ReconcileMetrics {
             )?,
             active_workers: IntGauge::new(
                 "controller_runtime_active_workers",
-                "Workers that have an object in hand.",
+                "Workers that process an object.",
             )?,
             max_workers: IntGauge::new(
                 "controller_runtime_max_concurrent_reconciles",
-                "Objects that can be in hand at once.",
+                "Maximum number of objects that are processed concurrently.",
             )?,
         })
     }
@@ -280,15 +283,15 @@ impl WorkqueueMetrics {
             adds: IntCounter::with_opts(opts("workqueue_adds_total", "Events that were queued."))?,
             wait: Histogram::with_opts(seconds(opts(
                 "workqueue_queue_duration_seconds",
-                "Time from when something could be done until a worker took it.",
+                "Time from when an event or retry was ready until a worker took it.",
             )))?,
             work: Histogram::with_opts(seconds(opts(
                 "workqueue_work_duration_seconds",
-                "Time that a worker had an object in hand.",
+                "Time of a worker for one event or retry.",
             )))?,
             retries: IntCounter::with_opts(opts(
                 "workqueue_retries_total",
-                "Calls that were to be made again.",
+                "Retries and requeues.",
             ))?,
         })
     }

@@ -1,8 +1,8 @@
 //! Wrappers that hold each object with a finalizer until its clean-up has succeeded.
 //!
-//! A pure core (`next_step`) decides the next step from what an object shows and what
-//! this process did for it (`memory`); `finalizer_state` writes finalizers and remembers. The
-//! wrappers call the inner handler.
+//! A pure core (`next_step`) computes the next step from the observed object and what this process
+//! remembers of it (`memory`). `finalizer_state` writes finalizers and remembers. The wrappers call
+//! the inner handler.
 
 mod carried;
 mod change;

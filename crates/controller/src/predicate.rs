@@ -12,29 +12,28 @@ pub use self::{
     filtered::Filtered,
 };
 
-/// Says of each event whether it is to be told.
+/// Decides which events a handler or mapper receives.
 ///
-/// Every `Fn(&Event<K>) -> bool` is a predicate. It is given to a handler or a mapper with
-/// `filter`: of [`Reconciler`](crate::Reconciler::filter), of
-/// [`Watcher`](crate::Watcher::filter), of [`Mapper`](crate::Mapper::filter).
+/// Every `Fn(&Event<K>) -> bool` is a predicate. It is added with `filter` to a
+/// [`Reconciler`](crate::Reconciler::filter), a [`Watcher`](crate::Watcher::filter), or a
+/// [`Mapper`](crate::Mapper::filter).
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It is asked when an event is about to be dispatched, outside of any lock, with
-/// the old and the new object of an update; of several updates that were folded
-/// ([`Coalescing`](crate::Coalescing)) with the oldest and the newest. For its handler, an event
-/// that it does not let pass has not happened: pending calls stay, with the newest object, and so
-/// do dead letters. Only a `Deleted` cancels them. The other handlers are called. Where a resync
-/// was folded into an update that does not pass, it is asked about the resync. A predicate that
-/// panics has let the event pass, and the panic is logged.
+/// *Guaranteed.* A predicate is called when an event is about to be dispatched, without a lock,
+/// with the old and the new object of an update. Of folded updates
+/// ([`Coalescing`](crate::Coalescing)) these are the oldest and the newest state. For its handler,
+/// a rejected event has not happened: pending calls stay and get the newest object, and dead
+/// letters stay. Only a `Deleted` cancels them. Other handlers are called. If a resync was folded
+/// into a rejected update, the predicate is called with the resync. If a predicate panics, the
+/// event passes, and the panic is logged.
 ///
-/// Around a wrapper that writes a finalizer, a predicate does not keep the events from the wrapper
-/// that its finalizer needs ([`Filtered`]).
+/// A predicate around a wrapper with a finalizer does not reject events that the finalizer needs
+/// ([`Filtered`]).
 ///
-/// *Required.* That it looks at nothing but the event, and answers at once.
+/// *Required.* It only uses the event, and returns immediately.
 ///
-/// *Not guaranteed.* That it is asked about calls that are made again: those are about an event
-/// that has passed.
+/// *Not guaranteed.* Calls for retries and requeues: their events have passed before.
 ///
 /// # Example
 ///
@@ -62,10 +61,10 @@ pub use self::{
 /// # Ok::<(), windlass_controller::AddError>(())
 /// ```
 pub trait Predicate<K>: Send + Sync + 'static {
-    /// Whether `event` is to be told.
+    /// Whether `event` passes.
     fn passes(&self, event: &Event<K>) -> bool;
 
-    /// What passes this and `other`.
+    /// Passes events that pass both `self` and `other`.
     #[must_use]
     fn and<P: Predicate<K>>(self, other: P) -> And<K, Self, P>
     where
@@ -74,7 +73,7 @@ pub trait Predicate<K>: Send + Sync + 'static {
         And::new(self, other)
     }
 
-    /// What passes this or `other`.
+    /// Passes events that pass `self` or `other`.
     #[must_use]
     fn or<P: Predicate<K>>(self, other: P) -> Or<K, Self, P>
     where
@@ -83,7 +82,8 @@ pub trait Predicate<K>: Send + Sync + 'static {
         Or::new(self, other)
     }
 
-    /// What does not pass this: of a predicate about updates, no other event either.
+    /// Passes events that do not pass `self`. For a predicate about updates these are never other
+    /// events.
     #[must_use]
     fn not(self) -> Not<K, Self>
     where

@@ -22,21 +22,20 @@ pub(crate) use self::{
     request::{Call, cast, of_kind},
 };
 
-/// Makes the world look as one object says it should.
+/// Brings the actual state in line with the desired state of one object.
 ///
 /// # Contract
 ///
 /// *Guaranteed.* It is called for each [`Action`](crate::Action) on each object of its kind, in
-/// order, and never twice at once for one object. A call that failed is made again as the
-/// retry policy says, with the [`State`] that the failed call left; a call that asks for it is
-/// made again later.
+/// order, and never concurrently for one object. A failed call is repeated as the retry policy
+/// decides, with the [`State`] that it left. A call that requests a requeue is repeated later.
 ///
-/// *Required.* A call for a state that the world has already should change nothing: it may be
-/// made again after a restart. A call may be dropped at any `await`, when the process stops
-/// at once or the call takes too long; it is made again.
+/// *Required.* Calls are idempotent: a call may be repeated, for example after a restart. A call
+/// may be dropped at any `await`, when the process stops immediately or the call exceeds its time
+/// limit; then it is repeated.
 ///
-/// *Not guaranteed.* That the object is the newest: ask the API server where that matters, and
-/// write with its `resourceVersion`.
+/// *Not guaranteed.* That the object is the newest. If that matters, read it from the API server,
+/// and write with its `resourceVersion`.
 ///
 /// Every `Fn(Request<K>) -> impl Future<Output = Result<Outcome, E>>` is a reconciler.
 ///
@@ -66,33 +65,33 @@ pub(crate) use self::{
     note = "`E` is any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>` or `Failure`"
 )]
 pub trait Reconciler<K>: Send + Sync + 'static {
-    /// What can go wrong: any error, or a [`Failure`] where a failed call has more to say.
+    /// The error type: any error, or a [`Failure`], which can carry more information.
     type Error: Into<Failure> + Send;
 
-    /// Reconciles the object of `request`, and says when to look again.
+    /// Reconciles the object of `request`. Returns whether to requeue.
     ///
     /// # Errors
     ///
-    /// Whatever kept the world from its wanted state. The call is made again as the
-    /// controller's retry policy says.
+    /// The reason why the desired state was not reached. The call is repeated as the controller's
+    /// retry policy decides.
     fn reconcile(
         &self,
         request: Request<K>,
     ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
 
-    /// What an event must pass for it to be told: by default nothing, and more with each
-    /// [`filter`](Self::filter).
+    /// The predicates that an event must pass. By default none; each [`filter`](Self::filter) adds
+    /// one.
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
         Vec::new()
     }
 
-    /// The finalizer that it writes, if it is a wrapper that writes one.
+    /// The finalizer of a wrapper with a finalizer.
     #[doc(hidden)]
     fn finalizer(&self) -> Option<&str> {
         None
     }
 
-    /// Whether `event` passes its predicates.
+    /// Whether `event` passes the predicates.
     #[doc(hidden)]
     fn receives(&self, event: &windlass_informer::Event<K>) -> bool
     where
@@ -101,24 +100,22 @@ pub trait Reconciler<K>: Send + Sync + 'static {
         self.predicates().iter().all(|it| it.passes(event))
     }
 
-    /// Whether the finalizer that it writes needs `event`, also if a predicate around it refuses
-    /// that: the object is to be cleaned up, or its finalizer has changed. For wrappers that write
-    /// a finalizer.
+    /// Whether a wrapper needs `event` for its finalizer, even if a predicate around it rejects the
+    /// event: the object has to be cleaned up, or its finalizer has changed.
     #[doc(hidden)]
     fn needs(&self, event: &windlass_informer::Event<K>) -> bool {
         let _ = event;
         false
     }
 
-    /// The next event of the object with `uid` is from a history before what this handler may
-    /// remember of it: the API server was restored from a backup. For wrappers that remember
-    /// versions.
+    /// The next event of the object with `uid` is from before what this handler may remember of it,
+    /// because the API server was restored from a backup. For wrappers that remember versions.
     #[doc(hidden)]
     fn history_went_back(&self, uid: &str) {
         let _ = uid;
     }
 
-    /// This reconciler, told of nothing but what passes `predicate`.
+    /// Calls this reconciler only for events that pass `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where
         Self: Sized,

@@ -1,4 +1,4 @@
-//! Retries: which failed calls are repeated, when, and until when.
+//! Retries: which failed calls are repeated, when, and how often.
 
 mod backoff;
 mod dequeue;
@@ -17,25 +17,24 @@ pub use self::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryObject {
-    /// The newest state of the object (of the same uid) that was dispatched for this kind, also
-    /// by an event that this handler was not called for. The versions that a handler gets of
-    /// one object never decrease.
+    /// The newest state of the object (of the same uid) that was dispatched for this kind, even if
+    /// this handler rejected that event. The versions that a handler receives of one object never
+    /// decrease.
     #[default]
     Latest,
-    /// The object of the call that failed, as in grafana-app-sdk: versions can decrease.
+    /// The object of the failed call, as in grafana-app-sdk. Versions can decrease.
     AsReceived,
 }
 
-/// What ends the retries of a `Deleted` call that fails, besides its success and the retry
-/// policy.
+/// What ends the retries of a failed `Deleted`, besides its success and the retry policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeleteRetry {
-    /// Nothing: the call is repeated even if another object has taken the name. For handlers
-    /// that clean up what belongs to one uid.
+    /// Nothing: the call is repeated even if another object has the name. For handlers whose
+    /// clean-up goes by uid.
     #[default]
     UntilSuccess,
-    /// The `Created` of the next object of the same name. For handlers that are keyed by name,
-    /// which would delete what belongs to the successor.
+    /// The `Created` of the next object with the same name. For handlers whose clean-up goes by
+    /// name, which would delete what belongs to the next object.
     UntilSuccessor,
 }

@@ -1,9 +1,8 @@
 //! The kinds of a controller, and the handlers of each.
 //!
-//! A kind is a name that the user chose. Its chain is its watchers and then its reconcilers,
-//! each in the order in which they were added. The number of a handler is never used again, so
-//! that removing one changes nothing about the others. A kind that has neither an informer nor
-//! a handler nor a mapper is removed.
+//! A kind is a name of the user's choice. Its chain is its watchers followed by its reconcilers,
+//! each in registration order. The id of a handler is never reused, so that removing one does not
+//! affect the others. A kind without an informer, handler and mapper is removed.
 
 use std::{
     any::TypeId,
@@ -24,18 +23,19 @@ use crate::{
     work::{ErasedHandler, ErasedMapper},
 };
 
-/// The name of one watcher, reconciler or mapper of one controller: what
-/// [`remove_watcher`](crate::InformerController::remove_watcher) takes.
+/// The id of a watcher, reconciler or mapper of a controller, for example for
+/// [`remove_watcher`](crate::InformerController::remove_watcher).
 ///
-/// Never used again, even when its bearer is gone.
+/// Never reused after the handler was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
 
-/// The name of a kind in a controller, as short as can be.
+/// A compact id of a kind in a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct KindId(pub(crate) u32);
 
-/// What was added. Watchers come before reconcilers; mappers have no place in a chain.
+/// The type of a handler or mapper. Watchers precede reconcilers in a chain; mappers are in no
+/// chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// A [`Watcher`](crate::Watcher).
@@ -46,7 +46,7 @@ pub enum Role {
     Mapper,
 }
 
-/// All kinds of a controller, and their chains.
+/// The kinds of a controller, and their chains.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     kinds: HashMap<KindId, Kind>,
@@ -55,26 +55,26 @@ pub(crate) struct Route {
     next_kind: u32,
 }
 
-/// A kind: a name, the type of its objects, and its handlers.
+/// A kind: its name, the type of its objects, its handlers and mappers.
 struct Kind {
     name: Arc<str>,
     of: ObjectType,
-    /// The form in which each of its informers keeps the objects.
+    /// The stored form of each of its informers.
     informers: Vec<ObjectType>,
-    /// The form that a handler is for, if it is for another one than the objects themselves.
+    /// The stored form that a handler requires, if it is not the decoded one.
     handler_form: Option<ObjectType>,
-    /// Copied when it changes: a turn in progress keeps the chain with which it began.
+    /// Replaced when it changes: an active turn keeps the chain with which it began.
     chain: Chain,
-    /// Copied when it changes.
+    /// Replaced when it changes.
     mappers: Mappers,
     metrics: Arc<KindMetrics>,
     merge: Arc<Mutex<Merge>>,
 }
 
-/// The handlers of an event, in order.
+/// The handlers of a kind, in order.
 pub(crate) type Chain = Arc<[Arc<Handler>]>;
 
-/// The mappers of a change.
+/// The mappers of a kind.
 pub(crate) type Mappers = Arc<[Arc<RegisteredMapper>]>;
 
 /// The type of a kind's objects.
@@ -84,16 +84,16 @@ pub(crate) struct ObjectType {
     name: &'static str,
 }
 
-/// What is added to a kind.
+/// What uses a stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FormUser {
-    /// What keeps objects.
+    /// An informer, which keeps objects in this form.
     Informer,
-    /// The form that a handler takes.
+    /// A handler or mapper, which takes objects in this form.
     Handler,
 }
 
-/// A watcher or a reconciler, and its place in the chain.
+/// A watcher or reconciler of a chain.
 pub(crate) struct Handler {
     pub(crate) id: HandlerId,
     pub(crate) role: Role,
@@ -101,7 +101,7 @@ pub(crate) struct Handler {
     removed: AtomicBool,
 }
 
-/// A mapper, and the kind whose objects it names.
+/// A mapper and its target kind.
 pub(crate) struct RegisteredMapper {
     pub(crate) id: HandlerId,
     pub(crate) to: KindId,
@@ -119,7 +119,7 @@ impl fmt::Display for HandlerId {
 // === impl Role ===
 
 impl Role {
-    /// One stable word for it.
+    /// A stable identifier of the role.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -144,7 +144,8 @@ impl ObjectType {
 // === impl Route ===
 
 impl Route {
-    /// The kind called `name`, whose objects are of type `of`; made with `metrics` if it is new.
+    /// Returns the kind called `name` with objects of type `of`. Creates it with `metrics` if it is
+    /// new.
     pub(crate) fn kind(
         &mut self,
         name: &str,
@@ -189,9 +190,8 @@ impl Route {
         Ok(id)
     }
 
-    /// Notes in which form an informer of `kind` keeps its objects, or that a handler is for
-    /// that form. A handler of decoded objects gets all of them; one of another form, only
-    /// those that are kept so.
+    /// Notes the stored form of an informer of `kind`, or of a handler. Handlers of decoded objects
+    /// accept all forms; other handlers only their own.
     pub(crate) fn form(
         &mut self,
         kind: KindId,
@@ -228,7 +228,7 @@ impl Route {
         }
     }
 
-    /// Removes `kind` if nothing refers to it any more. Returns its name.
+    /// Removes `kind` if nothing uses it. Returns its name.
     pub(crate) fn remove_unused(&mut self, kind: KindId) -> Option<Arc<str>> {
         let known = self.kinds.get(&kind)?;
         let mapped = |other: &Kind| other.mappers.iter().any(|mapper| mapper.to == kind);
@@ -244,8 +244,8 @@ impl Route {
         Some(removed.name)
     }
 
-    /// A kind with a handler or a mapper but without an informer, and the kind with an informer
-    /// whose name is most like it.
+    /// Returns a kind that has a handler or mapper but no informer, and the kind with an informer
+    /// that has the most similar name.
     pub(crate) fn without_informer(&self) -> Option<(String, Option<String>)> {
         let needs = |id: KindId, kind: &Kind| {
             let mapped = (self.kinds.values()).any(|it| it.mappers.iter().any(|it| it.to == id));
@@ -259,7 +259,7 @@ impl Route {
         Some((kind.name.to_string(), self.closest(&kind.name)))
     }
 
-    /// Of the kinds with an informer the one whose name is most like `name`.
+    /// Returns the kind with an informer that has the most similar name.
     pub(crate) fn closest(&self, name: &str) -> Option<String> {
         let named = self
             .kinds
@@ -270,7 +270,7 @@ impl Route {
         Some(closest.to_string())
     }
 
-    /// Whether a handler of objects of type `of` writes `finalizer`.
+    /// Whether a handler for objects of type `of` has `finalizer`.
     pub(crate) fn has_finalizer(&self, of: ObjectType, finalizer: &str) -> bool {
         let same = self.kinds.values().filter(|kind| kind.of.id == of.id);
         let mut handlers = same.flat_map(|kind| kind.chain.iter());
@@ -282,17 +282,17 @@ impl Route {
         (self.kinds.get(&kind)).is_some_and(|kind| !kind.informers.is_empty())
     }
 
-    /// What merges the events of the informers of `kind`.
+    /// The merge of the informers of `kind`.
     pub(crate) fn merge(&self, kind: KindId) -> Option<Arc<Mutex<Merge>>> {
         Some(Arc::clone(&self.kinds.get(&kind)?.merge))
     }
 
-    /// What is counted about `kind`.
+    /// The metrics of `kind`.
     pub(crate) fn metrics(&self, kind: KindId) -> Option<Arc<KindMetrics>> {
         Some(Arc::clone(&self.kinds.get(&kind)?.metrics))
     }
 
-    /// What is counted about each kind.
+    /// The metrics of all kinds.
     pub(crate) fn all_metrics(&self) -> impl Iterator<Item = &Arc<KindMetrics>> {
         self.kinds.values().map(|kind| &kind.metrics)
     }
@@ -308,12 +308,12 @@ impl Route {
         })
     }
 
-    /// The kind called `name`, if there is one.
+    /// The id of the kind called `name`, if it exists.
     pub(crate) fn find(&self, name: &str) -> Option<KindId> {
         self.names.get(name).copied()
     }
 
-    /// What `kind` is called.
+    /// The name of `kind`.
     pub(crate) fn name(&self, kind: KindId) -> Arc<str> {
         let kind = self.kinds.get(&kind);
         kind.map_or_else(|| Arc::from(""), |kind| Arc::clone(&kind.name))
@@ -325,13 +325,13 @@ impl Route {
         Arc::clone(&self.kinds[&kind].chain)
     }
 
-    /// The handler of this name, if it is still there.
+    /// The handler with this id, if it was not removed.
     pub(crate) fn handler(&self, kind: KindId, id: HandlerId) -> Option<Arc<Handler>> {
         let chain = &self.kinds.get(&kind)?.chain;
         chain.iter().find(|handler| handler.id == id).cloned()
     }
 
-    /// Adds a handler behind those of its role.
+    /// Adds a handler after those of its role.
     pub(crate) fn add(
         &mut self,
         kind: KindId,
@@ -375,7 +375,7 @@ impl Route {
         gone
     }
 
-    /// The mappers that take a change of an object of `kind`.
+    /// The mappers of `kind`.
     pub(crate) fn mappers(&self, kind: KindId) -> Mappers {
         let kind = self.kinds.get(&kind);
         kind.map_or_else(|| Mappers::from([]), |kind| Arc::clone(&kind.mappers))
@@ -396,7 +396,7 @@ impl Route {
         id
     }
 
-    /// Removes the mapper of this name from `kind`, or all. Returns them.
+    /// Removes the mapper with this id from `kind`, or all mappers. Returns them.
     pub(crate) fn remove_mappers(
         &mut self,
         kind: KindId,
@@ -422,7 +422,7 @@ impl Route {
 // === impl Kind ===
 
 impl Kind {
-    /// Forgets the form that handlers and mappers are for, if there are none any more.
+    /// Forgets the required form when the last handler and mapper were removed.
     fn forget_form(&mut self) {
         if self.chain.is_empty() && self.mappers.is_empty() {
             self.handler_form = None;
@@ -433,12 +433,12 @@ impl Kind {
 // === impl Handler ===
 
 impl Handler {
-    /// Its place in the chain, which never changes.
+    /// The position in the chain, which never changes.
     pub(crate) const fn place(&self) -> (Role, HandlerId) {
         (self.role, self.id)
     }
 
-    /// Whether it has been removed, since the chain was read.
+    /// Whether it was removed after the chain was read.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed.load(Ordering::Acquire)
     }
@@ -500,7 +500,7 @@ mod tests {
         let other = new_kind(&mut route, "numbers", ObjectType::of::<String>());
         assert_eq!(
             other.expect_err("another type").to_string(),
-            "\"numbers\" is a kind of u8 objects, and this is for alloc::string::String"
+            "the kind \"numbers\" has objects of type u8, not alloc::string::String; use another name for the kind"
         );
     }
 

@@ -1,4 +1,4 @@
-//! `Controller`: the trait of everything that an operator runs.
+//! `Controller`: the trait of everything that an operator can run.
 
 use std::{error::Error, future::Future};
 
@@ -7,15 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Fence, InformerController, InformerHealth, RunError};
 
-/// Anything that runs until it is stopped.
+/// A task of an operator, which runs until it is stopped.
 ///
-/// An operator runs [`InformerController`]s; with this trait, anything else too.
+/// An operator runs [`InformerController`]s, and other implementations of this trait.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It is run once, and its future is polled to its end.
+/// *Guaranteed.* It is run once, and its future is polled to the end.
 ///
-/// *Required.* Once `stop` is cancelled it ends soon, with whatever it started ended too.
+/// *Required.* After `stop` is cancelled it ends soon, together with all tasks that it started.
 ///
 /// # Example
 ///
@@ -41,36 +41,35 @@ use crate::{Fence, InformerController, InformerHealth, RunError};
 /// }
 /// ```
 pub trait Controller: Send + Sync + 'static {
-    /// Why it can end before it is stopped.
+    /// Why it ends without a stop.
     type Error: Error + Send + Sync + 'static;
 
-    /// What it is called, in logs and errors.
+    /// The name for logs and errors.
     fn name(&self) -> &str;
 
     /// Runs until `stop` is cancelled.
     ///
     /// # Errors
     ///
-    /// A permanent failure. It ends the whole operator.
+    /// A permanent failure. It ends the operator.
     fn run(&self, stop: CancellationToken) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Takes the fence that permits its calls. Called once, before [`run`](Self::run), by an
-    /// operator with leader election. By default it is ignored.
+    /// Sets the fence for its calls. Called once, before [`run`](Self::run), by an operator with
+    /// leader election. By default the fence is ignored.
     ///
-    /// A controller that wraps another one must pass it on. One of its own kind should take a
-    /// [permit](Fence::permit) for each unit of work, and write through a
-    /// [fenced client](Fence::client).
+    /// A controller that wraps another one must pass it on. Other controllers should take a
+    /// [permit](Fence::permit) for each unit of work, and write through a [fenced
+    /// client](Fence::client).
     fn set_fence(&self, fence: &Fence) {
         _ = fence;
     }
 
-    /// The health of its informers, for the readiness of the process; by default
-    /// there are none.
+    /// The health of its informers, for the readiness of the operator. By default none.
     fn health(&self) -> Vec<InformerHealth> {
         Vec::new()
     }
 
-    /// The collectors to register in a Prometheus registry; by default none.
+    /// The collectors for a Prometheus registry. By default none.
     fn prometheus_collectors(&self) -> Vec<Box<dyn Collector>> {
         Vec::new()
     }

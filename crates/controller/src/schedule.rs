@@ -1,20 +1,18 @@
-//! The schedule: the events and calls that each object waits for, and which object is next.
+//! The schedule: the events and pending calls of each object, and which lane is next. *(pure)*
 //!
-//! The part of the engine that can be wrong, so it is kept apart from whatever makes that
-//! hard to see: it has no clock, no lock, no randomness and no `async`, and it never calls
-//! anybody's code. The engine of [`InformerController`](crate::InformerController) adds the
-//! lock and the waiting.
+//! It has no clock, no lock, no randomness and no `async`, and calls no user code. The engine of
+//! [`InformerController`](crate::InformerController) adds the lock and the timers.
 //!
 //! # Contract
 //!
-//! - **One hand.** A lane is taken by one worker at a time.
+//! - **Exclusive.** A lane is taken by one worker at a time.
 //! - **In order.** The events of an object are taken in the order in which they were offered.
-//! - **Nothing lost, nothing doubled.** What was offered is taken once; what was taken and
-//!   given back is taken again.
-//! - **One slot.** For each object, handler and action at most one failed call is pending,
-//!   and for each object and handler at most one requeue.
-//! - **Fair.** Whatever is ready is taken within a bounded number of turns.
-//! - **Bounded.** A lane without events and pending calls does not exist.
+//! - **Exactly once.** An offered event is taken once. Work that was taken and returned unfinished
+//!   is taken again.
+//! - **One slot.** For each object, handler and action at most one failed call is pending, and for
+//!   each object and handler at most one requeue.
+//! - **Fair.** A ready lane is taken within a bounded number of turns.
+//! - **Bounded.** A lane exists only while it has events or pending calls.
 
 use std::{hash::BuildHasher, hint::black_box, sync::Arc};
 
@@ -22,16 +20,16 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::{Action, HandlerId, retry::DeleteRetry, route::KindId};
 
-// Where events and pending calls are kept.
+// Storage of events and pending calls.
 mod lane;
 mod slab;
 mod small_list;
 
-// Which lane is whose.
+// Lookup of lanes.
 mod groups;
 mod index;
 
-// Whose turn it is, and when.
+// Order and timing.
 mod gates;
 mod pending_deletes;
 mod ready;
@@ -55,11 +53,11 @@ pub(crate) use self::{
     timer_queue::Moment,
 };
 
-/// The work of every object: events of type `E`, and pending calls of type `P`.
+/// All lanes: events of type `E`, and pending calls of type `P`.
 #[derive(Debug)]
 pub(crate) struct Schedule<E, P> {
     lanes: Slab<Lane<E>>,
-    /// The lanes by their key, which is kept in the lane and its group alone.
+    /// The lanes by their key. Only the lane and its group store the key.
     index: LaneIndex,
     hasher: DefaultHashBuilder,
     groups: Groups,
@@ -67,44 +65,43 @@ pub(crate) struct Schedule<E, P> {
     ready: Ready,
     later: PendingCalls<P>,
 
-    /// The handlers that may have pending calls, in order.
+    /// The handlers that may have pending calls, sorted.
     handlers: Vec<HandlerId>,
 
     held: usize,
     pending: usize,
 
-    /// For how many turns what they will change has been read.
+    /// The number of turns whose data has been prefetched.
     prefetched: usize,
 
-    /// Cancelled calls, to be dropped where no lock is held.
+    /// Cancelled calls, to be dropped without a lock.
     discarded: Vec<Pending<P>>,
 
-    /// Events that cancelled each other, to be dropped where no lock is held.
+    /// Folded events, to be dropped without a lock.
     dropped: Vec<E>,
 
-    /// Which kinds are worked on.
+    /// The gates of the kinds.
     gates: Gates,
 
-    /// The pending deletes of each kind, which outlive their objects and so have a bound.
+    /// The pending deletes of each kind. They outlive their objects, so they have a bound.
     deletes: PendingDeletes,
 
-    /// Deletes that were dropped because their kind had too many.
+    /// Pending deletes that were dropped because their kind had too many.
     evicted: Vec<(LaneKey, Pending<P>)>,
 
-    /// What ends a pending delete.
+    /// What ends the retries of a failed delete.
     delete_retry: DeleteRetry,
 
-    /// What is being offered, for as long as that takes.
+    /// The offers of the current call of `offer`. Kept to reuse its memory.
     located: Vec<LocatedOffer<E>>,
 
-    /// Memory for the pending calls that the next turn asks about, so that it is not allocated for
-    /// each.
+    /// Memory for the pending calls of the next turn, to avoid an allocation for each.
     spare: Vec<Pending<P>>,
 }
 
-/// One lane in a worker's hands, and what to do for it.
+/// A lane that a worker has taken, with its work.
 ///
-/// It must be given back with [`Schedule::finish`] or [`Schedule::give_back`].
+/// Return it with [`Schedule::finish`] or [`Schedule::give_back`].
 #[derive(Debug)]
 pub(crate) struct TakenLane<E, P> {
     pub(crate) lane: LaneId,
@@ -112,36 +109,35 @@ pub(crate) struct TakenLane<E, P> {
     pub(crate) work: Work<E, P>,
 }
 
-/// What to do for a lane.
+/// The work of a turn.
 #[derive(Debug)]
 pub(crate) enum Work<E, P> {
-    /// Tell this to all handlers; but first ask of each pending call whether it is still
-    /// wanted.
+    /// Dispatch this event to all handlers. Before that, decide about each pending call.
     Event {
         offer: Offer<E>,
         pendings: Vec<Pending<P>>,
     },
 
-    /// Make this call.
+    /// Repeat this call.
     Retry(Pending<P>),
 }
 
-/// What became of an offer.
+/// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OfferOutcome {
-    /// It will be told.
+    /// The event was queued.
     Queued,
-    /// Another event, not told yet, tells it too.
+    /// The event was folded into an undispatched one.
     Folded,
 }
 
-/// What is being offered, and where the lane for it is, if there is one.
+/// An offer, with its lane, if it exists.
 #[derive(Debug)]
 struct LocatedOffer<E> {
     name: Arc<str>,
     group: GroupId,
     hash: u32,
-    /// One of this hash, which mostly is it.
+    /// A lane with this hash. Usually the right one; verified before use.
     lane: Option<LaneId>,
     offer: Offer<E>,
 }
@@ -174,17 +170,18 @@ impl<E, P> Default for Schedule<E, P> {
 }
 
 impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
-    /// Notes what happened to objects, one after the other. Returns the places of those events
-    /// which another one, not told yet, tells too.
+    /// Queues events in order. Returns the positions of the events that were folded into earlier
+    /// ones.
     ///
-    /// Where the newest event that was not told yet is about the same object (of the same
-    /// uid), `fold` may make one of the two, or give the newer one back.
+    /// If the newest undispatched event of the lane has the same uid, `fold` can merge the two, or
+    /// return the newer one.
     pub(crate) fn offer(
         &mut self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
         mut fold: impl FnMut(&mut E, E) -> Fold<E>,
     ) -> Vec<usize> {
-        // Not later: the groups that are looked up below must stay until their lanes are made.
+        // Before the lookup: the groups that are found below must exist until their lanes are
+        // created.
         self.groups.trim();
         let mut located = std::mem::take(&mut self.located);
         located.extend(offers.into_iter().map(|(key, offer)| {
@@ -210,7 +207,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         folded
     }
 
-    /// Puts an offer into lane `id`.
+    /// Adds an offer to lane `id`.
     fn put(
         &mut self,
         id: LaneId,
@@ -229,10 +226,10 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         offered
     }
 
-    /// Takes the next ready lane, with its work.
+    /// Takes the next ready lane and its work.
     ///
-    /// Events come before retries, because they may make them needless. A retry that was due
-    /// when an event went first, and is still wanted, comes before the next event.
+    /// Events precede retries, because they may cancel them. A retry that was due when an event
+    /// went first, and was kept, precedes the next event.
     pub(crate) fn take(&mut self, now: Moment) -> Option<TakenLane<E, P>> {
         self.advance(now);
         self.look_ahead();
@@ -248,9 +245,9 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             if self.lanes[id].has_pendings() && !offer.pendings_checked {
                 pendings = std::mem::take(&mut self.spare);
                 self.take_pendings(id, &offer.event, now, &mut pendings);
-                // Calls about another uid of this name are not this event's business; but a
-                // handler that is keyed by name has nothing left to delete once its successor
-                // is there.
+                // An event does not affect calls of another uid with this name. Exception: for
+                // handlers that are keyed by name, a delete is obsolete once the next object
+                // exists.
                 if self.delete_retry == DeleteRetry::UntilSuccessor
                     && offer.event.action() == Some(Action::Created)
                 {
@@ -263,7 +260,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             Work::Event { offer, pendings }
         } else {
             let pending = self.take_due(id, false);
-            Work::Retry(pending.expect("a ready lane has an event or a call that is due"))
+            Work::Retry(pending.expect("a ready lane has an event or a due call"))
         };
         let lane = &self.lanes[id];
         Some(TakenLane {
@@ -273,7 +270,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         })
     }
 
-    /// Takes the pending calls of lane `id` that are about the object of `event` into `pendings`.
+    /// Moves the pending calls of lane `id` for the object of `event` into `pendings`.
     pub(crate) fn take_pendings(
         &mut self,
         id: LaneId,
@@ -299,14 +296,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         Some(pending)
     }
 
-    /// Takes the due call of lane `id` whose turn it is: of those that were overtaken, or of all.
+    /// Takes the next due call of lane `id`: of the overtaken ones, or of all.
     fn take_due(&mut self, id: LaneId, only_overtaken: bool) -> Option<Pending<P>> {
         let pending = self.lanes[id].take_due(&mut self.later, only_overtaken)?;
         self.note_taken(id, &pending);
         Some(pending)
     }
 
-    /// Notes that `pending` of lane `id` is not pending any more.
+    /// Counts `pending` of lane `id` as taken.
     fn note_taken(&mut self, id: LaneId, pending: &Pending<P>) {
         self.pending -= 1;
         if pending.action == Action::Deleted {
@@ -315,7 +312,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
     }
 
-    /// Gives a lane back whose turn is over. `later` are the calls that are to be made later.
+    /// Returns a lane after its turn, and adds the pending calls in `later`.
     pub(crate) fn finish(&mut self, lane: LaneId, later: impl IntoIterator<Item = Pending<P>>) {
         for pending in later {
             self.set(lane, pending);
@@ -323,8 +320,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.release(lane);
     }
 
-    /// Gives a lane back whose turn broke off: its work is queued again, and so are the
-    /// calls in `later`.
+    /// Returns a lane whose turn was interrupted: queues its work again, and adds the pending calls
+    /// in `later`.
     pub(crate) fn give_back(
         &mut self,
         turn: TakenLane<E, P>,
@@ -343,7 +340,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.finish(lane, later);
     }
 
-    /// Adds a pending call that no turn asked for.
+    /// Adds a pending call outside of a turn.
     pub(crate) fn add_pending(&mut self, key: LaneKey, pending: Pending<P>) {
         let (namespace, name) = key.object.into_parts();
         let group = self.groups.of(key.kind, namespace);
@@ -353,7 +350,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.settle(lane);
     }
 
-    /// Makes ready what has come due.
+    /// Makes the lanes of due calls ready.
     pub(crate) fn advance(&mut self, now: Moment) {
         while let Some((timer, id)) = self.later.timers.take_due(now) {
             self.lanes[id].come_due(&mut self.later, timer);
@@ -368,8 +365,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
     }
 
-    /// Drops every pending call of `handler`, now and in turns that are not over. Looks at every
-    /// lane. Returns how many pending calls were forgotten.
+    /// Cancels all pending calls of `handler`, now and of active turns. Reads all lanes. Returns
+    /// the number of cancelled calls.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> usize {
         self.handlers.retain(|it| *it != handler);
         let ids: Vec<_> = (self.lanes.iter())
@@ -389,47 +386,47 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         gone
     }
 
-    /// Takes back the memory in which a turn had the pending calls that it asked about.
-    pub(crate) fn reuse(&mut self, room: Vec<Pending<P>>) {
-        if room.is_empty() && room.capacity() > self.spare.capacity() {
-            self.spare = room;
+    /// Keeps the memory of a finished turn's pending calls.
+    pub(crate) fn reuse(&mut self, buffer: Vec<Pending<P>>) {
+        if buffer.is_empty() && buffer.capacity() > self.spare.capacity() {
+            self.spare = buffer;
         }
     }
 
-    /// The events that cancelled each other since this was last asked.
+    /// Takes the folded events.
     pub(crate) fn take_dropped(&mut self) -> Vec<E> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// What was replaced or forgotten since this was last asked.
+    /// Takes the replaced and cancelled calls.
     pub(crate) fn take_discarded(&mut self) -> Vec<Pending<P>> {
         std::mem::take(&mut self.discarded)
     }
 
-    /// When the next pending call is due.
+    /// The due time of the next pending call.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.later.timers.next_due()
     }
 
-    /// How many objects wait for a worker.
+    /// The number of ready lanes.
     pub(crate) const fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// How many calls are pending.
+    /// The number of pending calls.
     pub(crate) const fn pending(&self) -> usize {
         self.pending
     }
 
-    /// The number of objects that have work.
+    /// The number of lanes.
     #[cfg(test)]
     pub(crate) fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Finds out where the lanes are for what is `located`, and reads what is there. That is one
-    /// thing behind the other, each in a place of its own: where there are many, step by step for
-    /// all of them is to wait for the memory once a step, and not once a step for each.
+    /// Finds the lanes of the offers, and prefetches them. With many lanes, their data is not in
+    /// the CPU cache. Each step reads one part of all lanes in a loop, so that the memory accesses
+    /// of a step overlap.
     fn locate(&self, located: &mut [LocatedOffer<E>]) {
         for it in &mut *located {
             it.lane = self.index.find(it.hash, |_| true);
@@ -441,14 +438,14 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
 
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "half of the bits of a hash are a hash"
+        reason = "half of the bits of a hash are also a hash"
     )]
     fn hash(&self, group: GroupId, name: &str) -> u32 {
         self.hasher.hash_one((group, name)) as u32
     }
 
-    /// The lane of this name in `group`, created if there is none. It is `likely`, or may be
-    /// another one.
+    /// Returns the lane with this name in `group`, which is created if necessary. `likely` may be
+    /// another lane.
     fn lane(
         &mut self,
         name: Arc<str>,
@@ -460,7 +457,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
             let lane = self.lanes.get(id);
             lane.is_some_and(|lane| lane.group == group && lane.name == name)
         };
-        // An event of the same batch may have made the lane since, or removed it.
+        // An event of the same batch may have created or removed the lane.
         let known = (likely.filter(|id| its(*id))).or_else(|| self.index.find(hash, its));
         known.unwrap_or_else(|| {
             self.groups.enter(group);
@@ -470,7 +467,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         })
     }
 
-    /// Makes `pending` pending, unless its handler is gone.
+    /// Adds `pending` to its lane, unless its handler was removed.
     fn set(&mut self, lane: LaneId, pending: Pending<P>) {
         if self.handlers.binary_search(&pending.handler).is_err() {
             self.discarded.push(pending);
@@ -491,7 +488,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
     }
 
-    /// Drops the pending delete of `handler` in lane `id`, which has waited longest of its kind.
+    /// Drops the pending delete of `handler` in lane `id`, the oldest of its kind.
     fn evict(&mut self, id: LaneId, handler: HandlerId) {
         let lane = &mut self.lanes[id];
         let its =
@@ -504,23 +501,23 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
     }
 
-    /// Whether deletes were dropped because their kind had too many.
+    /// Whether pending deletes were dropped because their kind had too many.
     pub(crate) const fn has_evicted(&self) -> bool {
         !self.evicted.is_empty()
     }
 
-    /// The deletes that were dropped since this was last asked, because their kind had too many.
+    /// Takes the deletes that were dropped because their kind had too many.
     pub(crate) fn take_evicted(&mut self) -> Vec<(LaneKey, Pending<P>)> {
         std::mem::take(&mut self.evicted)
     }
 
-    /// Sets what ends a pending delete.
+    /// Sets what ends the retries of a failed delete.
     pub(crate) fn set_delete_retry(&mut self, delete_retry: DeleteRetry) {
         self.delete_retry = delete_retry;
     }
 
-    /// Starts or stops work on `kind`, or on all kinds that were not closed by themselves. Looks
-    /// at every group, and at no lane.
+    /// Opens or closes the gate of `kind`, or of all kinds without a closed gate of their own.
+    /// Reads all groups, and no lane.
     pub(crate) fn set_gate(&mut self, kind: Option<KindId>, open: bool) {
         if self.gates.set(kind, open) {
             for (group, kind) in self.groups.kinds() {
@@ -529,7 +526,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         }
     }
 
-    /// Takes out whatever is queued for `kind`, and drops its pending calls. Looks at every lane.
+    /// Removes the events of `kind` and returns them, and cancels its pending calls. Reads all
+    /// lanes.
     pub(crate) fn purge(&mut self, kind: KindId) -> Vec<Offer<E>> {
         let ids: Vec<_> = (self.lanes.iter())
             .filter(|(_, lane)| lane.kind(&self.groups) == kind)
@@ -561,13 +559,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.settle(id);
     }
 
-    /// Reads what the next turns will change. Each thing lies in a place of its own: where there
-    /// are many, to read it in its turn is to wait for the memory each time, and to read that of
-    /// several turns side by side is to wait once.
+    /// Prefetches the data of the next turns, which is usually not in the CPU cache. Reading that
+    /// of several turns in a loop lets the memory accesses overlap.
     fn look_ahead(&mut self) {
-        /// So many reads as a processor has under way at once, of three or four for each.
+        /// About as many as a processor can load concurrently, with three or four loads for each.
         const TURNS: usize = 8;
-        // What is alone has just come.
+        // The data of a single lane was just written.
         if self.prefetched > 0 || self.ready.len() < 2 {
             self.prefetched = self.prefetched.saturating_sub(1);
             return;
@@ -584,7 +581,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Schedule<E, P> {
         self.prefetched -= 1;
     }
 
-    /// Puts a lane where it belongs, after its work changed.
+    /// Updates the phase of a lane after its work has changed, and removes it if it is empty.
     fn settle(&mut self, id: LaneId) {
         let lane = &mut self.lanes[id];
         let phase = match (lane.phase, lane.urgency()) {

@@ -1,6 +1,6 @@
 //! Spans of controllers. All names are in this file.
 //!
-//! No content of an object is in a field, and no text of an error.
+//! No field has content of an object or the text of an error.
 
 #[cfg(not(feature = "opentelemetry"))]
 mod untraced;
@@ -23,8 +23,7 @@ use crate::{
     work::CallFailure,
 };
 
-/// One event being told to all its handlers: goes on in the trace in which the informer told
-/// of it.
+/// The dispatch of one event to all its handlers. Continues the trace of the informer's event.
 pub(crate) fn event(
     kind: &str,
     key: &ObjectKey,
@@ -36,7 +35,7 @@ pub(crate) fn event(
         return Span::none();
     }
     let object = event.object();
-    // Called by a span that is enabled: to look into the object is what costs.
+    // Closures, because only an enabled span needs to read the object.
     let uid = || object.and_then(|object| ObjectIdentity::uid(&**object));
     let version = || object.and_then(|object| object.resource_version());
     let span = match action {
@@ -73,8 +72,7 @@ pub(crate) fn event(
     span
 }
 
-/// One call being made again: of one that failed, in the trace of its event; of one that asked
-/// for it, in a trace of its own.
+/// A repeated call: a retry in the trace of its event, a requeue in a trace of its own.
 pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<PendingCall>) -> Span {
     if is_unseen() {
         return Span::none();
@@ -94,7 +92,7 @@ pub(crate) fn retry(kind: &str, key: &ObjectKey, pending: &Pending<PendingCall>)
     span
 }
 
-/// One handler or mapper being called.
+/// A call of one handler or mapper.
 pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -> Span {
     if is_unseen() {
         return Span::none();
@@ -128,8 +126,8 @@ pub(crate) fn handler(role: Role, id: HandlerId, action: Action, attempt: u32) -
     }
 }
 
-/// What comes of `future`, which runs in `span`. Where there is none it runs as it is: to enter
-/// and to leave what is not there would cost as much as many a call.
+/// Runs `future` in `span`. Without a span it runs directly, because entering and leaving a
+/// disabled span at each poll costs time.
 pub(crate) async fn within<F: Future>(span: &Span, future: Pin<&mut F>) -> F::Output {
     if span.is_none() {
         future.await
@@ -138,7 +136,7 @@ pub(crate) async fn within<F: Future>(span: &Span, future: Pin<&mut F>) -> F::Ou
     }
 }
 
-/// Notes in the span of a call how it went.
+/// Records the outcome of a call.
 pub(crate) fn called(call: &Span, ended: &Result<Outcome, CallFailure>) {
     if call.is_none() {
         return;
@@ -150,12 +148,12 @@ pub(crate) fn called(call: &Span, ended: &Result<Outcome, CallFailure>) {
     };
     call.record("outcome", outcome);
     if ended.is_err() {
-        // What OpenTelemetry shows as an error.
+        // OpenTelemetry shows this as an error.
         call.record("otel.status_code", "ERROR");
     }
 }
 
-/// Notes in the span of a mapper how it went.
+/// Records the outcome of a mapper.
 pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
     call.record("outcome", failed.map_or("done", HandlerError::reason));
     if failed.is_some() {
@@ -163,14 +161,13 @@ pub(crate) fn mapped(call: &Span, failed: Option<&HandlerError>) {
     }
 }
 
-/// Notes in the span in which an informer told of an event that another one, which waits to be
-/// told, stands for it.
+/// Records in the span of an informer's event that the event was folded into another one.
 pub(crate) fn folded(span: &Span) {
     span.record("outcome", "folded");
 }
 
-/// Whether no subscriber wants spans. Not left to `tracing`: where no subscriber is set and its
-/// feature `log` is, which kube sets, it works out all fields, and tells `log` of each poll.
+/// Whether no subscriber enables spans. `tracing` alone is not enough: if no subscriber is set and
+/// its feature `log` is enabled, as kube does, it computes all fields and logs each poll.
 fn is_unseen() -> bool {
     LevelFilter::current() < LevelFilter::INFO
 }

@@ -1,7 +1,7 @@
-//! The tracer that spans are made with, and how one trace goes on over retries.
+//! The tracer of all spans, and the links that keep retries in the same trace.
 //!
-//! Spans here are those of `tracing`. What turns them into spans of OpenTelemetry is
-//! [`opentelemetry_layer`], which makes each with the tracer that is set at that time.
+//! Windlass creates spans with `tracing`. [`opentelemetry_layer`] converts them to OpenTelemetry
+//! spans, with the tracer that is set at that time.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use tracing::{Span, Subscriber};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The tracer that was set.
+/// The configured tracer.
 static SET: RwLock<Option<Arc<BoxedTracer>>> = RwLock::new(None);
 
-/// The name of the global provider's tracer that is used while none is set.
+/// The name of the global provider's tracer that is used if none is set.
 ///
 /// Source: grafana-app-sdk, `k8s.SetTracer`.
 const NAME: &str = "k8s";
 
-/// The tracer of all spans of Windlass: the one that is set when a span begins, or, while none
-/// is, the global provider's tracer named `k8s`.
+/// The tracer of all spans of Windlass: the one that is set when a span begins or, if none is set,
+/// the global provider's tracer named `k8s`.
 #[derive(Clone, Copy, Debug)]
 pub struct PackageTracer(());
 
-/// Where a trace goes on from: a span that may be over by then. Nothing, where tracing is off.
+/// The parent of later spans: a span that may have ended. Empty if tracing is off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceParent {
     context: Option<Arc<SpanContext>>,
 }
 
-/// Makes all spans of Windlass with `tracer` from now on.
+/// Sets the tracer of all spans of Windlass from now on.
 ///
-/// Spans reach it through [`opentelemetry_layer`].
+/// Add [`opentelemetry_layer`] to your subscriber, so that spans reach the tracer.
 pub fn set_tracer<T>(tracer: T)
 where
     T: Tracer + Send + Sync + 'static,
@@ -46,24 +46,23 @@ where
     *SET.write() = Some(Arc::new(tracer));
 }
 
-/// The tracer of all spans of Windlass, for spans of your own beside them.
+/// Returns the tracer of all spans of Windlass, for spans of your own.
 #[must_use]
 pub fn get_tracer() -> PackageTracer {
     PackageTracer(())
 }
 
-/// Makes spans of OpenTelemetry of those of `tracing`, with the tracer that is set when each
-/// begins.
+/// Returns a layer that converts `tracing` spans to OpenTelemetry spans, with the tracer that is
+/// set when each begins.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* What happens to an object is one trace: from the span in which an informer tells
-/// of an event, over the calls of its handlers, to the retries of those that failed. What user
-/// code opens meanwhile is within it. A call that was requeued on request begins a trace of its
-/// own, with a link to the one that it came from: a requeue may come back for ever, and no trace
-/// should.
+/// *Guaranteed.* All processing of an event is one trace: the informer's span, the calls of the
+/// handlers, and the retries of failed calls. Spans of user code are children of these. A requeue
+/// begins a separate trace with a link to the call that requested it, because requeues can continue
+/// forever and traces should not.
 ///
-/// *Required.* A filter, where not every span of the process is to be seen: it takes any.
+/// *Required.* A filter, unless you want all spans of the process: the layer accepts all.
 ///
 /// # Example
 ///
@@ -88,16 +87,16 @@ pub fn get_tracer() -> PackageTracer {
 /// assert_eq!(seen[0].instrumentation_scope.name(), "shop-operator");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a layer sees nothing until a subscriber has it"]
+#[must_use = "a layer has no effect until it is added to a subscriber"]
 pub fn opentelemetry_layer<S>() -> OpenTelemetryLayer<S, PackageTracer>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
     OpenTelemetryLayer::new(get_tracer())
-        // Where in our source a span begins, and on which thread, says nothing of an object.
+        // The position in our source and the thread do not describe the object.
         .with_location(false)
         .with_threads(false)
-        // A watch is idle nearly all of its life, and that is well.
+        // Idle time is not useful: a watch is nearly always idle.
         .with_tracked_inactivity(false)
 }
 
@@ -107,7 +106,7 @@ impl Tracer for PackageTracer {
     type Span = BoxedSpan;
 
     fn build_with_context(&self, builder: SpanBuilder, parent: &Context) -> Self::Span {
-        // Not under the lock: a sampler is the user's code.
+        // Without the lock: a sampler is user code.
         let set = SET.read().clone();
         match set {
             Some(tracer) => tracer.build_with_context(builder, parent),
@@ -119,7 +118,7 @@ impl Tracer for PackageTracer {
 // === impl TraceParent ===
 
 impl TraceParent {
-    /// Goes on from `span`, also when it is over.
+    /// Creates a parent from `span`, which may have ended.
     pub(crate) fn of(span: &Span) -> Self {
         if span.is_disabled() {
             return Self::default();
@@ -131,16 +130,16 @@ impl TraceParent {
         }
     }
 
-    /// Makes `span`, which has just been made, go on in the same trace.
+    /// Sets this as the parent of `span`, which was just created.
     pub(crate) fn set_as_parent_of(&self, span: &Span) {
         if let Some(context) = &self.context {
             let parent = Context::new().with_remote_span_context(SpanContext::clone(context));
-            // Refused where no layer sees the span, and then there is no trace to go on with.
+            // Fails if no layer sees the span. Then there is no trace to continue.
             _ = span.set_parent(parent);
         }
     }
 
-    /// Makes `span` name the trace that it came from, and be in its own.
+    /// Adds a link to this from `span`, which is in another trace.
     pub(crate) fn link_from(&self, span: &Span) {
         if let Some(context) = &self.context {
             span.add_link(SpanContext::clone(context));

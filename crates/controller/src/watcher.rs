@@ -8,22 +8,22 @@ mod simple;
 
 pub use self::simple::SimpleWatcher;
 
-/// Receives what happens to the objects of a kind.
+/// Receives the changes of the objects of a kind, with one method for each action.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* The methods are called for each object in the order in which things happened,
-/// never two at once for one object, and after the watchers of the kind that were added
-/// before this one. A call that failed is made again as the retry policy says.
+/// *Guaranteed.* The methods are called in the order of the events of an object, never concurrently
+/// for one object, and after the watchers that were added before. A failed call is repeated as the
+/// retry policy decides.
 ///
-/// *Required.* A call may be made again after a restart; it should find out that there is
-/// nothing left to do. It may be dropped at any `await`, when the process stops at once or the
-/// call takes too long; then it is made again.
+/// *Required.* Calls are idempotent: a call may be repeated, for example after a restart. A call
+/// may be dropped at any `await`, when the process stops immediately or the call exceeds its time
+/// limit; then it is repeated.
 ///
-/// *Not guaranteed.* That `add` means a new object: at the start it is called for each one that
-/// is there.
+/// *Not guaranteed.* That `add` means a new object: at the start it is called for each existing
+/// object.
 ///
-/// Methods that are left out do nothing. [`SimpleWatcher`] is a watcher made of closures.
+/// The default methods do nothing. [`SimpleWatcher`] is a watcher made of closures.
 ///
 /// # Example
 ///
@@ -39,30 +39,30 @@ pub use self::simple::SimpleWatcher;
 ///     type Error = Infallible;
 ///
 ///     async fn delete(&self, last: Arc<ConfigMap>) -> Result<(), Infallible> {
-///         println!("{:?} is gone", last.metadata.name);
+///         println!("{:?} was deleted", last.metadata.name);
 ///         Ok(())
 ///     }
 /// }
 /// ```
 pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
-    /// What can go wrong: any error, or a [`Failure`] where a failed call has more to say.
+    /// The error type: any error, or a [`Failure`], which can carry more information.
     type Error: Into<Failure> + Send;
 
-    /// `object` came into being, or was there when we came.
+    /// `object` was created, or existed at the start.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    /// The call is repeated as the controller's retry policy decides.
     fn add(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = object;
         async { Ok(()) }
     }
 
-    /// `old` became `new`.
+    /// `old` was updated to `new`.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    /// The call is repeated as the controller's retry policy decides.
     fn update(
         &self,
         old: Arc<K>,
@@ -72,62 +72,60 @@ pub trait Watcher<K: Send + Sync + 'static>: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// The object is gone; `last` is its last known state.
+    /// The object was deleted. `last` is its last known state.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    /// The call is repeated as the controller's retry policy decides.
     fn delete(&self, last: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         let _ = last;
         async { Ok(()) }
     }
 
-    /// `object` has not changed, and is dispatched again. By default an update from it to itself,
-    /// as in client-go.
+    /// `object` has not changed, and is dispatched again. By default calls [`update`](Self::update)
+    /// with the same old and new object, as in client-go.
     ///
     /// # Errors
     ///
-    /// Whatever went wrong. The call is made again as the controller's retry policy says.
+    /// The call is repeated as the controller's retry policy decides.
     fn resync(&self, object: Arc<K>) -> impl Future<Output = Result<(), Self::Error>> + Send {
         self.update(Arc::clone(&object), object)
     }
 
-    /// What an event must pass for it to be told: by default nothing, and more with each
-    /// [`filter`](Self::filter).
+    /// The predicates that an event must pass. By default none; each [`filter`](Self::filter) adds
+    /// one.
     fn predicates(&self) -> Vec<&dyn Predicate<K>> {
         Vec::new()
     }
 
-    /// The finalizer that it writes, if it is a wrapper that writes one.
+    /// The finalizer of a wrapper with a finalizer.
     #[doc(hidden)]
     fn finalizer(&self) -> Option<&str> {
         None
     }
 
-    /// Whether `event` passes its predicates.
+    /// Whether `event` passes the predicates.
     #[doc(hidden)]
     fn receives(&self, event: &windlass_informer::Event<K>) -> bool {
         self.predicates().iter().all(|it| it.passes(event))
     }
 
-    /// Whether the finalizer that it writes needs `event`, also if a predicate around it refuses
-    /// that: the object is to be cleaned up, or its finalizer has changed. For wrappers that write
-    /// a finalizer.
+    /// Whether a wrapper needs `event` for its finalizer, even if a predicate around it rejects the
+    /// event: the object has to be cleaned up, or its finalizer has changed.
     #[doc(hidden)]
     fn needs(&self, event: &windlass_informer::Event<K>) -> bool {
         let _ = event;
         false
     }
 
-    /// The next event of the object with `uid` is from a history before what this handler may
-    /// remember of it: the API server was restored from a backup. For wrappers that remember
-    /// versions.
+    /// The next event of the object with `uid` is from before what this handler may remember of it,
+    /// because the API server was restored from a backup. For wrappers that remember versions.
     #[doc(hidden)]
     fn history_went_back(&self, uid: &str) {
         let _ = uid;
     }
 
-    /// This watcher, told of nothing but what passes `predicate`.
+    /// Calls this watcher only for events that pass `predicate`.
     fn filter<P: Predicate<K>>(self, predicate: P) -> Filtered<Self, P>
     where
         Self: Sized,

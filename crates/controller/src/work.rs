@@ -1,7 +1,7 @@
-//! Calls of the user's code, with panics and timeouts made errors.
+//! Calls user code, and turns panics and timeouts into errors.
 //!
-//! Whatever it does comes back as a value: a panic and a call that takes too long are errors
-//! of that call. No lock of ours is held meanwhile.
+//! Panics and calls that exceed the time limit are errors of that call. No lock of this crate is
+//! held during a call.
 
 use std::{
     marker::PhantomData,
@@ -20,55 +20,54 @@ use crate::{
     route::Handler,
 };
 
-/// A watcher or a reconciler, whatever the type of its objects and errors.
+/// A watcher or reconciler, with erased types.
 pub(crate) trait ErasedHandler: Send + Sync {
-    /// Calls it. Its code is called by the future and not before, so that a handler that panics
-    /// before its first `await` is caught too.
+    /// Calls the handler. User code runs only when the future is polled, so that a panic before the
+    /// first `await` is caught too.
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Outcome, Failure>>;
 
-    /// The type of the user's code, as Rust names it.
+    /// The type of the user code, as Rust names it.
     fn type_name(&self) -> &'static str;
 
-    /// Whether its predicates let `event` pass.
+    /// Whether its predicates accept `event`.
     fn wants(&self, event: &AnyEvent) -> bool;
 
-    /// The finalizer that it writes, if it writes one.
+    /// The finalizer of the handler, if it has one.
     fn finalizer(&self) -> Option<&str> {
         None
     }
 
-    /// The next event of the object with `uid` is from a history before what the handler may
-    /// remember of it.
+    /// The next event of the object with `uid` is from before what the handler may remember of it.
     fn history_went_back(&self, uid: &str) {
         let _ = uid;
     }
 }
 
-/// A mapper, whatever the type of its objects.
+/// A mapper, with erased types.
 pub(crate) trait ErasedMapper: Send + Sync {
-    /// The keys of the objects that it concerns.
+    /// The keys for a new state.
     fn keys(&self, object: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
-    /// The keys of those that it concerned before it was updated.
+    /// The keys for an old state.
     fn keys_before(&self, old: &Arc<dyn ErasedObject>) -> Result<Vec<ObjectKey>, DecodeError>;
 
-    /// The type of the user's code, as Rust names it.
+    /// The type of the user code, as Rust names it.
     fn type_name(&self) -> &'static str;
 
-    /// Whether it is to be asked of `event`.
+    /// Whether its predicates accept `event`.
     fn wants(&self, event: &AnyEvent) -> bool;
 }
 
-/// A watcher as a handler.
+/// A watcher as an [`ErasedHandler`].
 pub(crate) struct WatcherAdapter<K, W>(W, PhantomData<fn(K)>);
 
-/// A reconciler as a handler.
+/// A reconciler as an [`ErasedHandler`].
 pub(crate) struct ReconcilerAdapter<K, R>(R, PhantomData<fn(K)>);
 
-/// A mapper, without its type.
+/// A mapper as an [`ErasedMapper`].
 pub(crate) struct MapperAdapter<K, M>(M, PhantomData<fn(K)>);
 
-/// What a call that did not succeed comes to.
+/// The failure of a call.
 #[derive(Debug)]
 pub(crate) struct CallFailure {
     pub(crate) error: HandlerError,
@@ -76,11 +75,11 @@ pub(crate) struct CallFailure {
     pub(crate) retry: Retry,
 }
 
-/// Calls `handler`, for as long as `limit` at most.
+/// Calls `handler` with a time limit.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the handler's.
+/// Dropping the future drops the future of the handler.
 pub(crate) async fn call(
     handler: &Handler,
     call: Call,
@@ -91,7 +90,7 @@ pub(crate) async fn call(
         None => called.await,
         Some(limit) => {
             let Ok(ended) = tokio::time::timeout(limit, &mut called).await else {
-                // What the handler has on its stack may panic when it is dropped.
+                // Values on the stack of the handler may panic when they are dropped.
                 call_user_code("drop of a call that timed out", || drop(called));
                 return Err(HandlerError::TimedOut { limit }.into());
             };
@@ -115,8 +114,8 @@ pub(crate) async fn call(
     }
 }
 
-/// What `handler` receives for `event`, with which a resync may have become one: the event, or,
-/// where it does not want that, the resync; none if it wants neither.
+/// Returns what `handler` receives for `event`, into which a resync may have been folded: the
+/// event, or the resync if it rejects the event; `None` if it rejects both.
 pub(crate) fn event_for(handler: &Handler, event: &AnyEvent, resynced: bool) -> Option<AnyEvent> {
     if wants(handler, event) {
         return Some(event.clone());
@@ -124,12 +123,12 @@ pub(crate) fn event_for(handler: &Handler, event: &AnyEvent, resynced: bool) -> 
     resync_instead(handler, event, resynced)
 }
 
-/// Whether `handler` wants to be told of `event`.
+/// Whether `handler` accepts `event`.
 pub(crate) fn wants(handler: &Handler, event: &AnyEvent) -> bool {
     call_user_code("predicate", || handler.code.wants(event)).unwrap_or(true)
 }
 
-/// What `handler` receives for `event`, which it does not want.
+/// Returns what `handler` receives for `event`, which it rejects.
 pub(crate) fn resync_instead(
     handler: &Handler,
     event: &AnyEvent,
@@ -144,8 +143,8 @@ pub(crate) fn resync_instead(
     }
 }
 
-/// Asks a mapper about each object of `event`, if it wants to be asked about that. Also returns
-/// that it panicked, or that an object does not decode; what it says of the other is still there.
+/// Calls a mapper with each object of `event`, if it accepts the event. Also returns an error if it
+/// panicked or an object does not decode; keys for the other object are still returned.
 pub(crate) fn map(
     mapper: &dyn ErasedMapper,
     event: &AnyEvent,
@@ -177,7 +176,7 @@ pub(crate) fn map(
     (named, failed)
 }
 
-/// Asks code of the user's that is not a handler: a policy, or a hook. None if it panicked.
+/// Calls user code that is not a handler: a policy or a hook. `None` if it panicked.
 pub(crate) fn call_user_code<T>(what: &'static str, code: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(said) => Some(said),
@@ -239,7 +238,7 @@ impl<K: Send + Sync + 'static, W: Watcher<K>> ErasedHandler for WatcherAdapter<K
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        // Without predicates it is not looked at: to look may be to decode.
+        // Without predicates the object is not decoded.
         self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
@@ -274,7 +273,7 @@ impl<K: Send + Sync + 'static, R: Reconciler<K>> ErasedHandler for ReconcilerAda
     }
 
     fn wants(&self, event: &AnyEvent) -> bool {
-        // Without predicates it is not looked at: to look may be to decode.
+        // Without predicates the object is not decoded.
         self.0.predicates().is_empty() || typed(event).is_none_or(|event| self.0.receives(&event))
     }
 
@@ -317,15 +316,14 @@ impl<K: Send + Sync + 'static, M: Mapper<K>> ErasedMapper for MapperAdapter<K, M
     }
 }
 
-/// Whether `event` passes all of `predicates`. Where there are none it is not looked at: to look
-/// may be to decode.
+/// Whether `event` passes all `predicates`. Without predicates the object is not decoded.
 fn passes<K: Send + Sync + 'static>(predicates: &[&dyn Predicate<K>], event: &AnyEvent) -> bool {
     let all = |event| predicates.iter().all(|it| it.passes(&event));
     predicates.is_empty() || typed(event).is_none_or(all)
 }
 
-/// The event as one about a `K`, to be asked about. One that does not decode is wanted, so that
-/// it is reported.
+/// Converts the event for predicates. `None` if it does not decode; then it is accepted, so that
+/// the error is reported.
 pub(crate) fn typed<K: Send + Sync + 'static>(event: &AnyEvent) -> Option<Event<K>> {
     of_kind(event.clone()).ok().flatten()
 }

@@ -110,7 +110,7 @@ async fn a_finalizer_that_may_not_be_written_names_what_a_role_must_grant() {
     .await;
     let hint = "cannot patch configmaps default/web for finalizer example.io/publisher: forbidden; \
                 a Role or ClusterRole must grant `get` and `patch` on configmaps: \
-                the API server answers 403 Forbidden (configmaps \"web\" is forbidden: ";
+                the API server answered 403 Forbidden (configmaps \"web\" is forbidden: ";
     assert!(log.contains(hint), "{log}");
     assert!(!log.contains("Status {"), "{log}");
 }

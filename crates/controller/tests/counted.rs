@@ -1,4 +1,5 @@
-//! What a key, a pending call and an event cost, by counting: no time is measured here.
+//! Memory and allocations of keys, pending calls and events, by counting. Time is not measured
+//! here.
 //!
 //! The counts are those of the whole process, so one test runs at a time. Where a number has
 //! slack, the reason stands beside it.
@@ -36,10 +37,10 @@ static COUNTING: Mutex<()> = Mutex::const_new(());
 /// Enough that what is made once is nothing beside it.
 const MANY: usize = 25_000;
 
-/// So many that what the test's own machinery allocates meanwhile is not seen.
+/// Enough that allocations of the test itself do not matter.
 const EVENTS: usize = 5_000;
 
-/// A trace that goes on is as large as a pointer, wherever it may have to go on from.
+/// A trace parent has the size of a pointer, whatever the parent is.
 const TRACE: usize = if cfg!(feature = "opentelemetry") {
     8
 } else {
@@ -65,7 +66,7 @@ async fn a_key_that_waits_costs_138_bytes() {
     let controller = controller(move |_| {
         let none = Arc::clone(&none);
         async move {
-            // The semaphore stays closed: the first key is in hand, and all others wait.
+            // The semaphore stays closed: the first key is in progress, and all others wait.
             _ = none.acquire().await;
             Outcome::done()
         }
@@ -172,10 +173,10 @@ fn nothing_wakes_while_nothing_is_due() {
     });
 }
 
-// === impl Told ===
+// === impl EventEnvelope ===
 
 impl Told {
-    /// An informer that has told of `count` objects, and of one called `one`.
+    /// An informer that has delivered `count` objects, and one called `one`.
     async fn of(count: usize) -> Self {
         let alone = COUNTING.lock().await;
         let (script, source) = Scripted::<ConfigMap>::new();

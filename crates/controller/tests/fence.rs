@@ -2,6 +2,8 @@
 
 use std::{
     convert::Infallible,
+    fmt,
+    future::ready,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -10,10 +12,17 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::{sync::Notify, task::JoinHandle, time::sleep};
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
-use windlass_controller::{Fence, InformerController, Outcome, Request, RunError};
-use windlass_informer::{Informer, Scripted};
+use windlass_controller::{
+    Fence, InformerController, InformerControllerBuilder, NeverRetry, Outcome, Reconciler, Request,
+    RunError,
+};
+use windlass_informer::{Informer, Script, Scripted};
 
 /// Set by the test: the clock of a fence that can jump while the timers stand still, as it does
 /// for a process that was frozen.
@@ -59,6 +68,44 @@ async fn overdue_requeues_do_not_begin_after_the_deadline_and_go_on_when_it_is_m
     fence.open_until(fence.now() + MINUTE);
     sleep(Duration::from_millis(500)).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2 * OBJECTS);
+}
+
+/// The hook writes, as a handler does.
+#[tokio::test(start_paused = true)]
+async fn the_hook_for_exhausted_calls_waits_for_the_lease_and_not_after_a_stop() {
+    for stops in [false, true] {
+        let (fence, hooked) = (TestClock::default().fence(), Arc::new(AtomicUsize::new(0)));
+        fence.open_until(MINUTE);
+        let (hook, running) = (Arc::clone(&hooked), fence.clone());
+        let builder = InformerController::builder()
+            .retry_policy(NeverRetry)
+            .on_error(|_| {})
+            .on_exhausted(move |_| {
+                hook.fetch_add(running.running(), Ordering::SeqCst);
+                ready(())
+            });
+        // The lease is lost in the call that fails.
+        let lost = fence.clone();
+        let fails = move |_: Request<ConfigMap>| {
+            lost.close();
+            async { Err::<Outcome, _>(fmt::Error) }
+        };
+        let (script, stop, run) = behind(&fence, builder, fails);
+        script.list([object(0)]).await.expect("it runs");
+        sleep(10 * MINUTE).await;
+        assert_eq!(hooked.load(Ordering::SeqCst), 0, "the lease is lost");
+        if stops {
+            stop.cancel();
+            let ended = timeout(MINUTE, run).await.expect("it ends");
+            ended.expect("no panic").expect("it stops");
+            assert_eq!(hooked.load(Ordering::SeqCst), 0, "after the stop");
+            continue;
+        }
+        fence.open_until(fence.now() + MINUTE);
+        sleep(Duration::from_millis(500)).await;
+        assert_eq!(hooked.load(Ordering::SeqCst), 1, "once, with a permit");
+        assert_eq!(fence.running(), 0);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,15 +176,35 @@ async fn controller<Fut>(
 where
     Fut: Future<Output = Outcome> + Send + 'static,
 {
-    let (script, source) = Scripted::<ConfigMap>::new();
-    let controller = InformerController::new();
-    controller.set_fence(fence);
-    let added = controller.add_informer("configs", &Informer::new(source));
-    added.expect("new");
     let reconciler = move |request: Request<ConfigMap>| {
         let outcome = reconcile(request);
         async move { Ok::<_, Infallible>(outcome.await) }
     };
+    let (script, stop, run) = behind(fence, InformerController::builder(), reconciler);
+    script
+        .list((0..OBJECTS).map(object).collect::<Vec<_>>())
+        .await
+        .expect("it runs");
+    // The script is kept by the informer's source; a dropped one would end the watch.
+    std::mem::forget(script);
+    (stop, run)
+}
+
+/// A controller that runs behind `fence`, and the script of its informer.
+fn behind(
+    fence: &Fence,
+    builder: InformerControllerBuilder,
+    reconciler: impl Reconciler<ConfigMap>,
+) -> (
+    Script<ConfigMap>,
+    CancellationToken,
+    JoinHandle<Result<(), RunError>>,
+) {
+    let (script, source) = Scripted::<ConfigMap>::new();
+    let controller = builder.build().expect("good settings");
+    controller.set_fence(fence);
+    let added = controller.add_informer("configs", &Informer::new(source));
+    added.expect("new");
     controller
         .add_reconciler("configs", reconciler)
         .expect("a name");
@@ -146,16 +213,11 @@ where
         let stop = stop.clone();
         async move { controller.run(stop).await }
     });
-    let objects = (0..OBJECTS).map(|number| {
-        let mut object = ConfigMap::default();
-        object.metadata.name = Some(format!("object-{number}"));
-        object
-    });
-    script
-        .list(objects.collect::<Vec<_>>())
-        .await
-        .expect("it runs");
-    // The script is kept by the informer's source; a dropped one would end the watch.
-    std::mem::forget(script);
-    (stop, run)
+    (script, stop, run)
+}
+
+fn object(number: usize) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(format!("object-{number}"));
+    object
 }

@@ -1,4 +1,4 @@
-//! Spans that no subscriber wants: none are made.
+//! Spans that no subscriber enables are not created.
 //!
 //! One test, in a process of its own: `tracing` remembers whether there ever was a subscriber.
 
@@ -37,7 +37,7 @@ static UNASKED: Unasked = Unasked(Mutex::new(Names::new()));
 // === impl Unasked ===
 
 impl Unasked {
-    /// What it was told since this was last asked.
+    /// The calls since the last query.
     fn take(&self) -> Names {
         mem::take(&mut *self.0.lock())
     }
@@ -111,8 +111,7 @@ fn no_event_and_no_call_has_a_span_until_somebody_wants_to_see_it() {
     );
 }
 
-/// Everything that has a span happens, with a failed call that is made again and a mapper.
-/// Returns the spans of the events of another subscriber of the informer.
+/// Everything with a span happens, with a retry and a mapper.
 fn a_life() -> Vec<Option<&'static str>> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_time()

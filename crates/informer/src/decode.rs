@@ -1,26 +1,25 @@
-//! From bytes to objects, trimmed before they are kept.
+//! Decodes objects from JSON, without the trimmed fields.
 //!
-//! An object is read in two steps. Its [`Identity`] comes first, and is cheap: with it the
-//! watch knows which object a line concerns even when the rest does not decode, and a relist
-//! recognises what it has already. The object itself follows only where it is needed,
-//! straight into the [`StoredForm`] that is kept, without the fields that are dropped
-//! ([`Trim`]).
+//! An object is read in two steps. First its [`Identity`], which is cheap: with it the watch knows
+//! the object of a line even if the rest does not decode, and a relist detects unchanged objects.
+//! Then, only if necessary, the object itself, directly into its [`StoredForm`], without the fields
+//! that a [`Trim`] removes.
 
-// Where things end, without a look at what they mean.
+// Finds the ends of values, without parsing them.
 mod block;
 mod fields;
 mod nesting;
 mod value_scanner;
 
-// What they mean.
+// Reads values.
 mod json;
 
-// What comes over the wire.
+// Splits responses.
 mod line;
 mod lines;
 mod page;
 
-// Which object it is, and the form of it that is kept.
+// Identity and stored form.
 mod identity;
 mod stored_form;
 mod trim;
@@ -45,37 +44,37 @@ pub(crate) use self::{
 pub use self::{identity::Identity, stored_form::StoredForm, trim::Trim};
 use crate::{panics, raw_object::RecentlyDecoded};
 
-/// Why bytes are not the object they should be.
+/// Why an object does not decode.
 ///
-/// The message says where and what was expected, and never what stood there, which may be
-/// a secret. The names in it are cut to one line of at most 300 characters.
+/// The message has the position and what was expected there, and never the value, which may be
+/// secret. Names in it are cut to one line of at most 300 characters.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The bytes are not JSON.
+    /// The text is not valid JSON.
     #[error("not valid JSON at line {line}, column {column}")]
     Syntax {
-        /// The line of the first byte that does not fit.
+        /// The line of the first invalid byte.
         line: usize,
-        /// The column of that byte.
+        /// Its column.
         column: usize,
     },
 
-    /// The JSON is not of the type that is asked for.
+    /// The JSON does not have the shape of the type.
     #[error("{path}: {expected}")]
     Shape {
-        /// Where in the object.
+        /// The path in the object.
         path: String,
-        /// What was expected there.
+        /// What the type expects there.
         expected: String,
     },
 
-    /// The object is of another kind.
-    #[error("an object of kind {found:?} where {expected:?} was asked for")]
+    /// The object has another kind.
+    #[error("expected an object of kind {expected:?}, found {found:?}")]
     Kind {
-        /// The kind that was asked for.
+        /// The expected kind.
         expected: String,
-        /// The kind that came.
+        /// The kind of the object.
         found: String,
     },
 
@@ -87,15 +86,15 @@ pub enum DecodeError {
     },
 }
 
-/// Reads the objects of one kind. A [`ListWatch`](crate::ListWatch) has one.
+/// Decodes the objects of one kind. Each [`ListWatch`](crate::ListWatch) has one.
 pub struct Decoder<K> {
     types: TypeMeta,
     trim: Trim,
 
-    /// Whether what is decoded is kept so, and not as JSON.
+    /// Whether objects are kept decoded instead of as JSON.
     pub(crate) keep_decoded: bool,
 
-    /// What was decoded of packed objects not long ago.
+    /// The raw objects that were decoded last.
     pub(crate) recent: RecentlyDecoded<K>,
 }
 
@@ -119,7 +118,7 @@ where
         }
     }
 
-    /// The same, with what is decoded kept `decoded`, or as JSON.
+    /// Sets whether objects are kept decoded.
     pub(crate) fn keep_decoded(self, decoded: bool) -> Self {
         Self {
             keep_decoded: decoded,
@@ -127,7 +126,7 @@ where
         }
     }
 
-    /// Reads the identity of `json`, and refuses an object of another kind.
+    /// Reads the identity of `json`. An object of another kind is an error.
     pub(crate) fn borrowed_identity<'a>(
         &self,
         json: &'a [u8],
@@ -135,25 +134,25 @@ where
         BorrowedIdentity::read(json, &self.types.kind)
     }
 
-    /// The same, to be kept.
+    /// Like [`borrowed_identity`](Self::borrowed_identity), but owned.
     pub(crate) fn identity(&self, json: &[u8]) -> Result<Identity, DecodeError> {
         self.borrowed_identity(json).map(|who| Identity::from(&who))
     }
 
-    /// Reads the whole object.
+    /// Decodes the object, without the trimmed fields.
     pub(crate) fn object(&self, json: &[u8]) -> Result<K, DecodeError> {
         let text = utf8(json)?;
         self.read(text, self.trim.reader(text))
     }
 
-    /// Reads the whole object out of what is kept of it, in which nothing is to be dropped.
+    /// Decodes an object from JSON that has been trimmed.
     pub(crate) fn decode_pruned(&self, pruned: &Pruned) -> Result<K, DecodeError> {
         let text = pruned.json();
         self.read(text, Reader::new(text, None))
     }
 
     fn read<'a>(&'a self, text: &'a str, mut reader: Reader<'a>) -> Result<K, DecodeError> {
-        // `Deserialize` is user code: its panic concerns this object and no other.
+        // `Deserialize` is user code: its panic is an error of this object.
         let decode = || {
             let object = K::deserialize(self.types.with_type_meta(&mut reader))
                 .and_then(|object| reader.end().map(|()| object));
@@ -162,12 +161,12 @@ where
         panics::catch(decode).unwrap_or_else(|message| Err(DecodeError::Panicked { message }))
     }
 
-    /// Who an object is, and how it stands, without the fields that are dropped.
+    /// Reads the identity, and removes the trimmed fields from the JSON.
     pub(crate) fn pruned(&self, raw: RawJson<'_>) -> Result<Pruned, DecodeError> {
         self.trim.prune(raw, &self.types.kind)
     }
 
-    /// The metadata alone, of an object that may not decode.
+    /// Decodes only the metadata, of an object that may not decode.
     pub(crate) fn metadata(json: &str) -> Option<ObjectMeta> {
         let mut fields = Fields::of(json.as_bytes());
         if !fields.enter() {
@@ -182,7 +181,8 @@ where
         None
     }
 
-    /// The way to a failure costs time on every field, so it is walked only after one.
+    /// Finds the path of an error. Tracking paths costs time for every field, so the object is
+    /// decoded again after an error.
     fn explain(&self, text: &str, problem: JsonError) -> DecodeError {
         if problem.is_syntax() {
             return problem.at(text, "");
@@ -208,7 +208,7 @@ impl<K> fmt::Debug for Decoder<K> {
 
 fn utf8(json: &[u8]) -> Result<&str, DecodeError> {
     simdutf8::basic::from_utf8(json).map_err(|_| {
-        // The slower one knows where.
+        // The slower function reports the position.
         let valid = std::str::from_utf8(json).map_or_else(|error| error.valid_up_to(), str::len);
         let mut fields = Fields::of(&json[..valid]);
         fields.skip_to_end();

@@ -1,43 +1,42 @@
-//! Decoded objects that are held beside their JSON, and for how long.
+//! The decoded form of an object that is kept as JSON, and how long it stays.
 //!
-//! An object is worth holding decoded while a handler works on it, and while it is read
-//! repeatedly. The first is said by the handler's controller ([`ErasedDecodedSlot::pin`], [`ErasedDecodedSlot::unpin`]); the
-//! second is counted, from one [`ErasedDecodedSlot::evict_unread`] to the next. To be read once is not enough: else one
-//! look at everything would fill the memory with everything.
+//! A decoded object stays while a handler processes it ([`ErasedDecodedSlot::pin`],
+//! [`ErasedDecodedSlot::unpin`]), and while it is read repeatedly: at least twice between two calls
+//! of [`ErasedDecodedSlot::evict_unread`]. One read is not enough, because a single read of the
+//! whole store would otherwise keep every object decoded.
 
 use std::{any::Any, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// What is held of one object, of whatever type.
+/// A [`DecodedSlot`] of any type.
 #[doc(hidden)]
 pub trait ErasedDecodedSlot {
-    /// The object is read. Returns what is held, and whether it is read so often that it
-    /// should be.
+    /// Counts a read. Returns the decoded object, and whether the object is read so often that it
+    /// should stay decoded.
     fn read(&self) -> (Option<Arc<dyn Any + Send + Sync>>, bool);
 
-    /// Holds `object`, until it [rests](Self::unpin).
+    /// Keeps `object` until [`unpin`](Self::unpin).
     fn pin(&self, object: Arc<dyn Any + Send + Sync>);
 
-    /// No handler works on it. It is held on only if it is read often.
+    /// No handler processes the object any more. Drops the decoded object unless it is read often.
     fn unpin(&self);
 
-    /// Another while is over: what was not read in it is not held any more, and is given back,
-    /// to be dropped.
+    /// Ends a period. Removes and returns the decoded object if it was not read in the period.
     fn evict_unread(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
-    /// How often it was read in this while.
+    /// How often the object was read in this period.
     fn reads(&self) -> u8;
 
-    /// It is a later state of an object that was read `reads` times. Returns whether that is so
-    /// often that it should be held.
+    /// Takes over the read count of the previous state. Returns whether the object should stay
+    /// decoded.
     fn inherit_reads(&self, reads: u8) -> bool;
 
-    /// Whether decoding failed.
+    /// Whether an attempt to decode the object has failed.
     fn has_failed(&self) -> bool;
 }
 
-/// What is held of one `K`.
+/// The decoded form of one object, if it is kept, and its read count.
 pub(crate) struct DecodedSlot<K>(Mutex<SlotState<K>>);
 
 struct SlotState<K> {
@@ -49,7 +48,7 @@ struct SlotState<K> {
 // === impl DecodedSlot ===
 
 impl<K> DecodedSlot<K> {
-    /// So many reads in one while are often.
+    /// An object with this number of reads in a period stays decoded.
     const HOT_READS: u8 = 2;
 
     pub(crate) const fn new() -> Self {
@@ -64,7 +63,7 @@ impl<K> DecodedSlot<K> {
         self.0.lock().object.clone()
     }
 
-    /// Decoding failed.
+    /// Notes that decoding failed.
     pub(crate) fn fail(&self) {
         self.0.lock().failed = true;
     }
@@ -84,7 +83,7 @@ impl<K: Send + Sync + 'static> ErasedDecodedSlot for DecodedSlot<K> {
     fn pin(&self, object: Arc<dyn Any + Send + Sync>) {
         if let Ok(object) = object.downcast() {
             let before = self.0.lock().object.replace(object);
-            // Dropped where nothing is locked.
+            // Dropped without the lock.
             drop(before);
         }
     }

@@ -6,23 +6,23 @@ use kube::core::Status;
 
 use crate::watch::{one_line, one_line_of};
 
-/// Of the text of an error that is not an answer. Longer than any of ours.
+/// The maximum length of the text of an error that is not a response. Longer than any text of ours.
 const LONGEST: usize = 1000;
 
 /// Displays an error and its sources as one line: what failed, and then why, each cause once.
 ///
-/// To be used where an error is logged.
+/// Use it when you log an error.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* An answer of the API server ([`kube::Error::Api`]) is its code, its reason, and its
-/// message cut to one line of 300 characters. The message is left out where it may quote an object
-/// or a crash: of 422 the names of the fields remain, and of 5xx the code and reason. Of an answer that does not
-/// decode only the place is shown. A refused connection names its address. The text of any other
-/// error is cut to one line of 1,000 characters.
+/// *Guaranteed.* A response of the API server ([`kube::Error::Api`]) is shown as its code, its
+/// reason, and its message cut to one line of 300 characters. The message is omitted if it may
+/// quote an object or a crash: of 422 only the names of the fields remain, and of 5xx nothing. Of a
+/// response that does not decode only the position is shown. A refused connection shows its
+/// address. The text of any other error is cut to one line of 1,000 characters.
 ///
-/// *Not guaranteed.* That other errors display no contents of objects, such as those of handlers
-/// that include the text of their source in their own.
+/// *Not guaranteed.* That other errors display no content of objects, for example errors of
+/// handlers that include the text of their source.
 ///
 /// # Example
 ///
@@ -80,7 +80,7 @@ fn text(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref() {
         Some(kube::Error::Api(status)) => answer(status),
         Some(kube::Error::SerdeError(error)) => format!(
-            "the answer of the API server does not decode (line {}, column {})",
+            "the response of the API server does not decode (line {}, column {})",
             error.line(),
             error.column()
         ),
@@ -104,7 +104,7 @@ fn answer(status: &Status) -> String {
         ..
     } = status;
     let reason = one_line(reason);
-    let mut text = format!("the API server answers {code} {reason}");
+    let mut text = format!("the API server answered {code} {reason}");
     match code {
         422 => {
             let causes = status.details.iter().flat_map(|it| &it.causes);
@@ -153,13 +153,13 @@ mod tests {
     fn an_answer_is_its_code_its_reason_and_one_line_of_its_message() {
         check(
             json!({ "code": 403, "reason": "Forbidden", "message": "pods is forbidden\nreally" }),
-            "cannot publish: the API server answers 403 Forbidden (pods is forbidden really)",
+            "cannot publish: the API server answered 403 Forbidden (pods is forbidden really)",
         );
         let long = json!({ "code": 409, "reason": "Conflict", "message": "x".repeat(9000) });
         let shown = format!("{}…", "x".repeat(300));
         check(
             long,
-            &format!("cannot publish: the API server answers 409 Conflict ({shown})"),
+            &format!("cannot publish: the API server answered 409 Conflict ({shown})"),
         );
     }
 
@@ -173,11 +173,11 @@ mod tests {
                     { "field": "spec.n", "message": "Required" },
                 ] },
             }),
-            "cannot publish: the API server answers 422 Invalid (data[k], spec.n)",
+            "cannot publish: the API server answered 422 Invalid (data[k], spec.n)",
         );
         check(
             json!({ "code": 500, "reason": "InternalError", "message": "canary" }),
-            "cannot publish: the API server answers 500 InternalError",
+            "cannot publish: the API server answered 500 InternalError",
         );
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let error = Outer(kube::Error::SerdeError(error));
         assert_eq!(
             ErrorChain::new(&error).to_string(),
-            "cannot publish: the answer of the API server does not decode (line 1, column 8)"
+            "cannot publish: the response of the API server does not decode (line 1, column 8)"
         );
     }
 

@@ -1,60 +1,57 @@
-//! Events: what happened to an object, as handlers receive it.
+//! Events: the changes of objects that an informer delivers.
 
 use std::{fmt, sync::Arc};
 
 use crate::{LazyObject, ObjectKey, Stored};
 
-/// What happened to one object, or to the whole picture.
+/// A change of one object, or the end of a list.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* For each object, a handler sees a subsequence of its states, in order, each
-/// once. A delete that no watch showed is reported, with the last known state. A
-/// new uid under an old name is reported as `Deleted` and then `Added`. Nothing is reported before
-/// it is in the [`Store`](crate::Store).
+/// *Guaranteed.* For each object, a subscriber receives a subsequence of its states, in order, each
+/// once. A delete that no watch showed is delivered when a list shows it, with the last known
+/// state. A new uid under an existing name is delivered as `Deleted` and then `Added`. An object is
+/// in the [`Store`](crate::Store) before its event is delivered.
 ///
-/// *Not guaranteed.* That every state is seen: states that came and went between two looks
-/// are not.
+/// *Not guaranteed.* Every state: states between two lists, or while the watch was interrupted, can
+/// be missed.
 ///
-/// Cloning one clones no object. `K` may be unsized, so that an engine can carry events of
-/// many kinds as `Event<dyn Any + Send + Sync>` without a second allocation.
+/// Cloning an event clones references, not objects. `K` may be unsized, so that a controller can
+/// queue events of several kinds as `Event<dyn ErasedObject>` without a second allocation.
 #[non_exhaustive]
 pub enum Event<K: ?Sized> {
-    /// An object that was not there before; until [`Synced`](Self::Synced), one of the first
-    /// list.
+    /// A new object. Before [`Synced`](Self::Synced) also each object of the first list.
     Added(Arc<K>),
 
-    /// An object that was there before, and differs.
+    /// A changed object.
     Updated {
-        /// The last state that was reported, decoded at the first read: most handlers never read
-        /// it.
+        /// The previous state, decoded at the first read. Most handlers do not read it.
         old: LazyObject<K>,
-        /// As it is now.
+        /// The new state.
         new: Arc<K>,
     },
 
-    /// An object that is gone.
+    /// A deleted object.
     Deleted {
-        /// Its last known state.
+        /// The last known state.
         last: Arc<K>,
-        /// Whether the delete itself was missed (a list no longer had the object), so that
-        /// `last` may not be its final state.
+        /// Whether only a list showed the delete, so that `last` may not be the final state.
         missed: bool,
     },
 
-    /// An object that has not changed, told again because the resync period is over.
+    /// An object that has not changed, delivered again because the resync period has passed or a
+    /// subscriber has requested it.
     Resynced(Arc<K>),
 
-    /// Everything that was there at the start has been delivered. Delivered again after each list
-    /// that [`Informer::relist`](crate::Informer::relist) requested.
+    /// All objects of the first list have been delivered. Delivered again after each list that
+    /// [`Informer::relist`](crate::Informer::relist) requested.
     Synced,
 }
 
 // === impl Event ===
 
 impl<K: ?Sized> Event<K> {
-    /// The object that the event is about, in its newest state; none for
-    /// [`Synced`](Self::Synced).
+    /// The object in its newest state, or `None` for [`Synced`](Self::Synced).
     #[must_use]
     pub fn object(&self) -> Option<&Arc<K>> {
         match self {
@@ -65,7 +62,7 @@ impl<K: ?Sized> Event<K> {
         }
     }
 
-    /// One stable word for what happened: the `event_type` label of metrics.
+    /// The value of the metric label `event_type`. It never changes.
     #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {
@@ -77,7 +74,7 @@ impl<K: ?Sized> Event<K> {
         }
     }
 
-    /// The same event about the object that `f` makes of its newest state.
+    /// Converts the newest state with `f`.
     pub(crate) fn map<T: ?Sized>(self, f: impl FnOnce(Arc<K>) -> Arc<T>) -> Event<T> {
         match self {
             Self::Added(object) => Event::Added(f(object)),
@@ -113,8 +110,7 @@ impl<K: ?Sized> Clone for Event<K> {
     }
 }
 
-/// Shows the event's type and the object's key, and never the object's content, which may be
-/// secret.
+/// Shows the event type and the key, and never the content, which may be secret.
 impl<K: Stored> fmt::Debug for Event<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.object() {

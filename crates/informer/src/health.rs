@@ -1,47 +1,47 @@
-//! The health of an informer, for readiness checks and for people.
+//! The health of an informer, for readiness checks and for display.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use crate::{InformerError, ObjectKey, WatchError, watch::is_older};
 
-/// How one informer's watch is.
+/// The health of one informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
     /// The kind, as `plural.group`.
     pub resource: Arc<str>,
 
-    /// What the watch is doing.
+    /// The state of the watch.
     pub state: HealthState,
 
-    /// Whether the store has held a complete list since the informer was started: false again
-    /// once it has stopped.
+    /// Whether the store has held a complete list since the informer was started. False again after
+    /// it has stopped.
     pub synced: bool,
 
-    /// The objects that do not decode and are set aside.
+    /// The objects that do not decode and are in quarantine.
     pub undecodable: Vec<ObjectKey>,
 }
 
-/// What a watch is doing.
+/// The state of a watch.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HealthState {
-    /// It has not begun.
+    /// The informer has not run.
     NotStarted,
-    /// It takes a whole list.
+    /// The informer lists.
     Listing,
-    /// It follows what happens.
+    /// The informer watches.
     Watching,
-    /// It broke off, and is taken up again.
+    /// The list or watch broke, and is retried after a backoff.
     Down {
-        /// Why it broke off.
+        /// Why it broke.
         error: Arc<WatchError>,
     },
-    /// It has ended.
+    /// The informer has stopped.
     Stopped,
 }
 
-/// The state of one informer, as it publishes it.
+/// The status that an informer publishes.
 #[derive(Debug)]
 pub(crate) struct InformerStatus {
     pub(crate) state: HealthState,
@@ -49,10 +49,10 @@ pub(crate) struct InformerStatus {
     /// Whether a list was complete since the informer was started.
     pub(crate) synced: bool,
 
-    /// Whether a caller of `run` polls it.
+    /// Whether a caller of `run` drives the informer.
     pub(crate) is_driven: bool,
 
-    /// Why it stopped, if it failed.
+    /// Why the informer failed, if it did.
     pub(crate) failure: Option<InformerError>,
 
     pub(crate) resource_version: Option<String>,
@@ -64,7 +64,7 @@ pub(crate) struct InformerStatus {
 // === impl Health ===
 
 impl Health {
-    /// Whether the watch is up and nothing is set aside.
+    /// Whether the watch is active and no object is in quarantine.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         matches!(self.state, HealthState::Watching) && self.undecodable.is_empty()
@@ -83,7 +83,7 @@ impl fmt::Display for Health {
         }
         match self.undecodable.len() {
             0 => Ok(()),
-            set_aside => write!(f, "; {set_aside} set aside"),
+            set_aside => write!(f, "; {set_aside} undecodable"),
         }
     }
 }
@@ -103,13 +103,13 @@ impl InformerStatus {
         }
     }
 
-    /// The informer lists, after it was started.
+    /// The informer was started, and lists.
     pub(crate) fn start(&mut self) {
         self.state = HealthState::Listing;
         self.failure = None;
     }
 
-    /// The informer has stopped: its last caller has left, or it failed.
+    /// The informer has stopped, because its last caller has left or it failed.
     pub(crate) fn end(&mut self, failure: Option<InformerError>) {
         self.state = HealthState::Stopped;
         self.synced = false;
@@ -117,8 +117,9 @@ impl InformerStatus {
         self.failure = failure;
     }
 
-    /// Nothing up to `version` was missed. The objects of a first list come in any order, so
-    /// they say nothing; nor does an older version, as that of an object that was requested again.
+    /// Advances the version up to which no change was missed. The objects of a first list come in
+    /// any order and do not advance it. Neither does an older version, such as that of an object
+    /// that was requested again.
     pub(crate) fn advance_version(&mut self, version: Option<&str>) {
         if !matches!(self.state, HealthState::Watching) {
             return;
@@ -128,7 +129,7 @@ impl InformerStatus {
             && known != Some(version)
             && !known.is_some_and(|known| is_older(version, known))
         {
-            // In place: this is once per event.
+            // In place, because this happens for each event.
             let place = self.resource_version.get_or_insert_default();
             place.clear();
             place.push_str(version);

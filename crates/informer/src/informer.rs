@@ -1,4 +1,4 @@
-//! An informer: one source, one store, and its subscriptions.
+//! `Informer`: lists and watches the objects of a kind, and delivers their changes.
 
 mod builder;
 mod error;
@@ -44,22 +44,22 @@ use crate::{
     subscription::NewSubscribers,
 };
 
-/// Keeps a live copy of the objects of a kind, and delivers what happens to them.
+/// Lists and watches the objects of a kind, keeps them in a store, and delivers their changes.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* What [`Event`](crate::Event) and [`Store`] guarantee. A watch that breaks is
-/// reported, shown by [`health`](Self::health), and resumed with a backoff.
+/// *Guaranteed.* What [`Event`](crate::Event) and [`Store`] guarantee. A broken watch is reported,
+/// visible in [`health`](Self::health), and resumed after a backoff.
 ///
-/// An informer can be shared. It runs while at least one call of [`run`](Self::run) is under
-/// way, and it can be run again after it has stopped.
+/// An informer can be shared. It runs while at least one call of [`run`](Self::run) is active, and
+/// can run again after it has stopped.
 ///
-/// *Required.* Take the events of each [`Subscription`]: they are bounded, and while one is full
-/// the watch waits, for all of them.
+/// *Required.* Take the events of each [`Subscription`]. Subscriptions are bounded: while one is
+/// full, the watch waits, for all of them.
 ///
-/// *Not guaranteed.* That anything happens before [`run`](Self::run).
+/// *Not guaranteed.* Any progress before [`run`](Self::run) is called.
 ///
-/// Clones are the same informer.
+/// Clones share one informer.
 ///
 /// # Example
 ///
@@ -78,7 +78,7 @@ use crate::{
 /// });
 /// while let Some(event) = events.next().await {
 ///     if let Event::Deleted { last, .. } = event {
-///         println!("{:?} is gone", last.metadata.name);
+///         println!("{:?} was deleted", last.metadata.name);
 ///     }
 /// }
 /// # Ok(())
@@ -88,7 +88,8 @@ pub struct Informer<K: Stored> {
     shared: Arc<Shared<K>>,
 }
 
-/// Identifies an informer: equal for its clones, different for any other in this process.
+/// The identity of an informer. Equal for clones, and different for all other informers of the
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InformerId(u64);
 
@@ -104,66 +105,66 @@ struct Shared<K: Stored> {
     shared_run: SharedRun,
     users: Arc<Users>,
 
-    /// Notified when another list is requested.
+    /// Notified when a relist is requested.
     relist: Notify,
 
-    /// Locked by the run that is under way.
+    /// Locked by the active run.
     ingest: Mutex<Ingest<K>>,
 }
 
 // === impl Informer ===
 
 impl<K: Stored> Informer<K> {
-    /// Creates an informer with default settings; [`builder`](Self::builder) takes others.
+    /// Creates an informer with default settings. [`builder`](Self::builder) has the other
+    /// settings.
     pub fn new(source: impl Source<K>) -> Self {
         Self::builder(source).build()
     }
 
-    /// Starts to build an informer of the objects that `source` lists and watches.
+    /// Returns a builder of an informer for the objects that `source` lists and watches.
     pub fn builder(source: impl Source<K>) -> InformerBuilder<K> {
         InformerBuilder::new(source)
     }
 
-    /// The store that this informer writes. It is empty before the informer runs for the first
-    /// time, and keeps its objects when the informer stops.
+    /// The store of this informer. Empty before the first run. Keeps its objects when the informer
+    /// stops.
     #[must_use]
     pub fn store(&self) -> Store<K> {
         self.shared.store.clone()
     }
 
-    /// Subscribes to every event from now on, after an [`Added`](crate::Event::Added) for each
-    /// object that is in the store already.
+    /// Subscribes to all events from now on, after an [`Added`](crate::Event::Added) for each
+    /// object in the store.
     ///
-    /// The subscription belongs to the run that is under way, or to the next one if the informer
-    /// does not run. The store of a stopped informer is out of date, so when the informer is run
-    /// again its new subscriptions receive their `Added`s when the first list is complete;
-    /// objects that were deleted in between are not reported to them.
+    /// The subscription belongs to the active run, or to the next one if the informer does not run.
+    /// The store of a stopped informer is out of date. So when it runs again, new subscriptions
+    /// receive their `Added`s after the first list is complete; objects that were deleted in
+    /// between are not reported to them.
     #[must_use]
     pub fn subscribe(&self) -> Subscription<K> {
         self.shared.new_subscribers.add(self.shared.settings.buffer)
     }
 
-    /// Whether there is a subscription.
+    /// Whether the informer has a subscription.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
         self.shared.new_subscribers.count().any()
     }
 
-    /// Registers a user that takes the events of this informer without making the watch wait. Any
-    /// number of them can be registered. A controller registers itself for each of its informers;
-    /// [`subscribe`](Self::subscribe) and [`run`](Self::run) do not.
+    /// Registers a user that takes the events without delaying the watch. Any number of such users
+    /// can be registered. A controller registers itself with each of its informers;
+    /// [`subscribe`](Self::subscribe) and [`run`](Self::run) register no user.
     ///
     /// # Errors
     ///
-    /// [`SharedInformerError`] while a user is registered by [`claim`](Self::claim).
+    /// [`SharedInformerError`] if a user is registered by [`claim`](Self::claim).
     pub fn share(&self) -> Result<InformerUser, SharedInformerError> {
         self.register(false)
     }
 
-    /// Registers a user that may make the watch wait, by not taking the events of a
-    /// [`Subscription`] for a long time: it has to be the only registered user, because the watch
-    /// then waits for all of them. [`is_subscribed`](Self::is_subscribed) also counts users that
-    /// have not registered.
+    /// Registers a user that may delay the watch by leaving events in a [`Subscription`] for a long
+    /// time. It must be the only registered user, because the watch then waits for all users.
+    /// [`is_subscribed`](Self::is_subscribed) also counts users that have not registered.
     ///
     /// # Errors
     ///
@@ -201,31 +202,30 @@ impl<K: Stored> Informer<K> {
             })
     }
 
-    /// Keeps the informer running until `stop` is cancelled, or the source fails permanently.
+    /// Runs the informer until `stop` is cancelled or the source fails permanently.
     ///
-    /// Several calls may be under way at once, from any tasks of one tokio runtime. The informer
-    /// lists and watches once for all of them: one call drives it, and when that call ends,
-    /// another one takes over where it was, without a list. Each call counts from the call on,
-    /// not from its first poll. When the last call has ended the informer stops: its source is
-    /// dropped, its subscriptions end after what they hold, and its
-    /// [`health`](Self::health) says [`Stopped`](HealthState::Stopped). The store keeps its
-    /// objects.
+    /// Several calls may be active at the same time, from any tasks of one tokio runtime. The
+    /// informer lists and watches once for all of them: one call drives it. When that call ends,
+    /// another one takes over at the same point, without a list. A call counts from the moment of
+    /// the call, not from its first poll. When the last call has ended, the informer stops: its
+    /// source is dropped, its subscriptions end after the events that they hold, and its
+    /// [`health`](Self::health) is [`Stopped`](HealthState::Stopped). The store keeps its objects.
     ///
-    /// An informer that has stopped, by itself or not, starts again with the next call: with a
-    /// list, which is compared with the store.
+    /// A stopped informer starts again with the next call. It begins with a list, which is compared
+    /// with the store.
     ///
     /// # Errors
     ///
-    /// [`InformerError::Source`] if the source failed permanently, [`InformerError::Panicked`]
-    /// if it panicked. Every call that is under way returns the error.
+    /// [`InformerError::Source`] if the source failed permanently, [`InformerError::Panicked`] if
+    /// it panicked. All active calls return the error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the call as `stop` does.
+    /// Dropping the future ends the call like `stop`.
     ///
     /// # Example
     ///
-    /// Two users of one informer; one stops, and the other goes on.
+    /// Two users of one informer. One stops, and the other continues.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -264,7 +264,7 @@ impl<K: Stored> Informer<K> {
         RunCaller::enter(&self.shared).wait(stop)
     }
 
-    /// Whether the informer runs, and the store has held a complete list since it was started.
+    /// Whether the informer runs and the store has held a complete list since it was started.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.shared.status.borrow().synced
@@ -272,44 +272,44 @@ impl<K: Stored> Informer<K> {
 
     /// Waits until [`has_synced`](Self::has_synced).
     ///
-    /// It never waits for an informer that does not run, except that a task which was spawned to
-    /// call [`run`](Self::run) has 10 s of tokio time to do so ([`RUN_GRACE`](Self::RUN_GRACE)).
+    /// Waits at most 10 s of tokio time ([`RUN_GRACE`](Self::RUN_GRACE)) for a call of
+    /// [`run`](Self::run), so that a task that was just spawned can make the call.
     ///
     /// # Errors
     ///
-    /// [`SyncError::Stopped`] or [`SyncError::Failed`] as soon as the informer has stopped before
-    /// it synced. Those two or [`SyncError::NotRun`] if no caller of [`run`](Self::run) drives
-    /// the informer for 10 s.
+    /// [`SyncError::Stopped`] or [`SyncError::Failed`] when the informer stops before it has
+    /// synced. These two or [`SyncError::NotRun`] if no caller of [`run`](Self::run) drives the
+    /// informer for 10 s.
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped and called again at any time.
+    /// The future can be dropped at any time.
     pub async fn synced(&self) -> Result<(), SyncError> {
         sync::synced(&self.shared).await
     }
 
-    /// How long [`synced`](Self::synced) waits for a caller of [`run`](Self::run): longer than it
-    /// takes a busy process to start a task that it has spawned, and short enough that a call
-    /// that was forgotten is noticed at the first start.
+    /// How long [`synced`](Self::synced) waits for a caller of [`run`](Self::run): longer than a
+    /// busy process needs to start a spawned task, and short enough that a missing call is noticed
+    /// at the first start.
     pub const RUN_GRACE: Duration = Duration::from_secs(10);
 
-    /// The newest version up to which nothing was missed; none before the first list. It stays
+    /// The newest version up to which no change was missed. `None` before the first list. Stays
     /// when the informer stops.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         self.shared.status.borrow().resource_version.clone()
     }
 
-    /// The version of the newest complete list; none before the first, and of a source that does
-    /// not know it.
+    /// The version of the newest complete list. `None` before the first list, and for sources that
+    /// do not know it.
     #[must_use]
     pub fn list_version(&self) -> Option<String> {
         self.shared.status.borrow().list_version.clone()
     }
 
-    /// When a list last showed an object more than the lists of the same run before it; none before
-    /// the first. A list that shows objects which have not changed makes progress too, though no
-    /// event tells of it.
+    /// When a list last showed more objects than any earlier list of the same run. `None` before
+    /// the first list. A list of unchanged objects also makes progress, although it causes no
+    /// event.
     #[must_use]
     pub fn last_list_progress(&self) -> Option<Instant> {
         self.shared.progress.last()
@@ -321,13 +321,11 @@ impl<K: Stored> Informer<K> {
         self.shared.status.borrow().health(&self.shared.resource)
     }
 
-    /// Requests another list, whatever the state of the watch: its source is stopped and started
-    /// again, which begins with a list. It returns at once. What the list shows to be different
-    /// is delivered as events, as after a watch that could not be resumed, and then
-    /// [`Synced`](crate::Event::Synced) once more, to all subscriptions. Requests that come
-    /// before the list has begun count as one; so do those that come while it is taken, and are
-    /// served after it. A request while the informer does not run has no effect, because each
-    /// run begins with a list.
+    /// Requests a relist: stops the source and starts it again, in any state of the watch. Returns
+    /// at once. Differences are delivered as events, and then [`Synced`](crate::Event::Synced) once
+    /// more, to all subscriptions. Requests before the list has begun count as one. Requests during
+    /// the list count as one more, which follows it. A request while the informer does not run has
+    /// no effect, because each run begins with a list.
     ///
     /// # Example
     ///
@@ -358,11 +356,11 @@ impl<K: Stored> Informer<K> {
         self.shared.relist.notify_one();
     }
 
-    /// Waits until the watch is in a state that `is` accepts, and returns it.
+    /// Waits until `is` accepts the state of the watch, and returns the health.
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped and called again at any time.
+    /// The future can be dropped at any time.
     pub async fn until(&self, is: impl Fn(&HealthState) -> bool + Send) -> Health {
         let mut status = self.shared.status.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
@@ -370,28 +368,28 @@ impl<K: Stored> Informer<K> {
         self.health()
     }
 
-    /// The kind of its objects, for logs and errors: `websites.example.io`.
+    /// The kind of the objects, as `plural.group`.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.shared.resource
     }
 
-    /// The identity of this informer.
+    /// The identity of the informer.
     #[must_use]
     pub fn id(&self) -> InformerId {
         self.shared.id
     }
 
-    /// Counts in `metrics` from now on, under the label `kind`; the objects that are in the store
-    /// are counted at once. An informer that several controllers use counts in the metrics of
-    /// each. Of several calls with the same `metrics` only the first has an effect, until
+    /// Counts in `metrics` from now on, under the label `kind`. The objects in the store are
+    /// counted at once. An informer that several controllers use counts in the metrics of each. A
+    /// second call with the same `metrics` has no effect, until
     /// [`uninstrument`](Self::uninstrument).
     pub fn instrument(&self, metrics: &InformerMetrics, kind: &str) {
         self.shared.instruments.add(metrics, kind);
     }
 
-    /// Counts no longer in `metrics`: the objects of this informer leave the number of objects of
-    /// its kind, and the other counts stay as they are.
+    /// Stops counting in `metrics`. The objects of this informer are subtracted from the number of
+    /// objects of its kind. The other counts stay.
     pub fn uninstrument(&self, metrics: &InformerMetrics) {
         self.shared.instruments.remove(metrics);
     }

@@ -7,13 +7,13 @@ use std::{fmt, sync::Arc};
 pub(crate) use self::namespaces::Namespaces;
 use crate::ObjectIdentity;
 
-/// The namespace and the name of an object, unique among the objects of a kind that live
-/// at the same time.
+/// The namespace and the name of an object. Unique among the objects of a kind that exist at the
+/// same time.
 ///
-/// Cloning one costs two reference counts and no allocation.
+/// Cloning a key increments two reference counts and allocates nothing.
 ///
-/// Prints as `namespace/name`, or as `name` where the kind has no namespaces, which is the
-/// form that client-go's tools and logs use.
+/// Displays as `namespace/name`, or as `name` if the kind has no namespaces, like the keys of
+/// client-go.
 ///
 /// # Example
 ///
@@ -29,8 +29,8 @@ pub struct ObjectKey {
     name: Arc<str>,
 }
 
-/// The identity of one object for the time of its life: a recreated object of the same name
-/// has another.
+/// The uid of an object. An object that is deleted and created again under the same name has a
+/// different uid.
 ///
 /// # Example
 ///
@@ -45,7 +45,7 @@ pub struct Uid(Arc<str>);
 // === impl ObjectKey ===
 
 impl ObjectKey {
-    /// Names an object of a kind without namespaces; [`within`](Self::within) adds one.
+    /// Creates a key without a namespace. [`within`](Self::within) adds one.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: None,
@@ -53,7 +53,7 @@ impl ObjectKey {
         }
     }
 
-    /// The same name, in `namespace`.
+    /// Returns the key with `namespace`.
     #[must_use]
     pub fn within(self, namespace: impl Into<Arc<str>>) -> Self {
         Self {
@@ -62,18 +62,19 @@ impl ObjectKey {
         }
     }
 
-    /// The key of `object`; an object without a name has the empty name.
+    /// Returns the key of `object`. An object without a name has an empty name.
     pub fn of<K: ObjectIdentity>(object: &K) -> Self {
         object.key()
     }
 
-    /// The same key, its namespace shared with all others that `namespaces` knows.
+    /// Returns the same key with a namespace that shares its memory with all other keys in
+    /// `namespaces`.
     pub(crate) fn shared(self, namespaces: &Namespaces) -> Self {
         let namespace = self.namespace.map(|name| namespaces.share(&name));
         Self { namespace, ..self }
     }
 
-    /// The namespace, unless the kind has none.
+    /// The namespace, or `None` if the kind has no namespaces.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
@@ -85,7 +86,7 @@ impl ObjectKey {
         &self.name
     }
 
-    /// The namespace and the name as they are kept: shared, for callers that keep them apart.
+    /// Splits the key into its shared namespace and name.
     ///
     /// ```
     /// use windlass_informer::ObjectKey;
@@ -111,7 +112,7 @@ impl fmt::Display for ObjectKey {
 // === impl Uid ===
 
 impl Uid {
-    /// The uid of `object`, if the API server has given it one.
+    /// Returns the uid of `object`, or `None` if no API server has assigned one.
     pub fn of<K: ObjectIdentity>(object: &K) -> Option<Self> {
         object.uid().map(Self::from)
     }

@@ -1,4 +1,4 @@
-//! An object as the store keeps it: decoded, or as JSON until it is read.
+//! `LazyObject`: an object in the form in which the store keeps it, decoded at the first read.
 
 use std::{any::Any, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
@@ -6,18 +6,18 @@ use kube::api::ObjectMeta;
 
 use crate::{DecodeError, ErasedObject, ObjectIdentity, ObjectKey, Stored};
 
-/// A `K` as the store keeps it: as it is, or as the JSON that it came in, which is decoded
-/// at the first read.
+/// A `K` in the form in which the store keeps it: decoded, or as JSON that is decoded at the first
+/// read.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It knows its name, uid and version without decoding anything. What came
-/// through a [`ListWatch`](crate::ListWatch) has decoded once before anybody sees it.
+/// *Guaranteed.* The name, uid and version are known without decoding. An object from a
+/// [`ListWatch`](crate::ListWatch) has decoded once before it reaches a handler or the store.
 ///
-/// *Required.* That `K` decodes from the same JSON each time, as every derived `Deserialize`
-/// does.
+/// *Required.* `K` decodes from the same JSON each time, like every derived `Deserialize`.
 ///
-/// Cloning one clones no object. `K` may be unsized, as in [`Event`](crate::Event).
+/// Cloning a `LazyObject` clones a reference, not the object. `K` may be unsized, as in
+/// [`Event`](crate::Event).
 ///
 /// # Example
 ///
@@ -41,24 +41,24 @@ pub struct LazyObject<K: ?Sized> {
     of: PhantomData<fn() -> Arc<K>>,
 }
 
-/// An object that has just come: as it will be kept, and decoded, for subscribers.
+/// An object that has just arrived: the form that the store keeps, and the decoded object for
+/// subscribers.
 ///
-/// A source that has nothing but the object makes one with `From`.
+/// A source that has only the decoded object creates it with `From`.
 pub struct IncomingObject<K> {
     pub(crate) kept: LazyObject<K>,
 
-    /// None without subscribers.
+    /// `None` if the informer has no subscribers.
     pub(crate) object: Option<Arc<K>>,
 
-    /// How long it was when it came, if that is known.
+    /// The length of its JSON in bytes; 0 if it did not arrive as JSON.
     pub(crate) bytes: usize,
 }
 
 // === impl LazyObject ===
 
 impl<K: ?Sized> LazyObject<K> {
-    /// The object, which must be a `K` or decode to one, as code that works on many kinds at
-    /// once has it.
+    /// Wraps a type-erased object, which must be a `K` or decode to a `K`.
     #[must_use]
     pub fn from_erased(object: Arc<dyn ErasedObject>) -> Self {
         Self {
@@ -67,20 +67,19 @@ impl<K: ?Sized> LazyObject<K> {
         }
     }
 
-    /// The object, for code that works on many kinds at once.
+    /// The type-erased object.
     #[must_use]
     pub const fn as_erased(&self) -> &Arc<dyn ErasedObject> {
         &self.object
     }
 
-    /// The object, for code that works on many kinds at once.
+    /// The type-erased object.
     #[must_use]
     pub fn into_erased(self) -> Arc<dyn ErasedObject> {
         self.object
     }
 
-    /// The metadata. Costs nothing for an object that is decoded, and a part of its decoding
-    /// for one that is not.
+    /// Returns the metadata. A decoded object lends it; otherwise only the metadata are decoded.
     #[must_use]
     pub fn metadata(&self) -> Cow<'_, ObjectMeta> {
         ErasedObject::metadata(&*self.object)
@@ -88,11 +87,11 @@ impl<K: ?Sized> LazyObject<K> {
 }
 
 impl<K: Any + Send + Sync> LazyObject<K> {
-    /// The object. Costs nothing for one that is decoded, or was not long ago.
+    /// Returns the object, and decodes it if it is neither decoded nor in the cache.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it does not decode, though it did: see *Required*.
+    /// [`DecodeError`] if the object has decoded before and does not decode now: see *Required*.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         self.object.typed()?.ok_or_else(|| DecodeError::Kind {
             expected: std::any::type_name::<K>().to_owned(),
@@ -100,8 +99,8 @@ impl<K: Any + Send + Sync> LazyObject<K> {
         })
     }
 
-    /// The object, and how it is kept if that is another form; none if it does not decode,
-    /// though it did.
+    /// Returns the decoded object, and the stored form if that is not the decoded one. `None` if
+    /// the object has decoded before and does not decode now.
     pub(crate) fn open(self) -> Option<(Arc<K>, Option<Self>)>
     where
         K: Stored,
@@ -112,13 +111,12 @@ impl<K: Any + Send + Sync> LazyObject<K> {
         Some((self.object.into_typed().ok()??, None))
     }
 
-    /// The same, if it is another form than the object itself.
+    /// Returns `self` if the object is kept as JSON.
     pub(crate) fn if_not_decoded(self) -> Option<Self> {
         self.object.decoded_slot().is_some().then_some(self)
     }
 
-    /// The object, for a reader of the store: who reads often what is not decoded finds it
-    /// decoded from then on.
+    /// Returns the object for a reader of the store. An object that is read often stays decoded.
     pub(crate) fn read(&self) -> Result<Arc<K>, DecodeError> {
         let Some(slot) = self.object.decoded_slot() else {
             return self.get();
@@ -134,15 +132,15 @@ impl<K: Any + Send + Sync> LazyObject<K> {
         Ok(object)
     }
 
-    /// Says that a handler will work on it soon, as `object`, which it decodes to.
+    /// Keeps `object`, the decoded form, until a handler has processed it.
     pub(crate) fn pin(&self, object: &Arc<K>) {
         if let Some(slot) = self.object.decoded_slot() {
             slot.pin(Arc::clone(object) as _);
         }
     }
 
-    /// What was not read since the last sweep is not held decoded any more, and is given back, to
-    /// be dropped.
+    /// Removes the decoded form if it was not read since the last call, and returns it, so that the
+    /// caller drops it without a lock.
     pub(crate) fn evict_unread(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.object.decoded_slot()?.evict_unread()
     }
@@ -182,7 +180,7 @@ impl<K: ?Sized> Clone for LazyObject<K> {
     }
 }
 
-/// Shows who it is, and never what is in it, which may be secret.
+/// Shows the key and never the content, which may be secret.
 impl<K: ?Sized> fmt::Debug for LazyObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LazyObject({})", self.key())
@@ -192,8 +190,8 @@ impl<K: ?Sized> fmt::Debug for LazyObject<K> {
 // === impl IncomingObject ===
 
 impl<K> IncomingObject<K> {
-    /// The same, for the store alone. What was decoded is dropped while it is in all caches, and
-    /// its memory goes to the next.
+    /// Drops the decoded object of an informer without subscribers. It is still in the CPU cache,
+    /// and the allocator reuses its memory for the next object.
     pub(crate) fn without_decoded(self) -> Self {
         Self {
             object: None,
@@ -203,13 +201,14 @@ impl<K> IncomingObject<K> {
 }
 
 impl<K: Stored> IncomingObject<K> {
-    /// The object, decoded: none if it does not decode, though it did.
+    /// Returns the decoded object. `None` if it has decoded before and does not decode now.
     pub(crate) fn get(&self) -> Option<Arc<K>> {
         let object = self.object.clone();
         object.or_else(|| decoded(&self.kept, LazyObject::get))
     }
 
-    /// Says that this is a later state of `old`: if that was read often, this will be.
+    /// Copies the read count of `old`, the state before this one: an object that is read often
+    /// stays decoded when it changes.
     pub(crate) fn follow(&self, old: &LazyObject<K>) {
         let (now, before) = (self.kept.object.decoded_slot(), old.object.decoded_slot());
         if let Some((slot, before)) = now.zip(before)
@@ -247,14 +246,14 @@ impl<K: Stored> From<K> for IncomingObject<K> {
     }
 }
 
-/// Shows who it is, and never what is in it, which may be secret.
+/// Shows the key and never the content, which may be secret.
 impl<K> fmt::Debug for IncomingObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IncomingObject({})", self.kept.key())
     }
 }
 
-/// What `kept` decodes to, as `look` finds it.
+/// Decodes `kept` with `look`, and logs an error.
 pub(crate) fn decoded<K: Stored>(
     kept: &LazyObject<K>,
     look: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
@@ -262,7 +261,7 @@ pub(crate) fn decoded<K: Stored>(
     let object = look(kept);
     let object = object.inspect_err(|error| {
         let key = kept.key();
-        tracing::error!(%key, %error, "an object that has decoded does not decode again");
+        tracing::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");
     });
     object.ok()
 }

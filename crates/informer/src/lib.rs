@@ -8,10 +8,10 @@
 //!
 //! - Server-side sharded watches (KEP-5866), compressed watches and protobuf.
 
-// What comes from the operating system, and how a simulation replaces it.
+// The randomness and the clock of the operating system, which a simulation replaces.
 mod simulated;
 
-// Keys of objects, and the forms in which objects are kept.
+// Keys and identities of objects, and the forms in which a store keeps objects.
 mod decoded_slot;
 mod key;
 mod lazy_object;
@@ -22,10 +22,10 @@ mod stored;
 // 1. Sources of changes.
 mod source;
 
-// 2. From bytes to objects.
+// 2. Decoding.
 mod decode;
 
-// 3. A watch that survives.
+// 3. The state machine of a list and watch.
 mod watch;
 
 // 4. The store.
@@ -35,7 +35,7 @@ mod store;
 mod event;
 mod subscription;
 
-// The five together.
+// The informer: runs stages 1 to 5.
 mod informer;
 
 // 10. Observability.
@@ -71,7 +71,7 @@ pub use crate::{
     watch::{Backoff, InvalidBackoff, Verb, WatchError},
 };
 
-// What the crates above need, and no user does.
+// For the other crates of the workspace, not for users.
 #[doc(hidden)]
 pub use crate::{
     decode::{Decoder, StoredForm},

@@ -7,7 +7,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, core::Collector};
 
 use crate::store::DeltaType;
 
-/// Why a list or a watch ended: its regular end, a requested list, and the reasons of a
+/// The values of the label `reason`: a regular end, a requested list, and the reasons of
 /// `WatchError`.
 const REASONS: [&str; 15] = [
     "ended",
@@ -27,9 +27,9 @@ const REASONS: [&str; 15] = [
     "inconsistent",
 ];
 
-/// The collectors of all informers of a process, told apart by the label `kind`.
+/// The collectors of all informers of a process. The label `kind` distinguishes the informers.
 ///
-/// Cloning one gives the same collectors.
+/// Clones share the collectors.
 ///
 /// # Example
 ///
@@ -49,11 +49,11 @@ pub struct InformerMetrics {
     lists: IntCounterVec,
     changes: IntCounterVec,
     undecodable: IntCounterVec,
-    /// Its address says which collectors these are.
+    /// Its address identifies the collectors.
     identity: Arc<()>,
 }
 
-/// The counters of one informer: a set for each [`InformerMetrics`] that it counts in.
+/// The counters of one informer, one set for each [`InformerMetrics`] that it counts in.
 #[derive(Default)]
 pub(crate) struct Instruments {
     counts: Mutex<Counts>,
@@ -61,7 +61,7 @@ pub(crate) struct Instruments {
 
 #[derive(Default)]
 struct Counts {
-    /// The objects in the store, by the changes that were counted.
+    /// The number of objects in the store, according to the counted changes.
     objects: i64,
     counters: Vec<KindCounters>,
 }
@@ -81,11 +81,11 @@ struct KindCounters {
 // === impl InformerMetrics ===
 
 impl InformerMetrics {
-    /// Creates the collectors; `namespace` comes before each name, with an underscore.
+    /// Creates the collectors. `namespace` and an underscore precede each name.
     ///
     /// # Errors
     ///
-    /// [`prometheus::Error`] if `namespace` cannot stand in the name of a metric.
+    /// [`prometheus::Error`] if `namespace` cannot be part of the name of a metric.
     pub fn new(namespace: Option<&str>) -> prometheus::Result<Self> {
         let opts =
             |name: &str, help: &str| Opts::new(name, help).namespace(namespace.unwrap_or_default());
@@ -97,25 +97,22 @@ impl InformerMetrics {
             restarts: IntCounterVec::new(
                 opts(
                     "informer_watch_restarts_total",
-                    "Lists and watches that ended or broke off, by reason.",
+                    "Lists and watches that ended or broke, by reason.",
                 ),
                 &["kind", "reason"],
             )?,
-            lists: IntCounterVec::new(
-                opts("informer_lists_total", "Whole lists taken."),
-                &["kind"],
-            )?,
+            lists: IntCounterVec::new(opts("informer_lists_total", "Complete lists."), &["kind"])?,
             changes: IntCounterVec::new(
                 opts(
                     "informer_store_changes_total",
-                    "Changes of the store that were told to handlers.",
+                    "Changes of the store that were delivered to subscribers.",
                 ),
                 &["kind", "event_type"],
             )?,
             undecodable: IntCounterVec::new(
                 opts(
                     "informer_undecodable_objects_total",
-                    "Times that an object did not decode and was set aside.",
+                    "Objects that did not decode and were quarantined.",
                 ),
                 &["kind"],
             )?,
@@ -124,10 +121,10 @@ impl InformerMetrics {
     }
 
     /// Removes the series of `kind`, which has no informer any more. Call
-    /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of them before: what an
-    /// informer still counts under this name is not shown, or in part.
+    /// [`Informer::uninstrument`](crate::Informer::uninstrument) of each of its informers first:
+    /// later counts of such an informer under this name may not be shown.
     pub fn remove(&self, kind: &str) {
-        // A series that was never made cannot be removed, which is no error here.
+        // A series that was never created cannot be removed, which is no error here.
         _ = self.objects.remove_label_values(&[kind]);
         _ = self.lists.remove_label_values(&[kind]);
         _ = self.undecodable.remove_label_values(&[kind]);
@@ -139,12 +136,12 @@ impl InformerMetrics {
         }
     }
 
-    /// Whether these are the same collectors as `other`.
+    /// Whether `other` has the same collectors.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.identity, &other.identity)
     }
 
-    /// The collectors, to be registered in a registry.
+    /// The collectors, for a registry.
     #[must_use]
     pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
         vec![
@@ -188,7 +185,7 @@ impl Instruments {
         counts.counters.push(set);
     }
 
-    /// Counts no longer in `metrics`, and takes the objects in the store out of their number.
+    /// Stops counting in `metrics`, and subtracts the stored objects.
     pub(crate) fn remove(&self, metrics: &InformerMetrics) {
         let mut counts = self.counts.lock();
         let objects = counts.objects;
@@ -201,7 +198,8 @@ impl Instruments {
         });
     }
 
-    /// The store has so many objects: a run that was dropped may not have counted its last change.
+    /// Corrects the number of stored objects: a run that was dropped may not have counted its last
+    /// change.
     pub(crate) fn correct(&self, objects: usize) {
         let mut counts = self.counts.lock();
         let objects = i64::try_from(objects).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Objects of any kind and any form, type-erased.
+//! Type-erased objects: any kind, decoded or kept as JSON.
 
 use std::{any::Any, borrow::Cow, fmt, sync::Arc};
 
@@ -6,9 +6,9 @@ use kube::api::ObjectMeta;
 
 use crate::{DecodeError, ObjectIdentity, Stored, Uid, decoded_slot::ErasedDecodedSlot};
 
-/// An object of whatever kind, for code that works on many kinds at once.
+/// An object of any kind, for code that handles several kinds at once.
 ///
-/// Implemented by everything that a store can keep; `Arc<K>` becomes `Arc<dyn ErasedObject>`
+/// Every type that a store can keep implements it. `Arc<K>` converts to `Arc<dyn ErasedObject>`
 /// without a copy.
 ///
 /// # Example
@@ -29,25 +29,25 @@ use crate::{DecodeError, ObjectIdentity, Stored, Uid, decoded_slot::ErasedDecode
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
 pub trait ErasedObject: Any + ObjectIdentity + Send + Sync {
-    /// The object's metadata. Costs nothing for an object that is decoded.
+    /// Returns the metadata. A decoded object lends it; otherwise only the metadata are decoded.
     fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
-    /// The object, decoded: what handlers are for.
+    /// Returns the decoded object.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
     fn decoded(self: Arc<Self>) -> Result<Arc<dyn Any + Send + Sync>, DecodeError>;
 
-    /// The JSON of the object, if it is kept as JSON.
+    /// The JSON of the object, if the object is kept as JSON.
     #[doc(hidden)]
     fn json(&self) -> Option<&str>;
 
-    /// What is held of it decoded, if it is kept in another form.
+    /// The slot for the decoded form, if the object is kept as JSON.
     #[doc(hidden)]
     fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot>;
 
-    /// Drops what was remembered of it decoded because it was decoded not long ago.
+    /// Removes the decoded form from the cache of recently decoded objects.
     #[doc(hidden)]
     fn forget_decoded(&self);
 }
@@ -77,22 +77,21 @@ impl<K: Stored> ErasedObject for K {
 }
 
 impl dyn ErasedObject {
-    /// The object as a `K`, if it is one: as it is, or decoded, where it is kept in another
-    /// form.
+    /// Returns the object as a `K`, decoding it if necessary, or `None` if it has another type.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
     pub fn typed<K: Any + Send + Sync>(self: &Arc<Self>) -> Result<Option<Arc<K>>, DecodeError> {
         Arc::clone(self).into_typed()
     }
 
-    /// The object as a `K`, if it is one, as `typed` has it; nothing is counted for one
-    /// that is decoded.
+    /// Like `typed`, but consumes the reference, so that a decoded object is converted without a
+    /// change of its reference count.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it is kept in another form, and does not decode.
+    /// [`DecodeError`] if the object is kept as JSON and does not decode.
     pub fn into_typed<K: Any + Send + Sync>(
         self: Arc<Self>,
     ) -> Result<Option<Arc<K>>, DecodeError> {
@@ -101,20 +100,22 @@ impl dyn ErasedObject {
         Ok(object.downcast().ok())
     }
 
-    /// The uid, if the API server has given it one.
+    /// The uid, or `None` if no API server has assigned one.
     #[must_use]
     pub fn uid(&self) -> Option<Uid> {
         ObjectIdentity::uid(self).map(Uid::from)
     }
 
-    /// The generation, which changes with the spec, if the API server counts it.
+    /// The generation, which changes with the spec. `None` if the API server does not count it for
+    /// this kind.
     #[must_use]
     pub fn generation(&self) -> Option<i64> {
         self.metadata().generation
     }
 
-    /// Says that no handler works on the object now: what was held of it decoded for that may go.
-    /// The next read decodes it again.
+    /// Drops the decoded form of an object that is kept as JSON, unless the object is read often.
+    /// The next read decodes it again. The controller calls this after the last handler of an
+    /// event.
     pub fn release_decoded(&self) {
         if let Some(slot) = self.decoded_slot() {
             slot.unpin();
@@ -122,7 +123,7 @@ impl dyn ErasedObject {
         }
     }
 
-    /// Whether decoding of the object was tried and failed.
+    /// Whether an attempt to decode the object has failed.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
         self.decoded_slot()
@@ -130,7 +131,7 @@ impl dyn ErasedObject {
     }
 }
 
-/// Shows who it is, and never what is in it, which may be secret.
+/// Shows the key and never the content, which may be secret.
 impl fmt::Debug for dyn ErasedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ErasedObject({})", self.key())

@@ -1,20 +1,20 @@
-//! Panics of user code, caught and turned into text.
+//! Catches panics of user code, and formats them.
 
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Enough to find the place, and not enough to fill a log with an object.
+/// Enough to find the cause, and too short for a whole object.
 const LIMIT: usize = 256;
 
-/// Calls `user_code`, and returns the message of its panic if it panics.
+/// Calls `user_code`. Returns the message if it panics.
 pub(crate) fn catch<T>(user_code: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_message)
 }
 
-/// The message of a panic, cut to 256 characters. The payload is dropped here, where a panic
-/// of its `Drop` is caught too.
+/// Returns the message of a panic, cut to 256 characters. Drops the payload, and catches a panic of
+/// its `Drop`.
 #[must_use]
 pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let text = payload
@@ -23,7 +23,7 @@ pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a panic without a message");
     let message = match text.char_indices().nth(LIMIT - 1) {
-        // More than one character is left: one makes place for the mark that text is missing.
+        // More than one character is left, so one makes space for the ellipsis.
         Some((at, last)) if at + last.len_utf8() < text.len() => format!("{}…", &text[..at]),
         _ => text.to_owned(),
     };

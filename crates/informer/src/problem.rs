@@ -1,27 +1,26 @@
-//! Problems that an informer goes on from, as its error handler gets them.
+//! Problems that an informer recovers from, for its error handler.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{DecodeError, ErrorChain, ObjectKey, WatchError, watch::one_line};
 
-/// What an informer met and went on from.
+/// A problem from which the informer recovers.
 ///
-/// It prints as one line of bounded length that names the kind, the reason and what happens
-/// next.
+/// Displays as one line of bounded length with the kind, the reason, and the next step.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Problem<'a> {
-    /// A list or a watch broke off, and is taken up again.
+    /// A list or a watch broke, and is retried.
     Watch {
         /// The kind, as `plural.group`.
         resource: &'a str,
-        /// Why it broke off.
+        /// Why it broke.
         error: &'a WatchError,
-        /// When it is taken up again.
+        /// The time until the retry.
         retry_in: Duration,
     },
 
-    /// An object does not decode. It is set aside, and looked at again now and then.
+    /// An object does not decode. It is quarantined, and requested again later.
     Object {
         /// The kind, as `plural.group`.
         resource: &'a str,
@@ -44,7 +43,7 @@ impl fmt::Display for Problem<'_> {
                 error, retry_in, ..
             } => {
                 let error = ErrorChain::new(*error);
-                write!(f, "{error}; trying again in {retry_in:.1?}")
+                write!(f, "{error}; retrying in {retry_in:.1?}")
             }
             Self::Object {
                 resource,
@@ -52,14 +51,15 @@ impl fmt::Display for Problem<'_> {
                 error,
             } => write!(
                 f,
-                "{resource} {} is set aside, it does not decode: {error}",
+                "cannot decode {resource} {}, quarantined: {error}",
                 one_line(&key.to_string())
             ),
         }
     }
 }
 
-/// What is done where no error handler is set. An expired history is how watches go on.
+/// The default error handler: logs the problem. An expired history is routine, so it is logged as
+/// information.
 pub(crate) fn log(problem: &Problem<'_>) {
     let is_routine = matches!(
         problem,

@@ -1,4 +1,4 @@
-//! Objects that are kept as JSON, and decoded when they are read.
+//! Objects that are kept as JSON and decoded when they are read.
 
 mod recently_decoded;
 
@@ -14,26 +14,25 @@ use crate::{
     decoded_slot::{DecodedSlot, ErasedDecodedSlot},
 };
 
-/// A `K` that is kept as the JSON it came in, less the fields that are dropped, and decoded
-/// on [`get`](Self::get).
+/// A `K` that is kept as JSON, without the trimmed fields, and decoded by [`get`](Self::get).
 ///
-/// By default a [`ListWatch`](crate::ListWatch) keeps JSON too, and decodes each object once,
-/// when it comes: nine tenths of what an event costs. Where most events are read by no handler,
-/// that can be saved as well, for the price that to look may fail. A `RawObject` knows its name,
-/// uid and version without decoding anything.
+/// By default a [`ListWatch`](crate::ListWatch) also keeps JSON, and decodes each object once on
+/// arrival. That is nine tenths of the cost of an event. If handlers read few objects, use raw
+/// objects to avoid this cost. Then each read can fail. The name, uid and version are known without
+/// decoding.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* Store, index and events are those of every other object. What was decoded last
-/// is kept for the next reads ([`RECENT`](Self::RECENT) objects an informer), so that several looks
-/// at one object decode it once. A handler of `K`s can be added where an informer of `RawObject<K>`s
-/// is: what it is given is decoded before it is called.
+/// *Guaranteed.* The store, the indexes and the events are the same as for decoded objects. The
+/// informer caches the [`RECENT`](Self::RECENT) objects that were decoded last, so that several
+/// reads of one object decode it once. An informer of `RawObject<K>` accepts handlers for `K`: each
+/// handler gets a decoded object.
 ///
-/// *Required.* An index over packed objects decodes each of them that changes; it is worth that
-/// only where it saves more.
+/// *Required.* An index decodes each raw object that changes. Declare one only if it saves more
+/// than that.
 ///
-/// *Not guaranteed.* That it decodes. An object that does not is found out by the first who
-/// looks, and not when it comes; its identity is read then, and that it is whole.
+/// *Not guaranteed.* That the object decodes. On arrival only the identity is read, and the JSON is
+/// checked for completeness. The first [`get`](Self::get) returns the error.
 ///
 /// # Example
 ///
@@ -54,8 +53,7 @@ pub struct RawObject<K> {
     pruned: Pruned,
     decoder: Arc<Decoder<K>>,
 
-    /// Which of the packed objects of its decoder it is: what is remembered of it is remembered
-    /// under this number.
+    /// The key of this object in the cache of recently decoded objects.
     number: u64,
 
     slot: DecodedSlot<K>,
@@ -64,8 +62,8 @@ pub struct RawObject<K> {
 // === impl RawObject ===
 
 impl<K> RawObject<K> {
-    /// How many decoded objects an informer of packed ones remembers: about as many as are
-    /// being worked on at once.
+    /// How many decoded objects an informer of raw objects caches: about the number that a
+    /// controller processes at the same time.
     pub const RECENT: usize = RecentlyDecoded::<K>::SLOTS;
 
     pub(crate) fn new(pruned: Pruned, decoder: Arc<Decoder<K>>) -> Self {
@@ -77,12 +75,12 @@ impl<K> RawObject<K> {
         }
     }
 
-    /// The object, where it is decoded already.
+    /// The decoded object, if it is in the slot or the cache.
     fn known(&self) -> Option<Arc<K>> {
         (self.slot.get()).or_else(|| self.decoder.recent.get(self.number))
     }
 
-    /// The JSON that is kept.
+    /// The JSON, without the trimmed fields.
     #[must_use]
     pub fn json(&self) -> &str {
         self.pruned.json()
@@ -90,16 +88,17 @@ impl<K> RawObject<K> {
 }
 
 impl<K: Resource + DeserializeOwned> RawObject<K> {
-    /// The object, decoded now.
+    /// Decodes the JSON, without a look at the cache.
     pub(crate) fn decode(&self) -> Result<K, DecodeError> {
         self.decoder.decode_pruned(&self.pruned)
     }
 
-    /// The object, decoded, unless it was decoded not long ago.
+    /// Returns the decoded object from the cache, or decodes it.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it does not decode, with the place and without what stands there.
+    /// [`DecodeError`] if the JSON does not decode. The error has the position and never the
+    /// content.
     pub fn get(&self) -> Result<Arc<K>, DecodeError> {
         if let Some(object) = self.known() {
             return Ok(object);
@@ -161,7 +160,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObjec
     }
 }
 
-/// Shows who it is, and never what is in it, which may be secret.
+/// Shows the key and never the content, which may be secret.
 impl<K> fmt::Debug for RawObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawObject")

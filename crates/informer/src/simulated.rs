@@ -1,9 +1,9 @@
 //! The randomness and the wall clock of the process, which a simulation replaces on its thread.
 //!
-//! A run of an operator can be repeated only if nothing in it comes from the operating system.
-//! Everything in Windlass that is random is seeded with [`random_seed`], and everything that
-//! writes the time of day asks [`wall_clock`]. Both ask the operating system, unless a
-//! [`SimulatedHost`] is in force on the calling thread.
+//! A run of an operator can only be repeated if nothing in it depends on the operating system. All
+//! randomness in Windlass is seeded with [`random_seed`], and all timestamps come from
+//! [`wall_clock`]. Both ask the operating system, unless a [`SimulatedHost`] is active on the
+//! calling thread.
 
 use std::{cell::RefCell, marker::PhantomData, time::SystemTime};
 
@@ -14,7 +14,7 @@ thread_local! {
     static HOST: RefCell<Option<Host>> = const { RefCell::new(None) };
 }
 
-/// Stands for the operating system on one thread.
+/// Replaces the operating system on one thread.
 struct Host {
     random: StdRng,
     wall: SystemTime,
@@ -89,6 +89,29 @@ impl SimulatedHost {
         Self {
             thread: PhantomData,
         }
+    }
+
+    /// Sets the wall clock of the simulation that is in force on this thread, as an administrator
+    /// or NTP does; tokio's clock goes on as before. Without a simulation nothing happens.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use windlass_informer::{SimulatedHost, wall_clock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+    /// let _host = SimulatedHost::enter(7, SystemTime::UNIX_EPOCH);
+    /// let later = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
+    /// SimulatedHost::set_wall_clock(later);
+    /// assert_eq!(wall_clock(), later);
+    /// # }
+    /// ```
+    pub fn set_wall_clock(time: SystemTime) {
+        HOST.with_borrow_mut(|host| {
+            if let Some(host) = host {
+                host.wall = time;
+                host.began = Instant::now();
+            }
+        });
     }
 }
 

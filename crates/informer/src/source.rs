@@ -1,9 +1,8 @@
 //! Sources of changes: the trait, and the list and watch behind it.
 //!
-//! A [`Source`] tells what it sees as [`Change`]s; everything behind it (store, events,
-//! handlers) is the same for all of them. [`ListWatch`] is the one that talks to an API
-//! server, and an [`Api`](kube::Api) alone is a `ListWatch` with its defaults;
-//! [`Scripted`] is for tests.
+//! A [`Source`] sends [`Change`]s; the store, the events and the handlers are the same for all
+//! sources. [`ListWatch`] lists and watches an API server, and an [`Api`](kube::Api) alone is a
+//! `ListWatch` with default settings. [`Scripted`] is for tests.
 
 mod list_watch;
 mod reflector;
@@ -29,15 +28,15 @@ use crate::{
     subscription::SubscriberCount,
 };
 
-/// Lists and watches the objects of a kind, and sends what it sees to an informer.
+/// Lists and watches the objects of a kind, and sends changes to an informer.
 ///
 /// # Contract
 ///
 /// - A list is sent as [`ListStarted`](Change::ListStarted), each object, and
-///   [`ListEnded`](Change::ListEnded). A list that breaks off is started again.
+///   [`ListEnded`](Change::ListEnded). A list that breaks is started again.
 /// - Between lists, the changes of one object are sent in order.
-/// - A failure that may pass is sent as [`Interrupted`](Change::Interrupted), and the source
-///   retries after a wait. Only a permanent failure is returned as an error.
+/// - A transient failure is sent as [`Interrupted`](Change::Interrupted), and the source retries
+///   after a wait. Only a permanent failure is returned as an error.
 /// - The future of [`run`](Self::run) may be dropped at any `await`. Each call of `run` sends
 ///   a complete list before anything else, because changes that an earlier call had read may
 ///   not have reached the informer.
@@ -45,86 +44,83 @@ pub trait Source<K: Stored>: Send + 'static {
     /// The kind, for logs and errors: `websites.example.io`.
     fn resource(&self) -> String;
 
-    /// Sends what it sees to `changes`, until it has nothing more to send.
+    /// Sends changes to `changes`, until there are no more.
     ///
     /// An informer calls this each time it starts, never twice at the same time.
     ///
     /// # Errors
     ///
-    /// A permanent failure; it ends the informer, for all callers of
+    /// A permanent failure. It ends the informer, for all callers of
     /// [`Informer::run`](crate::Informer::run).
     fn run(&mut self, changes: Changes<K>) -> impl Future<Output = Result<(), WatchError>> + Send;
 }
 
-/// One thing that a [`Source`] saw.
+/// A change that a [`Source`] reports.
 #[non_exhaustive]
 pub enum Change<K> {
-    /// The history of the server went back, as that of a cluster that was restored from a
-    /// backup does. A list follows. Versions that were seen before are not compared with
-    /// those that follow, and the store begins a new [epoch](Store::epoch).
+    /// The history of the server went back, for example because a cluster was restored from a
+    /// backup. A list follows. Earlier versions are not compared with later ones, and the store
+    /// begins a new [epoch](Store::epoch).
     HistoryWentBack,
 
-    /// A whole picture begins.
+    /// A list begins.
     ListStarted,
 
-    /// The picture is whole, as of this version: whatever was not told since it began is
-    /// gone.
+    /// The list is complete. Objects that were not sent since it began were deleted.
     ListEnded {
-        /// The version of the list, if there is one.
+        /// The version of the list, if it is known.
         resource_version: Option<String>,
     },
 
-    /// An object is there, in this state.
+    /// A new state of an object.
     Applied(IncomingObject<K>),
 
-    /// An object is there, in the state that the store has already: what it
-    /// [knows](Changes::known).
+    /// An object in the state that the store already has, as [`Changes::known`] returned it.
     Unchanged(LazyObject<K>),
 
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
-        /// Which.
+        /// Its identity.
         identity: Identity,
-        /// Its last state, unless that does not decode.
+        /// The last state, if it decodes.
         last: Option<IncomingObject<K>>,
     },
 
-    /// An object is there, and does not decode. It is set aside; the source looks at it
-    /// again by itself.
+    /// An object does not decode. It is quarantined: the source requests it again later.
     Undecodable {
-        /// Which.
+        /// Its identity.
         identity: Identity,
-        /// Why not.
+        /// Why it does not decode.
         error: DecodeError,
     },
 
-    /// Nothing was missed up to this version.
+    /// No change up to this version was missed.
     Progress {
         /// The version.
         resource_version: String,
     },
 
-    /// The watch stands.
+    /// The watch is connected.
     Connected,
 
-    /// The source broke off, and goes on after a wait.
+    /// The list or watch broke. The source retries after a wait.
     Interrupted {
-        /// Why.
+        /// Why it broke.
         error: WatchError,
-        /// When it goes on.
+        /// The time until the retry.
         retry_in: Duration,
     },
 
-    /// The watch ended as watches do, and goes on.
+    /// The watch ended regularly, and the source opens the next one.
     Ended,
 }
 
-/// Where a source tells what it sees. Bounded: telling waits while the informer is behind.
+/// Receives the changes of a source. Bounded: sending waits while the informer is behind.
 pub struct Changes<K> {
     sender: mpsc::Sender<Change<K>>,
     store: Store<K>,
     subscribers: SubscriberCount,
-    /// The version of the store when the run began; none if it is the first run.
+    /// The version of the store when the run began. `None` in the first run.
     version: Option<String>,
 }
 
@@ -150,13 +146,13 @@ impl<K: Stored> Changes<K> {
         }
     }
 
-    /// The version up to which the run before this one missed nothing. A list that is older is
-    /// from the past, though this run has seen nothing yet.
+    /// The version up to which the previous run missed no change. A list with a lower version is
+    /// stale.
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// How many subscriptions the informer has.
+    /// The number of subscriptions of the informer.
     pub(crate) const fn subscribers(&self) -> &SubscriberCount {
         &self.subscribers
     }
@@ -174,25 +170,25 @@ impl<K: Stored> Changes<K> {
         self.sender.send(change).await.map_err(|_| Stopped)
     }
 
-    /// The object as the store holds it, if it holds exactly this state of it, so that decoding
-    /// it again would be for nothing.
+    /// Returns the stored object if it has exactly this version and uid, so that it does not have
+    /// to be decoded again.
     #[must_use]
     pub fn known(&self, object: &impl ObjectIdentity) -> Option<LazyObject<K>> {
         self.store.known(object)
     }
 
-    /// Whether the store has an object of this name, in whatever state.
+    /// Whether the store has an object with this key, in any state.
     pub(crate) fn has(&self, object: &impl ObjectIdentity) -> bool {
         self.store.has(object)
     }
 
-    /// How many objects the list that is being taken has shown, or did not long ago: it
-    /// grows behind what is sent here.
+    /// How many objects the current list has shown. The count lags behind the changes that were
+    /// sent.
     pub(crate) fn shown(&self) -> usize {
         self.store.shown()
     }
 
-    /// Whether the store holds nothing, so that everything is news.
+    /// Whether the store is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
@@ -206,8 +202,7 @@ impl<K> fmt::Debug for Changes<K> {
 
 // === impl Change ===
 
-/// Shows the change's type and the object's key, and never the object's content, which may be
-/// secret.
+/// Shows the type and the key, and never the content of the object, which may be secret.
 impl<K: Stored> fmt::Debug for Change<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! The store: the objects of a kind as they were last seen, and indexes over them.
+//! The store: the last known state of each object of a kind, and indexes.
 
 mod index;
 mod sharded_map;
@@ -22,24 +22,24 @@ pub(crate) use self::{
 };
 use crate::{LazyObject, ObjectIdentity, ObjectKey, Stored, lazy_object::decoded};
 
-/// The objects of a kind as they were last seen.
+/// The last known state of each object of a kind.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* One writer, the informer; any number of readers, who get an `Arc` and copy
-/// nothing. A read never waits for another read, and for a write only as long as one entry
-/// takes. An object is here before a handler receives its event.
+/// *Guaranteed.* The informer is the only writer. Readers get an `Arc` and copy nothing. A read
+/// waits for a write at most as long as one entry takes, and never for another read. An object is
+/// in the store before its event is delivered.
 ///
-/// An object that is kept as JSON is decoded when it is read ([`kept`](Self::get_lazy) does not),
-/// outside of any lock. What is read more than once in five minutes stays decoded, its later
-/// states too, until five minutes go by without a read: so the memory is that of what is
-/// read, and to read the same things again and again costs nothing. [`ListWatch::decoded`](crate::ListWatch::decoded) keeps everything decoded.
+/// An object that is kept as JSON is decoded when it is read, without a lock.
+/// [`get_lazy`](Self::get_lazy) does not decode it. An object that is read at least twice within
+/// five minutes stays decoded, and so do its later states, until it is not read for five minutes.
+/// So repeated reads of the same objects do not decode them again, and the memory depends on which
+/// objects are read. [`ListWatch::decoded`](crate::ListWatch::decoded) keeps all objects decoded.
 ///
-/// *Not guaranteed.* That two reads see the same moment, or that a list does: each object is
-/// as it was when the list came by. Before the first list, and without an informer that
-/// runs, a store is empty.
+/// *Not guaranteed.* A consistent snapshot: two reads, or the objects of one list, can be of
+/// different times. The store is empty before the first list, and before the informer runs.
 ///
-/// Cloning one costs a reference count.
+/// Cloning a store increments a reference count.
 pub struct Store<K> {
     contents: Arc<Contents<K>>,
 }
@@ -47,33 +47,33 @@ pub struct Store<K> {
 struct Contents<K> {
     objects: ShardedMap<K>,
 
-    /// In the order in which they were declared.
+    /// In declaration order.
     indexes: Vec<Box<dyn ErasedIndexTable<K>>>,
 
-    /// How often the history of the server went back.
+    /// How often the history of the server has gone back.
     epoch: AtomicU32,
 }
 
 // === impl Store ===
 
 impl<K: Stored> Store<K> {
-    /// The object of this name.
+    /// Returns the object with this key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.get_lazy(key).as_ref().and_then(read)
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in no particular order.
     ///
-    /// Decodes each that is not decoded; to count or to name them, ask for
-    /// [`len`](Self::len) or [`keys`](Self::keys), and to look at their labels and owners for
-    /// [`list_lazy`](Self::list_lazy).
+    /// Decodes each object that is not decoded. Use [`len`](Self::len) to count objects,
+    /// [`keys`](Self::keys) for their keys, and [`list_lazy`](Self::list_lazy) for labels and
+    /// owners.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<K>> {
         self.list_lazy().iter().filter_map(read).collect()
     }
 
-    /// The object of this name, uid and version.
+    /// Returns the object if the store has it with this uid and version.
     pub(crate) fn known(&self, object: &impl ObjectIdentity) -> Option<LazyObject<K>> {
         let (uid, version) = (object.uid(), object.resource_version()?);
         let objects = &self.contents.objects;
@@ -89,12 +89,12 @@ impl<K: Stored> Store<K> {
 }
 
 impl<K> Store<K> {
-    /// How often the history of the server went back since the informer was made: 0 for a
+    /// How often the history of the server has gone back since the informer was created. 0 for a
     /// cluster that was not restored from a backup.
     ///
-    /// Versions of objects compare only within an epoch; across epochs the pair of epoch and
-    /// version compares. The epoch never decreases, and is the new one before any object of
-    /// the new history is here.
+    /// Compare versions only within one epoch; across epochs compare pairs of epoch and version.
+    /// The epoch never decreases. It is incremented before the first object of the new history is
+    /// stored.
     ///
     /// # Example
     ///
@@ -117,63 +117,63 @@ impl<K> Store<K> {
             .is_some()
     }
 
-    /// How many objects the list that is being taken has shown.
+    /// How many objects the current list has shown.
     pub(crate) fn shown(&self) -> usize {
         self.contents.objects.shown()
     }
 
-    /// The object of this name as it is kept, which nothing is decoded for.
+    /// Returns the object with this key, without decoding it.
     #[must_use]
     pub fn get_lazy(&self, key: &ObjectKey) -> Option<LazyObject<K>> {
         let objects = &self.contents.objects;
         objects.get(key.into(), |entry| entry.kept.clone())
     }
 
-    /// All objects as they are kept, in no order, which nothing is decoded for.
+    /// Returns all objects, in no particular order, without decoding them.
     #[must_use]
     pub fn list_lazy(&self) -> Vec<LazyObject<K>> {
         let objects = &self.contents.objects;
         objects.filter_map(|entry| Some(entry.kept.clone()))
     }
 
-    /// Whether there is an object of this name.
+    /// Whether the store has an object with this key.
     #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
         self.contents.objects.get(key.into(), |_| ()).is_some()
     }
 
-    /// The names of all objects, in no order.
+    /// Returns all keys, in no particular order.
     #[must_use]
     pub fn keys(&self) -> Vec<ObjectKey> {
         let objects = &self.contents.objects;
         objects.filter_map(|entry| Some(entry.key.clone()))
     }
 
-    /// The keys that `wanted` accepts, in no order. `wanted` is called under a lock.
+    /// Returns the keys that `wanted` accepts, in no particular order. Calls `wanted` under a lock.
     pub(crate) fn keys_where(&self, wanted: &dyn Fn(&ObjectKey) -> bool) -> Vec<ObjectKey> {
         let objects = &self.contents.objects;
         objects.filter_map(|entry| wanted(&entry.key).then(|| entry.key.clone()))
     }
 
-    /// All objects with their names, in no order.
+    /// Returns all objects with their keys, in no particular order.
     pub(crate) fn entries(&self) -> Vec<(ObjectKey, LazyObject<K>)> {
         let objects = &self.contents.objects;
         objects.filter_map(|entry| Some((entry.key.clone(), entry.kept.clone())))
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.contents.objects.len()
     }
 
-    /// Whether there are none.
+    /// Whether the store is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects that `index` files under `value`, without looking at the others.
+    /// Returns the objects that `index` has under `value`. Does not read the others.
     ///
     /// # Errors
     ///
@@ -222,10 +222,11 @@ impl<K> Store<K> {
 }
 
 impl<K: Stored> Store<K> {
-    /// Another while is over: what was not read in it is not held decoded any more.
+    /// Ends a period of counting reads: drops the decoded form of each object that was not read in
+    /// it.
     pub(crate) fn evict_unread(&self) {
         for shard in self.contents.objects.shards() {
-            // Dropped where nothing is locked.
+            // Dropped without the lock.
             drop(shard.filter_map(|entry| entry.kept.evict_unread()));
         }
     }
@@ -247,7 +248,7 @@ impl<K> fmt::Debug for Store<K> {
     }
 }
 
-/// What `kept` decodes to, for a reader. One that does not, though it did, is not there.
+/// Decodes an object for a reader. `None` if it has decoded before and does not decode now.
 fn read<K: Stored>(kept: &LazyObject<K>) -> Option<Arc<K>> {
     decoded(kept, LazyObject::read)
 }

@@ -1,4 +1,4 @@
-//! The trait of everything that a store keeps, in any form.
+//! The traits of the objects that a store keeps: identity and stored form.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,20 +6,20 @@ use kube::{Resource, api::ObjectMeta};
 
 use crate::{DecodeError, ObjectKey, decoded_slot::ErasedDecodedSlot};
 
-/// An object that knows who it is, decoded or not.
+/// An object whose identity is known without decoding it.
 ///
-/// Every [`Resource`] is one.
+/// Every [`Resource`] implements it.
 pub trait ObjectIdentity {
-    /// The namespace, unless the kind has none.
+    /// The namespace, or `None` if the kind has no namespaces.
     fn namespace(&self) -> Option<&str>;
 
-    /// The name; empty if it has none.
+    /// The name. Empty if the object has none.
     fn name(&self) -> &str;
 
-    /// The uid, if the API server has given it one.
+    /// The uid, or `None` if no API server has assigned one.
     fn uid(&self) -> Option<&str>;
 
-    /// The version of this state, opaque.
+    /// The `resourceVersion` of this state.
     fn resource_version(&self) -> Option<&str>;
 
     /// The namespace and the name.
@@ -32,9 +32,10 @@ pub trait ObjectIdentity {
     }
 }
 
-/// An object as a store keeps it: decoded, or in a smaller form that knows who it is.
+/// An object in the form in which a store keeps it: decoded, or as JSON.
 ///
-/// Every [`Resource`] is one, as it is; [`RawObject`](crate::RawObject) is another.
+/// Every [`Resource`] implements it in decoded form. [`RawObject`](crate::RawObject) is the JSON
+/// form.
 ///
 /// # Example
 ///
@@ -53,33 +54,32 @@ pub trait ObjectIdentity {
 /// # Ok::<(), windlass_informer::DecodeError>(())
 /// ```
 pub trait Stored: ObjectIdentity + Send + Sync + 'static {
-    /// What it is, decoded.
+    /// The decoded type.
     type Object: Send + Sync + 'static;
 
-    /// The metadata. Costs nothing for an object that is decoded, and a part of its decoding
-    /// for one that is not.
+    /// Returns the metadata. A decoded object lends it; a raw object decodes only the metadata.
     fn metadata(&self) -> Cow<'_, ObjectMeta>;
 
-    /// The object. Costs nothing for one that is decoded.
+    /// Returns the decoded object. A decoded object is returned as it is.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it does not decode.
+    /// [`DecodeError`] if the JSON does not decode.
     fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
 
-    /// The JSON of the object, if it is kept as JSON.
+    /// The JSON of the object, if the object is kept as JSON.
     #[doc(hidden)]
     fn kept_json(&self) -> Option<&str> {
         None
     }
 
-    /// What is held of it decoded, if it is kept in another form.
+    /// The slot for the decoded form, if the object is kept as JSON.
     #[doc(hidden)]
     fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
         None
     }
 
-    /// Drops what was remembered of it decoded because it was decoded not long ago.
+    /// Removes the decoded form from the cache of recently decoded objects.
     #[doc(hidden)]
     fn forget_decoded(&self) {}
 }

@@ -1,14 +1,14 @@
 //! Bounded, ordered event subscriptions; a late subscriber receives a replay of the store.
 
-// What is delivered.
+// What a subscription delivers.
 mod envelope;
 
-// How a subscription reaches the informer, and events reach the subscription.
+// How a new subscription reaches the informer, and how events reach the subscription.
 mod count;
 mod new_subscribers;
 mod publisher;
 
-// How a subscriber asks for objects again.
+// How a subscriber requests a resync.
 mod resync_handle;
 
 use std::{
@@ -36,21 +36,21 @@ pub use self::{
 };
 use crate::Event;
 
-/// The events of one informer, for one handler.
+/// A bounded stream of the events of one informer.
 ///
 /// # Contract
 ///
-/// *Guaranteed.* What [`Event`] guarantees. A late subscriber receives an
-/// [`Added`](Event::Added) for every object of the store, then [`Synced`](Event::Synced), then
-/// what happens.
+/// *Guaranteed.* What [`Event`] guarantees. A late subscriber receives an [`Added`](Event::Added)
+/// for each object of the store, then [`Synced`](Event::Synced), then new events.
 ///
-/// A subscription belongs to one run of the informer: the one that is under way, or else the
-/// next. It ends when the last caller of [`Informer::run`](crate::Informer::run) has left or
-/// the informer has failed. So call `run` first and [`subscribe`](crate::Informer::subscribe)
-/// then: a call of `run` keeps the informer running from the call on, and no other caller can
-/// end the subscription by leaving.
+/// A subscription belongs to one run of the informer: the current one, or else the next. It ends
+/// when the last caller of [`Informer::run`](crate::Informer::run) has left or the informer has
+/// failed. So call `run` first and [`subscribe`](crate::Informer::subscribe) then: a call of `run`
+/// keeps the informer running from the moment of the call, and no other caller can end the
+/// subscription by leaving.
 ///
-/// *Required.* Take its events, or drop it: while it is full, the watch waits.
+/// *Required.* Take the events or drop the subscription: while a subscription is full, the watch
+/// waits.
 pub struct Subscription<K> {
     _counted: SubscriberToken,
     events: mpsc::Receiver<EventEnvelope<K>>,
@@ -61,7 +61,7 @@ pub struct Subscription<K> {
 // === impl Subscription ===
 
 impl<K> Subscription<K> {
-    /// Returns the next event, or none after the last event of an informer that has stopped.
+    /// Returns the next event, or `None` after the last event of a stopped informer.
     ///
     /// # Cancel safety
     ///
@@ -70,8 +70,8 @@ impl<K> Subscription<K> {
         self.next_envelope().await.map(|envelope| envelope.event)
     }
 
-    /// Returns the next event in its envelope, or none after the last event of an informer
-    /// that has stopped.
+    /// Returns the next event in its envelope, or `None` after the last event of a stopped
+    /// informer.
     ///
     /// # Cancel safety
     ///
@@ -80,11 +80,10 @@ impl<K> Subscription<K> {
         future::poll_fn(|context| self.poll_envelope(context)).await
     }
 
-    /// Takes the events that are there, up to `most`, and appends them to `into`; waits for the
-    /// first. Returns how many it took: none if `most` is zero, or after the last event of an
-    /// informer that has stopped.
+    /// Waits for an event, and then appends all waiting events to `into`, at most `most`. Returns
+    /// their number: 0 if `most` is 0, or after the last event of a stopped informer.
     ///
-    /// A batch of events costs little more than one.
+    /// A batch costs little more than one event.
     ///
     /// # Cancel safety
     ///
@@ -101,14 +100,13 @@ impl<K> Subscription<K> {
         taken
     }
 
-    /// Whether [`Synced`](Event::Synced) has been taken from this subscription: every object
-    /// that was there at the start has been delivered.
+    /// Whether [`Synced`](Event::Synced) has been taken from this subscription.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Returns a handle that asks for objects to be delivered again.
+    /// Returns a handle that requests resyncs of single objects for this subscription.
     #[must_use]
     pub fn resync_handle(&self) -> ResyncHandle {
         ResyncHandle::new(Arc::clone(&self.requested_keys))

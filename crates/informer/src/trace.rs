@@ -1,20 +1,19 @@
 //! Spans of informers. All names are in this file.
 //!
-//! No content of an object is in a field, and no text of an error. A span that no subscriber wants
-//! is [`Span::none`]: it costs a look at a flag, and what its fields would be is not
-//! worked out.
+//! No field has content of an object or the text of an error. A span that no subscriber enables is
+//! [`Span::none`]: it costs one check of the level, and its fields are not computed.
 
 use tracing::{Span, field::Empty, info_span, level_filters::LevelFilter};
 
 use crate::{Event, ObjectKey, Stored, watch::NextRequest};
 
-/// The life of one informer.
+/// A run of an informer.
 pub(crate) fn informer(resource: &str) -> Span {
     info_span!("informer", kind = resource)
 }
 
-/// One request, from when it is sent until its answer has been used up. The root of a trace:
-/// an informer lives for as long as its process, and no trace should.
+/// One request, until its response is processed. A root span: an informer runs as long as its
+/// process, and a trace should not.
 pub(crate) fn request(resource: &str, request: &NextRequest) -> Span {
     match request {
         NextRequest::List { token, .. } => list(resource, token.is_some()),
@@ -47,17 +46,17 @@ fn watch(resource: &str, streamed_list: bool, resource_version: Option<&str>) ->
     )
 }
 
-/// Notes in the span of a request how it went.
+/// Records the outcome of a request.
 pub(crate) fn ended(request: &Span, outcome: &str) {
     request.record("outcome", outcome);
 }
 
-/// One event being told to all subscribers: the root of the trace of whatever comes of it.
+/// The delivery of one event to all subscribers: the root of the event's trace.
 pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     let Some(object) = event.object().filter(|_| !is_unseen()) else {
         return Span::none();
     };
-    // Called by a span that is enabled: to look into the object is what costs.
+    // Closures, because only an enabled span needs to read the object.
     let (uid, version) = (|| object.uid(), || object.resource_version());
     match event {
         Event::Added(_) => info_span!(
@@ -100,8 +99,8 @@ pub(crate) fn event<K: Stored>(resource: &str, event: &Event<K>) -> Span {
     }
 }
 
-/// Whether no subscriber wants spans. Not left to `tracing`: where no subscriber is set and its
-/// feature `log` is, which kube sets, it works out all fields, and tells `log` of each poll.
+/// Whether no subscriber enables spans. `tracing` alone is not enough: if no subscriber is set and
+/// its feature `log` is enabled, as kube does, it computes all fields and logs each poll.
 fn is_unseen() -> bool {
     LevelFilter::current() < LevelFilter::INFO
 }

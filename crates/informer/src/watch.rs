@@ -1,7 +1,7 @@
 //! The state machine of a list and watch: what to request next, and how long to wait before.
 //!
-//! [`Session`] is the part that can be wrong: a state machine without clock, lock or
-//! `async`. The shell that sends its requests is [`ListWatch`](crate::ListWatch).
+//! [`Session`] is a state machine without clock, lock or `async`. [`ListWatch`](crate::ListWatch)
+//! sends its requests.
 
 mod backoff;
 mod error;

@@ -48,8 +48,8 @@ async fn a_stream_of_kubes_watcher_is_a_source_and_its_gaps_are_made_good() {
         told
     };
     let (ended, told) = tokio::join!(run, look);
-    ended.expect("told to stop");
-    // That `b` is gone is what kube's watcher never says.
+    ended.expect("stopped");
+    // kube's watcher never reports that `b` was deleted.
     assert_eq!(
         told,
         [

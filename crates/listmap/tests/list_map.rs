@@ -33,6 +33,12 @@ fn threads_share_the_map_and_returned_lists_are_copies() {
     keys.clear();
     assert_eq!(*map.items("a"), [1, 2]);
     assert_eq!(map.keys(), ["a"]);
+
+    let mut seen = Vec::new();
+    for item in &map.items("a") {
+        seen.push(*item);
+    }
+    assert_eq!(seen, [1, 2]);
 }
 
 /// Rows: GA-50

@@ -65,6 +65,9 @@ impl Connection {
         let target = Target::parse(&parts.method, &parts.uri);
         world.alive(*origin).await;
         world.count_request();
+        if matches!(target.kind(), StepKind::Create | StepKind::Change) {
+            world.sends_write(*origin, &target);
+        }
         if world.is_flooded() {
             // The run ends; time must pass for that.
             sleep(READ_TIMEOUT).await;
@@ -93,6 +96,7 @@ impl Connection {
             _ => {}
         }
         if kind == StepKind::Watch {
+            world.watched(*origin, &target);
             return self.watch(&target, parts, body).await;
         }
         let answer = self.handle(&target, parts, body).await?;
@@ -114,6 +118,7 @@ impl Connection {
             Some(Fault::CrashAfter) => return self.crashed().await,
             Some(Fault::LostReply) => return Err(broken("the connection was reset")),
             Some(Fault::LateTimeout) => return Ok(refusal(StatusCode::GATEWAY_TIMEOUT)),
+            Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
         sleep(world.latency()).await;
@@ -153,6 +158,9 @@ impl Connection {
         if let Some(revision) = self.world.lag(self.origin)
             && let Some(stale) = lagging::rewrite(target, &parts.uri, revision)
         {
+            if revision < self.world.server.resource_version() {
+                self.world.took_effect(Fault::Stale);
+            }
             return match stale {
                 lagging::Stale::Refused => Ok(Answer::too_large(revision)),
                 lagging::Stale::List(uri) => {

@@ -41,11 +41,11 @@ pub(crate) struct Reference {
     /// The fields that differ between runs without faults.
     masked: BTreeSet<String>,
     writes: BTreeMap<String, u32>,
+    oracles_left_out: Vec<String>,
     run: Run,
 }
 
-/// Which faults happened in the runs.
-#[derive(Default)]
+/// Which faults took effect in the runs.
 struct FaultCounts {
     by_fault: BTreeMap<Fault, usize>,
     /// How many runs had faults, all that were planned.
@@ -71,7 +71,7 @@ pub(crate) fn explore(simulation: &Simulation) -> Result<Summary, Box<Failure>> 
         plans = plans.until(until);
     }
 
-    let faults = Mutex::new(FaultCounts::default());
+    let faults = Mutex::new(FaultCounts::of(&settings.faults));
     let (broken, tried) = first(&settings.name, &plans, |plan| {
         let mut run = run(simulation, plan);
         faults.lock().add(plan, &run);
@@ -133,7 +133,7 @@ fn replay(simulation: &Simulation, plan: Plan) -> Result<Summary, Box<Failure>> 
     if !run.violations.is_empty() {
         return Err(failure(simulation, plan, run));
     }
-    let mut faults = FaultCounts::default();
+    let mut faults = FaultCounts::of(&simulation.settings.faults);
     faults.add(&plan, &run);
     Ok(Summary {
         name: simulation.settings.name.clone(),
@@ -158,6 +158,13 @@ pub(crate) fn judge_alone(simulation: &Simulation, plan: &Plan, run: &mut Run) {
 // === impl FaultCounts ===
 
 impl FaultCounts {
+    fn of(faults: &[Fault]) -> Self {
+        Self {
+            by_fault: faults.iter().map(|fault| (*fault, 0)).collect(),
+            complete_runs: 0,
+        }
+    }
+
     fn add(&mut self, plan: &Plan, run: &Run) {
         for fault in &run.faults {
             *self.by_fault.entry(*fault).or_default() += 1;
@@ -191,6 +198,7 @@ impl Reference {
             *most = count.max(*most);
         }
         Ok(Self {
+            oracles_left_out: simulation.settings.oracles_left_out.clone(),
             masked: state::differing(&one.fields, &second.fields),
             fields: one.fields.clone(),
             writes,
@@ -215,6 +223,17 @@ impl Reference {
                 run.violations.push(Violation::new(oracle::COUNTS, text));
             }
         }
+        if let Some(text) = self.unseen(run) {
+            run.violations.push(Violation::new(oracle::NEWEST, text));
+        }
+        (run.violations).retain(|it| !self.oracles_left_out.contains(&it.oracle));
+    }
+
+    /// What a handler has not seen, although it did without faults: a filter may keep it away.
+    fn unseen(&self, run: &Run) -> Option<String> {
+        let without = &self.run.unseen;
+        let mut more = (run.unseen.iter()).filter(|(call, _)| !without.contains_key(*call));
+        more.next().map(|(call, text)| format!("{call} {text}"))
     }
 }
 

@@ -73,6 +73,7 @@ impl External {
         match fault {
             Some(Fault::ExternalFails) => return Err(ExternalError),
             Some(Fault::CrashBefore) => world.crash(*origin),
+            Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
         world.alive(*origin).await;

@@ -84,6 +84,14 @@ pub enum Fault {
     LeaseStolen,
     /// Another client deletes the lease.
     LeaseDeleted,
+
+    /// The machine of all processes is frozen for 25 s, longer than a lease: nothing of them runs,
+    /// and time goes on. Afterwards everything is overdue at once.
+    Freeze,
+    /// The time of day jumps forward, by an hour or by ten years.
+    ClockForward,
+    /// The time of day jumps back, by an hour or by ten years.
+    ClockBack,
 }
 
 /// What a step of a run is, as far as faults differ.
@@ -105,6 +113,18 @@ pub(crate) enum StepKind {
     Call,
     /// A write to an external resource.
     External,
+}
+
+/// Whose object a step is about, as far as faults differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// One that a user made.
+    User,
+    /// One that a user made and whose deletion deletes other objects: a namespace, or the
+    /// definition of a kind.
+    UserContainer,
+    /// Any other, or none.
+    Other,
 }
 
 /// The text is no fault.
@@ -152,6 +172,9 @@ impl Fault {
         Self::ExternalFails,
         Self::LeaseStolen,
         Self::LeaseDeleted,
+        Self::Freeze,
+        Self::ClockForward,
+        Self::ClockBack,
     ];
 
     /// The faults after which a process is started again: what it remembered is lost.
@@ -194,6 +217,9 @@ impl Fault {
             Self::ExternalFails => "external-fails",
             Self::LeaseStolen => "lease-stolen",
             Self::LeaseDeleted => "lease-deleted",
+            Self::Freeze => "freeze",
+            Self::ClockForward => "clock-forward",
+            Self::ClockBack => "clock-back",
         }
     }
 
@@ -203,7 +229,7 @@ impl Fault {
     }
 
     /// Whether it can happen at a step of this kind.
-    pub(crate) const fn fits(self, step: StepKind) -> bool {
+    const fn fits(self, step: StepKind) -> bool {
         use StepKind as S;
         match self {
             Self::CrashBefore => true,
@@ -219,9 +245,13 @@ impl Fault {
             | Self::Unavailable => {
                 matches!(step, S::Read | S::Create | S::Change | S::Lease | S::Watch)
             }
-            Self::LostReply | Self::LateTimeout => {
+            Self::LostReply | Self::LateTimeout | Self::ClockForward | Self::ClockBack => {
                 matches!(step, S::Create | S::Change | S::Lease)
             }
+            Self::Freeze => matches!(
+                step,
+                S::Create | S::Change | S::Lease | S::Event | S::Call | S::External
+            ),
             Self::Conflict => matches!(step, S::Change | S::Lease),
             Self::CutBefore
             | Self::CutAfter
@@ -246,12 +276,32 @@ impl Fault {
         }
     }
 
+    /// Whether it can happen at a step of this kind, about such an object.
+    pub(crate) fn fits_step(self, step: StepKind, subject: Subject) -> bool {
+        let fits_subject = match subject {
+            Subject::User => true,
+            // What it contains would not come back.
+            Subject::UserContainer => self != Self::Recreate,
+            Subject::Other => !self.is_foreign(),
+        };
+        self.fits(step) && fits_subject
+    }
+
     /// Whether another client writes to the object of the step.
     pub(crate) const fn is_foreign(self) -> bool {
         matches!(
             self,
             Self::StripFinalizers | Self::ForeignFinalizer | Self::Relabel | Self::Recreate
         )
+    }
+
+    /// Whether it takes effect later than at its step, if at all.
+    pub(crate) const fn is_deferred(self) -> bool {
+        self.is_foreign()
+            || matches!(
+                self,
+                Self::Gap | Self::Stale | Self::Partition | Self::LeaseStolen | Self::LeaseDeleted
+            )
     }
 
     /// Whether a delete can stay unseen: the process does not run, or its watches do not.

@@ -9,6 +9,8 @@ use windlass_controller::{Action, Failure, Outcome, Predicate, Reconciler, Reque
 use crate::{
     Fault,
     fault::StepKind,
+    oracle,
+    process::Caches,
     world::{Origin, World},
 };
 
@@ -20,9 +22,11 @@ const HANGS: Duration = Duration::from_secs(600);
 
 /// A watcher or reconciler with faults around its calls; made by
 /// [`Process::handler`](crate::Process::handler).
+#[derive(Clone)]
 pub struct SimulatedHandler<H> {
     world: Arc<World>,
     origin: Origin,
+    caches: Caches,
     name: String,
     handler: H,
 }
@@ -30,10 +34,17 @@ pub struct SimulatedHandler<H> {
 // === impl SimulatedHandler ===
 
 impl<H> SimulatedHandler<H> {
-    pub(crate) fn new(world: Arc<World>, origin: Origin, name: &str, handler: H) -> Self {
+    pub(crate) fn new(
+        world: Arc<World>,
+        origin: Origin,
+        caches: Caches,
+        name: &str,
+        handler: H,
+    ) -> Self {
         Self {
             world,
             origin,
+            caches,
             name: name.to_owned(),
             handler,
         }
@@ -53,6 +64,7 @@ impl<H> SimulatedHandler<H> {
         let Self {
             world,
             origin,
+            caches,
             name,
             ..
         } = self;
@@ -61,8 +73,14 @@ impl<H> SimulatedHandler<H> {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let key = format!("{namespace}/{}", meta.name.as_deref().unwrap_or_default());
         let version = meta.resource_version.as_deref().unwrap_or("-");
-        let uid = meta.uid.as_deref().unwrap_or_default();
-        let _call = world.call(*origin, name, &key, uid, version.parse().ok());
+        if let Some(resource) = caches.not_synced() {
+            let text = format!("{name} was called for {key} before {resource} was listed");
+            world.violate(oracle::SYNCED, text);
+        }
+        // One handler can be that of several kinds.
+        let kind = std::any::type_name::<K>().rsplit("::").next();
+        let object = format!("{} {key}", kind.unwrap_or_default().trim_end_matches('>'));
+        let _call = world.call(*origin, name, action, &object, meta);
         let text = format!("{name} {action:?} {key} version {version}");
         let fault = world.step(*origin, StepKind::Call, &text, None);
         match fault {
@@ -71,6 +89,7 @@ impl<H> SimulatedHandler<H> {
             Some(Fault::HandlerPanics) => std::panic::resume_unwind(Box::new("a simulated panic")),
             Some(Fault::HandlerSlow) => sleep(SLOW).await,
             Some(Fault::HandlerHangs) => sleep(HANGS).await,
+            Some(Fault::Freeze) => world.freeze().await,
             _ => {}
         }
         world.alive(*origin).await;

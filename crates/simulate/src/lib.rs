@@ -36,6 +36,7 @@ mod world;
 
 // What must hold of it.
 mod oracle;
+mod secrets;
 mod state;
 
 // All runs, and what they found.

@@ -22,6 +22,18 @@ pub(crate) const VERSIONS: &str = "versions_never_go_back";
 pub(crate) const BOUNDED: &str = "requests_are_bounded";
 /// Only the process that holds the lease writes.
 pub(crate) const LEADER: &str = "only_the_holder_of_the_lease_writes";
+/// No process takes a lease that another one holds.
+pub(crate) const LEASE: &str = "a_lease_is_taken_only_when_it_has_ended";
+/// Each handler is called for the newest state of each object, and for its deletion.
+pub(crate) const NEWEST: &str = "handlers_see_the_newest_state";
+/// No handler is called before the observed informers have synced.
+pub(crate) const SYNCED: &str = "calls_begin_after_the_first_lists";
+/// The observed informers are up at the end, and say so.
+pub(crate) const HEALTH: &str = "informers_say_that_they_are_up";
+/// No secret is in a log line or span.
+pub(crate) const SECRETS: &str = "no_secret_is_logged";
+/// A walk reaches a state.
+pub(crate) const ATTAINED: &str = "a_spec_is_attained";
 /// No task outlives the process that started it.
 pub(crate) const TASKS: &str = "no_task_outlives_its_process";
 /// The stores of informers have what the server has.

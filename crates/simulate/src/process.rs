@@ -4,8 +4,9 @@ use std::{fmt, sync::Arc};
 
 use kube::{Client, Resource};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_informer::Informer;
+use windlass_informer::{HealthState, Informer};
 
 use crate::{
     External, SimulatedHandler,
@@ -23,16 +24,27 @@ pub struct Process {
     world: Arc<World>,
     origin: Origin,
     stop: CancellationToken,
-    caches: Arc<Mutex<Vec<Cache>>>,
+    caches: Caches,
 }
 
-/// Reads what an informer has.
-type Cache = Arc<dyn Fn() -> Contents + Send + Sync>;
+/// The informers of a process that are observed.
+#[derive(Clone, Default)]
+pub(crate) struct Caches(Arc<Mutex<Vec<Arc<dyn Observed>>>>);
+
+/// An informer that is observed.
+trait Observed: Send + Sync {
+    fn resource(&self) -> &str;
+    fn has_synced(&self) -> bool;
+    fn is_stopped(&self) -> bool;
+    fn contents(&self) -> Contents;
+}
 
 /// What an informer has.
 pub(crate) struct Contents {
     pub(crate) resource: String,
     pub(crate) has_synced: bool,
+    /// What is wrong with its watch, by its own account.
+    pub(crate) problem: Option<String>,
     pub(crate) objects: Vec<Cached>,
 }
 
@@ -52,7 +64,7 @@ impl Process {
             world,
             origin,
             stop,
-            caches: Arc::default(),
+            caches: Caches::default(),
         }
     }
 
@@ -103,37 +115,22 @@ impl Process {
     /// A handler inside of an opinionated wrapper is given to it before it is wrapped.
     #[must_use]
     pub fn handler<H>(&self, name: &str, handler: H) -> SimulatedHandler<H> {
-        SimulatedHandler::new(Arc::clone(&self.world), self.origin, name, handler)
+        let (world, caches) = (Arc::clone(&self.world), self.caches.clone());
+        SimulatedHandler::new(world, self.origin, caches, name, handler)
     }
 
-    /// Has the store of an informer checked at the end of the run: what it has must be what the
-    /// server has.
+    /// Has an informer checked. At the end of the run its store must have what the server has, of
+    /// the namespace and with the selectors that it watches, and its health must say that its
+    /// watch is up. No call of a [`handler`](Self::handler) of this process may begin before its
+    /// first list is complete.
+    ///
+    /// If the process watches several selections of one kind, the store must have what the server
+    /// has of one of them.
     pub fn observe<K>(&self, informer: &Informer<K>)
     where
         K: Resource + Send + Sync + 'static,
     {
-        let informer = informer.clone();
-        let cache = move || {
-            let objects = informer.store().list();
-            let cached = objects.iter().map(|object| {
-                let meta = object.meta().clone();
-                Cached {
-                    key: format!(
-                        "{}/{}",
-                        meta.namespace.unwrap_or_default(),
-                        meta.name.unwrap_or_default()
-                    ),
-                    uid: meta.uid.unwrap_or_default(),
-                    version: meta.resource_version.unwrap_or_default(),
-                }
-            });
-            Contents {
-                resource: informer.resource().to_owned(),
-                has_synced: informer.has_synced(),
-                objects: cached.collect(),
-            }
-        };
-        self.caches.lock().push(Arc::new(cache));
+        self.caches.0.lock().push(Arc::new(informer.clone()));
     }
 
     /// Writes a line into the trace.
@@ -141,10 +138,84 @@ impl Process {
         self.world.log(Some(self.origin), text.as_ref());
     }
 
+    pub(crate) const fn origin(&self) -> Origin {
+        self.origin
+    }
+
     /// What the observed informers have.
     pub(crate) fn caches(&self) -> Vec<Contents> {
-        let caches = self.caches.lock().clone();
-        caches.iter().map(|cache| cache()).collect()
+        let caches = self.caches.0.lock().clone();
+        caches.iter().map(|cache| cache.contents()).collect()
+    }
+}
+
+// === impl Cached ===
+
+impl Cached {
+    /// An object of the server.
+    pub(crate) fn of(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+        Self {
+            key: format!("{}/{}", text("namespace"), text("name")),
+            uid: text("uid"),
+            version: text("resourceVersion"),
+        }
+    }
+}
+
+// === impl Caches ===
+
+impl Caches {
+    /// The resource of an informer that has not synced, if there is one.
+    pub(crate) fn not_synced(&self) -> Option<String> {
+        let caches = self.0.lock();
+        // One that was stopped may have synced before: its last calls are made now.
+        let late = caches
+            .iter()
+            .find(|it| !it.has_synced() && !it.is_stopped());
+        late.map(|cache| cache.resource().to_owned())
+    }
+}
+
+impl<K> Observed for Informer<K>
+where
+    K: Resource + Send + Sync + 'static,
+{
+    fn resource(&self) -> &str {
+        Self::resource(self)
+    }
+
+    fn has_synced(&self) -> bool {
+        Self::has_synced(self)
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.health().state, HealthState::Stopped)
+    }
+
+    fn contents(&self) -> Contents {
+        let objects = self.store().list();
+        let cached = objects.iter().map(|object| {
+            let meta = object.meta().clone();
+            Cached {
+                key: format!(
+                    "{}/{}",
+                    meta.namespace.unwrap_or_default(),
+                    meta.name.unwrap_or_default()
+                ),
+                uid: meta.uid.unwrap_or_default(),
+                version: meta.resource_version.unwrap_or_default(),
+            }
+        });
+        let health = self.health();
+        let is_up = matches!(health.state, HealthState::Listing | HealthState::Watching);
+        Contents {
+            resource: self.resource().to_owned(),
+            has_synced: self.has_synced(),
+            problem: (!is_up).then(|| health.to_string()),
+            objects: cached.collect(),
+        }
     }
 }
 

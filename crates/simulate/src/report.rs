@@ -19,10 +19,10 @@ pub struct Summary {
     pub single_faults: usize,
     /// How many runs with random faults passed.
     pub random: usize,
-    /// How often each fault happened. A fault that is missing never happened.
+    /// How often each fault of the simulation took effect. It does not if a run has no step that it
+    /// fits, or, for example, if a server lags and nothing changes meanwhile.
     pub faults: BTreeMap<Fault, usize>,
-    /// In how many of the runs with faults every fault of the plan happened. It does not if the
-    /// run has no step that it fits, at or after its own.
+    /// In how many of the runs with faults every fault of the plan took effect.
     pub complete_runs: usize,
     /// How long it took, by the clock of the system.
     pub took: Duration,
@@ -63,10 +63,9 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{name}: {steps} steps; {single_faults} runs with one fault and {random} with random \
-             faults passed in {:.1} s; {} kinds of faults happened, and in {complete_runs} runs \
-             all that were planned",
+             faults passed in {:.1} s; in {complete_runs} runs all faults that were planned took \
+             effect",
             took.as_secs_f64(),
-            faults.len(),
         )?;
         if let Some(first) = masked.first() {
             let count = masked.len();
@@ -74,6 +73,11 @@ impl fmt::Display for Summary {
                 f,
                 "; {count} fields are not compared, {first:?} is the first"
             )?;
+        }
+        write!(f, "\n  faults that took effect:")?;
+        for (index, (fault, count)) in faults.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma} {fault} {count}")?;
         }
         Ok(())
     }

@@ -21,10 +21,11 @@ use crate::{
     EndState, Fault, Plan, Process, Simulation, Step, Trace, Violation,
     direct::Refusal,
     oracle,
-    process::Cached,
+    process::{Cached, Contents},
+    secrets::Secrets,
     simulation::Settings,
     state,
-    world::{Origin, World},
+    world::{Origin, Unseen, World},
 };
 
 /// The time of day at which every run begins: 2026-01-01.
@@ -52,8 +53,9 @@ pub(crate) struct Run {
     pub(crate) trace: Trace,
     pub(crate) fields: state::Fields,
     pub(crate) writes: BTreeMap<String, u32>,
-    /// The faults that happened, in order.
+    /// The faults that took effect, in order.
     pub(crate) faults: Vec<Fault>,
+    pub(crate) unseen: Unseen,
     /// The steps of the users that the server refused as invalid.
     pub(crate) refused_steps: BTreeSet<usize>,
     /// Whether calls failed, or writes of the operator were refused, when no fault happened any
@@ -75,7 +77,15 @@ pub(crate) fn run(simulation: &Simulation, plan: &Plan) -> Run {
         .start_paused(true)
         .build()
         .expect("a runtime without IO needs nothing of the system");
-    runtime.block_on(drive(simulation, plan))
+    let secrets = Secrets::new(&simulation.settings.secrets);
+    let reads_logs = !simulation.settings.secrets.is_empty();
+    let _logs = reads_logs.then(|| tracing::subscriber::set_default(secrets.clone()));
+    let mut run = runtime.block_on(drive(simulation, plan));
+    if let Some(text) = secrets.found() {
+        run.violations.push(Violation::new(oracle::SECRETS, text));
+    }
+    (run.violations).retain(|it| !simulation.settings.oracles_left_out.contains(&it.oracle));
+    run
 }
 
 async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
@@ -125,7 +135,8 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         world.violate(oracle::STAYS, format!("it changed later: {change}"));
     }
     check_requests(settings, &world, requests);
-    check_caches(&world, &processes);
+    check_caches(&world, &processes).await;
+    let unseen = world.unseen(&world.server.objects());
 
     drop(replicas);
     processes.lock().clear();
@@ -150,6 +161,7 @@ async fn drive(simulation: &Simulation, plan: &Plan) -> Run {
         fields,
         writes: finished.writes,
         faults: finished.faults,
+        unseen,
         refused_steps,
         fails: finished.fails,
     }
@@ -280,42 +292,55 @@ fn check_requests(settings: &Settings, world: &World, before: u64) {
     }
 }
 
-/// What the observed informers have is what the server has.
-fn check_caches(world: &World, processes: &Processes) {
-    let caches: Vec<_> = processes
-        .lock()
-        .values()
-        .flat_map(Process::caches)
-        .collect();
-    let objects = world.server.objects();
-    for cache in caches {
-        let (resource, mut shown) = (cache.resource, cache.objects);
-        // A replica that does not lead may not have started its informers.
-        if !cache.has_synced && world.replicas() > 1 {
-            continue;
+/// What the observed informers have is what the server has, and they say that they are up.
+async fn check_caches(world: &World, processes: &Processes) {
+    let processes: Vec<_> = processes.lock().values().cloned().collect();
+    for process in processes {
+        for cache in process.caches() {
+            // A replica that does not lead may not have started its informers.
+            if !cache.has_synced && world.replicas() > 1 {
+                continue;
+            }
+            if let Some(problem) = &cache.problem {
+                world.violate(oracle::HEALTH, format!("an informer is not up: {problem}"));
+            }
+            check_cache(world, process.origin(), cache).await;
         }
-        let of_resource = objects.iter().filter(|(name, _)| *name == resource);
-        let mut there: Vec<_> = of_resource
-            .map(|(_, object)| {
-                let metadata = &object["metadata"];
-                let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
-                Cached {
-                    key: format!("{}/{}", text("namespace"), text("name")),
-                    uid: text("uid"),
-                    version: text("resourceVersion"),
-                }
-            })
-            .collect();
-        shown.sort_unstable();
+    }
+}
+
+/// What an informer has is what the server has of one of the selections that its process watches.
+async fn check_cache(world: &World, origin: Origin, cache: Contents) {
+    let (resource, mut shown) = (cache.resource, cache.objects);
+    shown.sort_unstable();
+    let objects = world.server.objects();
+    let all = objects.into_iter().filter(|(name, _)| *name == resource);
+    let all: Vec<_> = all.map(|(_, object)| object).collect();
+    let mut selected = Vec::new();
+    for path in world.selections(origin, &resource) {
+        let list = world.direct.get(&path).await.unwrap_or_default();
+        selected.push(list["items"].as_array().cloned().unwrap_or_default());
+    }
+    // A source that sends no requests.
+    if selected.is_empty() {
+        selected.push(all);
+    }
+    let mut difference = None;
+    for objects in selected {
+        let mut there: Vec<_> = objects.iter().map(Cached::of).collect();
         there.sort_unstable();
         let ghost = shown.iter().find(|it| !there.contains(it));
         let missing = there.iter().find(|it| !shown.contains(it));
-        if let Some(ghost) = ghost {
-            let text = format!("an informer of {resource} has {ghost:?}, the server has not");
-            world.violate(oracle::CACHES, text);
-        } else if let Some(missing) = missing {
-            let text = format!("an informer of {resource} lacks {missing:?}");
-            world.violate(oracle::CACHES, text);
-        }
+        let text = match (ghost, missing) {
+            (None, None) => return,
+            (Some(ghost), _) => {
+                format!("an informer of {resource} has {ghost:?}, the server has not")
+            }
+            (_, Some(missing)) => format!("an informer of {resource} lacks {missing:?}"),
+        };
+        difference.get_or_insert(text);
+    }
+    if let Some(text) = difference {
+        world.violate(oracle::CACHES, text);
     }
 }

@@ -86,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) steps: Vec<Step>,
     pub(crate) oracles: Vec<(String, Check)>,
     pub(crate) faults: Vec<Fault>,
+    pub(crate) oracles_left_out: Vec<String>,
+    pub(crate) secrets: Vec<String>,
     pub(crate) ignored: BTreeSet<String>,
     pub(crate) replicas: usize,
     pub(crate) seeds: u64,
@@ -140,6 +142,8 @@ impl Simulation {
                 steps: Vec::new(),
                 oracles: Vec::new(),
                 faults: Fault::ALL.to_vec(),
+                oracles_left_out: Vec::new(),
+                secrets: Vec::new(),
                 ignored: ignored.map(str::to_owned).into(),
                 replicas: 1,
                 seeds: Self::DEFAULT_SEEDS,
@@ -162,6 +166,12 @@ impl Simulation {
         K::DynamicType: Default,
     {
         self.set(|settings| settings.beginning.push(Step::create(object)))
+    }
+
+    /// Adds a step that is made before the operator starts: as [`object`](Self::object), of any
+    /// kind.
+    pub fn initial(self, step: Step) -> Self {
+        self.set(|settings| settings.beginning.push(step))
     }
 
     /// Adds a step of the users, after those before it and a pause. If the server refuses it, a
@@ -187,6 +197,12 @@ impl Simulation {
         })
     }
 
+    /// Adds a text that must be in no log line and in no span, of any level: the content of a
+    /// secret that a step has. Runs are slower with it. The default is none.
+    pub fn secret(self, text: &str) -> Self {
+        self.set(|settings| settings.secrets.push(text.to_owned()))
+    }
+
     /// Sets which faults happen. The default is all that fit the operator.
     pub fn faults(self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.set(|settings| settings.faults = faults.into_iter().collect())
@@ -196,6 +212,12 @@ impl Simulation {
     pub fn without_faults(self, faults: impl IntoIterator<Item = Fault>) -> Self {
         let left_out: Vec<_> = faults.into_iter().collect();
         self.set(|settings| settings.faults.retain(|it| !left_out.contains(it)))
+    }
+
+    /// Leaves out an oracle of `docs/testing.md` that does not fit the operator: for example
+    /// `calls_begin_after_the_first_lists`, if its controllers do not wait for each other.
+    pub fn without_oracle(self, name: &str) -> Self {
+        self.set(|settings| settings.oracles_left_out.push(name.to_owned()))
     }
 
     /// Leaves a resource, such as `configmaps`, out of the end state. Leases and events are left

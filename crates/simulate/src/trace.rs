@@ -2,7 +2,11 @@
 
 use std::{fmt, hash::Hasher as _, time::Duration};
 
-use crate::{Fault, fault::StepKind, world::Origin};
+use crate::{
+    Fault,
+    fault::{StepKind, Subject},
+    world::Origin,
+};
 
 /// The trace of a run: every step, in order, with its virtual time.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +30,7 @@ struct Line {
 pub(crate) struct TracedStep {
     pub(crate) number: u64,
     pub(crate) kind: StepKind,
-    /// Whether it is about an object that a user made.
-    pub(crate) of_user: bool,
+    pub(crate) subject: Subject,
     pub(crate) text: String,
 }
 

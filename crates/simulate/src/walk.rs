@@ -194,6 +194,20 @@ impl Specs {
                 });
             }
         }
+        if specs.attained.is_empty() {
+            // Nothing would be compared, and every walk would pass.
+            let from_nothing = simulation.with_steps(vec![walks.create(given)]);
+            let plan = Plan::quiet(1);
+            let mut run = run(&from_nothing, &plan);
+            let text = format!(
+                "of {} specs, {} failed and {} were refused",
+                walks.specs,
+                specs.failing.len(),
+                specs.refused.len()
+            );
+            run.violations.push(Violation::new(oracle::ATTAINED, text));
+            return Err(explore::failure(&from_nothing, plan, run));
+        }
         Ok(specs)
     }
 

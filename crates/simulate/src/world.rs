@@ -14,11 +14,13 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_apiserver::ApiServer;
+use windlass_informer::{SimulatedHost, wall_clock};
 
 use crate::{
     Fault, Plan, PlannedFault,
+    connection::Target,
     direct::Direct,
-    fault::StepKind,
+    fault::{StepKind, Subject},
     oracle::{self, Violation},
     trace::{Trace, TracedStep},
 };
@@ -27,6 +29,7 @@ mod acts;
 mod calls;
 mod writes;
 
+pub(crate) use self::calls::Unseen;
 use self::{calls::Calls, writes::Writes};
 
 /// The longest that a request, a reply or an event takes on its way, in milliseconds. What is
@@ -41,6 +44,16 @@ const LAG: Duration = Duration::from_secs(60);
 
 /// How long a partition takes.
 const PARTITION: Duration = Duration::from_secs(40);
+
+/// How long the machine is frozen: longer than the default duration of a lease, 15 s.
+const FREEZE: Duration = Duration::from_secs(25);
+
+/// How far the time of day jumps: as at the change of daylight saving time, or as with an empty
+/// battery of the clock.
+const JUMPS: [Duration; 2] = [
+    Duration::from_secs(3600),
+    Duration::from_secs(10 * 365 * 86_400),
+];
 
 /// Which process did something: which replica, and how often that was started before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,8 +81,10 @@ pub(crate) struct World {
 struct State {
     random: StdRng,
     planned: Vec<PlannedFault>,
-    /// Those that happened, in order.
-    happened: Vec<Fault>,
+    /// Those that took effect, in order.
+    effective: Vec<Fault>,
+    /// Those that have happened, and take effect later, if at all.
+    pending: Vec<Fault>,
     faults_ended: bool,
     /// Whether half of the operator's time to recover from all faults is over.
     has_recovered: bool,
@@ -81,6 +96,8 @@ struct State {
     external: BTreeMap<String, String>,
     calls: Calls,
     writes: Writes,
+    /// The selections that each process has watched, by process and resource.
+    selections: BTreeMap<(Origin, String), BTreeSet<String>>,
     /// The paths of the objects that users made.
     users: BTreeSet<String>,
     violations: Vec<Violation>,
@@ -117,7 +134,8 @@ impl World {
             // Another stream than that of the host, which uses the same seed.
             random: StdRng::seed_from_u64(!plan.seed),
             planned,
-            happened: Vec::new(),
+            effective: Vec::new(),
+            pending: Vec::new(),
             faults_ended: false,
             has_recovered: false,
             fails: false,
@@ -127,6 +145,7 @@ impl World {
             external: BTreeMap::new(),
             calls: Calls::default(),
             writes: Writes::new(replicas > 1),
+            selections: BTreeMap::new(),
             users: BTreeSet::new(),
             violations: Vec::new(),
         };
@@ -197,24 +216,37 @@ impl World {
 
     /// Waits until the process is not partitioned from the server. Returns whether it was.
     pub(crate) async fn reachable(&self, origin: Origin) -> bool {
-        self.wait(|state| state.replicas[origin.replica].partitioned_until)
-            .await
+        let partitioned = self
+            .wait(|state| state.replicas[origin.replica].partitioned_until)
+            .await;
+        if partitioned {
+            self.took_effect(Fault::Partition);
+        }
+        partitioned
     }
 
-    /// Waits until the process may open watches. Returns whether it had to wait.
+    /// Whether the process may not open watches now.
     pub(crate) fn refuses_watches(&self, origin: Origin) -> bool {
-        let state = self.state.lock();
-        let until = state.replicas[origin.replica].no_watches_until;
-        until.is_some_and(|until| Instant::now() < until) && !state.faults_ended
+        let refuses = {
+            let state = self.state.lock();
+            let until = state.replicas[origin.replica].no_watches_until;
+            until.is_some_and(|until| Instant::now() < until) && !state.faults_ended
+        };
+        if refuses {
+            self.took_effect(Fault::Gap);
+        }
+        refuses
     }
 
     /// Waits until the server that the process watches shows `revision`.
     pub(crate) async fn wait_for_revision(&self, origin: Origin, revision: u64) {
-        self.wait(|state| {
+        let waited = self.wait(|state| {
             let lag = state.replicas[origin.replica].lag?;
             (revision > lag.revision).then_some(lag.until)
-        })
-        .await;
+        });
+        if waited.await {
+            self.took_effect(Fault::Stale);
+        }
     }
 
     /// The revision at which the server that the process reads from lags, if it does.
@@ -262,19 +294,32 @@ impl World {
         subject: Option<&str>,
     ) -> Option<Fault> {
         let mut state = self.state.lock();
-        let of_user = subject.is_some_and(|it| state.users.contains(it));
+        let of_user = subject.filter(|it| state.users.contains(*it));
+        let whose = match of_user {
+            Some(path) if is_container(path) => Subject::UserContainer,
+            Some(_) => Subject::User,
+            None => Subject::Other,
+        };
         let number = state.trace.next_step();
-        let fault = state.take_fault(number, kind, of_user);
+        let fault = state.take_fault(number, kind, whose);
         let step = TracedStep {
             number,
             kind,
-            of_user,
+            subject: whose,
             text: text.to_owned(),
         };
         let at = self.began.elapsed();
         state.trace.step(at, origin, step, fault);
         let fault = fault?;
-        state.happened.push(fault);
+        if fault.is_deferred() {
+            state.pending.push(fault);
+        } else {
+            state.effective.push(fault);
+        }
+        if matches!(fault, Fault::ClockForward | Fault::ClockBack) {
+            let by = JUMPS[state.random.random_range(0..JUMPS.len())];
+            jump(fault == Fault::ClockForward, by);
+        }
         let own = &mut state.replicas[origin.replica];
         let now = Instant::now();
         match fault {
@@ -308,6 +353,38 @@ impl World {
             _ => return Some(fault),
         }
         None
+    }
+
+    /// Notes that a fault that happened before takes effect now; only the first time of several.
+    pub(crate) fn took_effect(&self, fault: Fault) {
+        let mut state = self.state.lock();
+        if let Some(at) = state.pending.iter().position(|it| *it == fault) {
+            state.pending.remove(at);
+            state.effective.push(fault);
+        }
+    }
+
+    /// Freezes the machine: time goes on, and nothing runs. All timers that are due by then fire
+    /// at once, after the work that was ready before.
+    pub(crate) async fn freeze(&self) {
+        self.log(None, "everything is frozen");
+        tokio::time::advance(FREEZE).await;
+        self.log(None, "everything goes on");
+    }
+
+    /// Notes what a process watches.
+    pub(crate) fn watched(&self, origin: Origin, target: &Target) {
+        let mut state = self.state.lock();
+        let key = (origin, target.full_resource());
+        let selections = state.selections.entry(key).or_default();
+        selections.insert(target.selection());
+    }
+
+    /// The selections of a resource that a process has watched, as paths of lists.
+    pub(crate) fn selections(&self, origin: Origin, resource: &str) -> Vec<String> {
+        let state = self.state.lock();
+        let watched = state.selections.get(&(origin, resource.to_owned()));
+        watched.into_iter().flatten().cloned().collect()
     }
 
     /// Whether all planned faults have happened.
@@ -349,8 +426,12 @@ impl World {
     }
 
     pub(crate) fn violate(&self, oracle: &'static str, text: String) {
-        self.log(None, &format!("BROKEN {oracle}: {text}"));
-        (self.state.lock().violations).push(Violation::new(oracle, text));
+        self.report(Violation::new(oracle, text));
+    }
+
+    fn report(&self, violation: Violation) {
+        self.log(None, &format!("BROKEN {violation}"));
+        self.state.lock().violations.push(violation);
     }
 
     /// Notes an object that a user makes: other clients may write to it.
@@ -387,7 +468,7 @@ impl World {
             violations: std::mem::take(&mut state.violations),
             trace: std::mem::take(&mut state.trace),
             writes: state.writes.counts(),
-            faults: std::mem::take(&mut state.happened),
+            faults: std::mem::take(&mut state.effective),
             fails: state.fails,
         }
     }
@@ -406,13 +487,29 @@ pub(crate) struct Finished {
 
 impl State {
     /// Takes the first fault that is due at this step and fits it.
-    fn take_fault(&mut self, number: u64, kind: StepKind, of_user: bool) -> Option<Fault> {
-        let fits = |it: &PlannedFault| {
-            it.step <= number && it.fault.fits(kind) && (of_user || !it.fault.is_foreign())
-        };
+    fn take_fault(&mut self, number: u64, kind: StepKind, subject: Subject) -> Option<Fault> {
+        let fits = |it: &PlannedFault| it.step <= number && it.fault.fits_step(kind, subject);
         let at = self.planned.iter().position(fits)?;
         Some(self.planned.remove(at).fault)
     }
+}
+
+/// Whether the deletion of the object at `path` deletes other objects.
+fn is_container(path: &str) -> bool {
+    let collection = path.rsplit_once('/').map(|(collection, _)| collection);
+    collection
+        .is_some_and(|it| it == "/api/v1/namespaces" || it.ends_with("/customresourcedefinitions"))
+}
+
+/// Moves the time of day.
+fn jump(forward: bool, by: Duration) {
+    let now = wall_clock();
+    let then = if forward {
+        now.checked_add(by)
+    } else {
+        now.checked_sub(by)
+    };
+    SimulatedHost::set_wall_clock(then.unwrap_or(now));
 }
 
 // === impl Replica ===

@@ -86,11 +86,14 @@ on_both_servers! {
         let spec = json!({ "type": "object", "properties": {
             "open": { "type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": item },
             "closed": { "type": "array", "items": item },
+            "typeless": { "x-kubernetes-preserve-unknown-fields": true },
         } });
         let widget = Widget::served(&raw, &spec).await;
         let items = json!([{ "a": "1", "b": { "c": 1 } }]);
-        let created = widget.create("w", &json!({ "open": items, "closed": items })).await;
-        assert_eq!(created["spec"], json!({ "open": items, "closed": [{ "a": "1" }] }));
+        let sent = json!({ "open": items, "closed": items, "typeless": items });
+        let created = widget.create("w", &sent).await;
+        let kept = json!({ "open": items, "closed": [{ "a": "1" }], "typeless": items });
+        assert_eq!(created["spec"], kept);
     }
 
     /// docs/apiserver.md: row 108.

@@ -11,6 +11,7 @@ use crate::metadata;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Key;
+use crate::typed;
 use crate::wire::{UnknownFields, WriteOptions};
 
 // === impl Cluster ===
@@ -54,7 +55,21 @@ impl Cluster {
         body["apiVersion"] = api_version.as_str().into();
         body["kind"] = resource.info.kind.as_str().into();
         let namespace = resource.info.namespaced.then_some(&*key.namespace);
-        let mut decoded = decode::decode(resource, namespace, body, UnknownFields::Applied)?;
+        let unconvertible = |why: &str| {
+            let (_, gvk) = words.split_once("; ").unwrap_or_default();
+            Status::untyped(format!(
+                "failed to convert new object ({words}) to proper version: unable to convert \
+                 unstructured object to {gvk}: {why}"
+            ))
+        };
+        if let Some(kind) = resource.typed() {
+            typed::convert(kind, &mut body).map_err(|why| unconvertible(&why))?;
+        }
+        let mut decoded = decode::decode(resource, namespace, body, UnknownFields::Applied)
+            .map_err(|status| match decode::type_error(resource, &status) {
+                Some(why) => unconvertible(why),
+                None => status,
+            })?;
         check_name(key, &decoded.object)?;
         let metadata = metadata::of(&mut decoded.object);
         metadata.remove("managedFields");

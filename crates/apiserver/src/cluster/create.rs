@@ -11,6 +11,7 @@ use crate::metadata::{self, unqualified_finalizers, validate};
 use crate::registry::{Definition, Generation, Resource};
 use crate::status::Status;
 use crate::store::{Key, Stored};
+use crate::typed;
 use crate::wire::WriteOptions;
 
 /// How many names are tried under one `generateName`.
@@ -96,6 +97,9 @@ impl Cluster {
         defaults::created(resource, &mut object);
         let mut errors = validate(&object, resource.rules.names, resource.rules.finalizers);
         errors.extend(decode::check_schema(resource, Part::Main, &mut object));
+        if let Some(kind) = resource.typed() {
+            errors.extend(typed::validate_new(kind.name, &object));
+        }
         let key = key_of(resource, &object);
         if &*resource.table == DEFINITIONS {
             errors.extend(Definition::validate(&object));
@@ -106,7 +110,10 @@ impl Cluster {
             });
         }
         if !errors.is_empty() {
-            return Err(Status::invalid(&resource.about(&key.name), &errors));
+            return Err(Status::invalid(
+                &resource.about_contents(&key.name),
+                &errors,
+            ));
         }
         if let Some(existing) = self.store.get(&resource.table, &key) {
             let about = resource.about(&key.name);
@@ -114,7 +121,10 @@ impl Cluster {
         }
         errors.extend(self.allocate(resource, &mut object, None));
         if !errors.is_empty() {
-            return Err(Status::invalid(&resource.about(&key.name), &errors));
+            return Err(Status::invalid(
+                &resource.about_contents(&key.name),
+                &errors,
+            ));
         }
         if resource.info.custom {
             warnings.extend(unqualified_finalizers(&object));

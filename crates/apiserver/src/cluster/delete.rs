@@ -63,7 +63,14 @@ impl Cluster {
         } else if options.dry_run {
             let finalizers = finalizers_of_deletion(&object, options);
             if finalizers.is_empty() {
-                Deleted::Gone(object)
+                let is_pod = &*resource.table == PODS;
+                let marked = is_pod
+                    .then(|| pods::marked(&object, options, now))
+                    .flatten();
+                Deleted::Gone(match marked {
+                    Some(marked) => Arc::new(Stored::unsaved(marked)),
+                    None => object,
+                })
             } else {
                 let mut value = object.value().clone();
                 metadata::mark_dying(&mut value, now);
@@ -124,6 +131,12 @@ impl Cluster {
     ) -> Deleted {
         let finalizers = finalizers_of_deletion(object, options);
         if finalizers.is_empty() {
+            // A pod is marked first, although it has nothing to wait for.
+            if &**table == PODS
+                && let Some(marked) = pods::marked(object, options, now)
+            {
+                self.store.put(table, key, marked, object.schema());
+            }
             let last = self.store.remove(table, key);
             return Deleted::Gone(last.unwrap_or_else(|| object.clone()));
         }

@@ -58,6 +58,12 @@ impl Cluster {
     ) -> Result<Page, Status> {
         let selector = selector(resource, options)?;
         let wanted = read_version(&options.resource_version)?;
+        let limit = if selector.fields.name().is_some() {
+            // A list of one object has one page.
+            0
+        } else {
+            options.limit
+        };
         let current = self.store.revision();
         if !options.continue_token.is_empty() {
             if wanted.is_some_and(|wanted| wanted != 0) {
@@ -73,13 +79,13 @@ impl Cluster {
             }
             (Some(0), _) => self.page(resource, namespace, &selector, current, None, 0),
             (Some(wanted), Some(VersionMatch::Exact)) => {
-                self.page(resource, namespace, &selector, wanted, None, options.limit)
+                self.page(resource, namespace, &selector, wanted, None, limit)
             }
             // What clients from before `resourceVersionMatch` mean by a page.
             (Some(wanted), None) if options.limit > 0 => {
-                self.page(resource, namespace, &selector, wanted, None, options.limit)
+                self.page(resource, namespace, &selector, wanted, None, limit)
             }
-            _ => self.page(resource, namespace, &selector, current, None, options.limit),
+            _ => self.page(resource, namespace, &selector, current, None, limit),
         }
     }
 
@@ -183,8 +189,17 @@ impl Continue {
     }
 
     fn decode(token: &str) -> Result<Self, Status> {
-        let bytes = URL_SAFE_NO_PAD.decode(token).ok();
-        let decoded: Option<Self> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| {
+            let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            let strange = token.bytes().position(|byte| !is_digit(byte));
+            // A group of four that is not complete is wrong from its beginning.
+            let at = strange.unwrap_or(token.len() - token.len() % 4);
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: illegal base64 data at input \
+                 byte {at}"
+            ))
+        })?;
+        let decoded: Option<Self> = serde_json::from_slice(&bytes).ok();
         match decoded {
             Some(decoded) if decoded.v == TOKEN_VERSION => Ok(decoded),
             _ => Err(Status::bad_request(

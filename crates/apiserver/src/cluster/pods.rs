@@ -243,6 +243,21 @@ pub(super) fn stopping(pod: &Stored, options: &DeleteOptions, now: &str) -> Opti
     Some(dying)
 }
 
+/// What a deletion writes of a pod that goes at once, before it goes. Nothing if that is written
+/// already.
+pub(super) fn marked(pod: &Stored, options: &DeleteOptions, now: &str) -> Option<Value> {
+    let mut dying = pod.value().clone();
+    if metadata::mark_dying(&mut dying, now) {
+        return Some(dying);
+    }
+    let is_shorter = is_stopping(pod.value()) && options.grace == Some(0);
+    is_shorter.then(|| {
+        let metadata = metadata::of(&mut dying);
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        dying
+    })
+}
+
 /// Whether a pod has time to stop, so that it does not go with its last finalizer.
 pub(super) fn is_stopping(pod: &Value) -> bool {
     grace(pod).is_some_and(|grace| grace > 0)

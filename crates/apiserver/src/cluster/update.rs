@@ -69,7 +69,7 @@ impl Cluster {
             Err(_) if part == Part::Main && resource.rules.creates_on_update => {
                 let uid = metadata::text(object, "uid");
                 if !uid.is_empty() {
-                    return Err(wrong_uid(resource, key, uid, ""));
+                    return Err(wrong_uid(resource, key, options.dry_run, [uid, ""]));
                 }
                 // The version of an object that was there before says nothing of a new one.
                 metadata::of(&mut decoded.object).remove("resourceVersion");
@@ -125,7 +125,7 @@ impl Cluster {
             let mut object = resource.present(old.value());
             match decode::type_error(resource, &status) {
                 Some(why) if patch.apply(&mut object, resource.typed()).is_ok() => {
-                    Status::patch_invalid(&patch.shown(&object), why)
+                    Status::patch_invalid(&patch.shown(&object), &patch.type_fault(why))
                 }
                 _ => status,
             }
@@ -163,10 +163,9 @@ impl Cluster {
             object,
             mut warnings,
         } = decoded;
-        let about = resource.about(&key.name);
         let uid = metadata::text(&object, "uid");
         if !uid.is_empty() && uid != old.uid() {
-            return Err(wrong_uid(resource, key, uid, old.uid()));
+            return Err(wrong_uid(resource, key, options.dry_run, [uid, old.uid()]));
         }
         let before = old.value();
         let mut object = limit_to(part, resource, before, object);
@@ -198,7 +197,10 @@ impl Cluster {
             errors = self.allocate(resource, &mut object, Some(before));
         }
         if !errors.is_empty() {
-            return Err(Status::invalid(&about, &errors));
+            return Err(Status::invalid(
+                &resource.about_contents(&key.name),
+                &errors,
+            ));
         }
         if part != Part::Status {
             bump_generation(resource, before, &mut object);
@@ -323,17 +325,17 @@ pub(super) fn sent_version(object: &Value) -> Result<Option<u64>, Status> {
 
 /// The refusal of a write to the object with the uid `sent` where the one with the uid `found`
 /// is.
-fn wrong_uid(resource: &Resource, key: &Key, sent: &str, found: &str) -> Status {
+fn wrong_uid(resource: &Resource, key: &Key, dry_run: bool, [sent, found]: [&str; 2]) -> Status {
     let detail = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {sent}, UID in object meta: {found}",
-        registry_path(resource, key),
+        registry_path(resource, key, dry_run),
     );
     Status::conflict(&resource.about(&key.name), &detail)
 }
 
 /// Where the real server keeps an object, which it tells in one message.
-fn registry_path(resource: &Resource, key: &Key) -> String {
+fn registry_path(resource: &Resource, key: &Key, dry_run: bool) -> String {
     let group = if resource.info.custom {
         resource.info.group.as_str()
     } else {
@@ -344,7 +346,9 @@ fn registry_path(resource: &Resource, key: &Key) -> String {
         "endpoints" => "services/endpoints",
         _ => &resource.info.plural,
     };
-    let parts = ["registry", group, resource, &key.namespace, &key.name];
+    // A dry run never comes as far as the storage, which adds the beginning.
+    let root = if dry_run { "" } else { "registry" };
+    let parts = [root, group, resource, &key.namespace, &key.name];
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.fold(String::new(), |path, part| path + "/" + part)
 }

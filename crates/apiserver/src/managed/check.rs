@@ -121,14 +121,15 @@ fn scalar_fault(scalar: Scalar, value: &Value) -> Option<String> {
         )),
         (Scalar::Text, other) => Some(format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
-            cut(&other.to_string())
+            cut(&in_go(other))
         )),
         (Scalar::Boolean, other) => Some(format!("expected boolean, got &{{{}}}", shown(other))),
         (Scalar::Any, other) => Some(format!("expected any scalar, got &{{{}}}", shown(other))),
     }
 }
 
-fn go_type(value: &Value) -> &'static str {
+/// What Go calls the type of a value that was read from JSON.
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
@@ -137,6 +138,23 @@ fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as the source text of Go that makes it.
+fn in_go(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(in_go).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(members) => {
+            let members = members.iter();
+            let members = members.map(|(name, value)| format!("{name:?}:{}", in_go(value)));
+            let members: Vec<_> = members.collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        scalar => scalar.to_string(),
     }
 }
 

@@ -94,7 +94,10 @@ pub(crate) fn validate(object: &Value, names: NameRule, finalizers: Finalizers) 
 /// What a custom resource is warned about: finalizers without a domain.
 pub(crate) fn unqualified_finalizers(object: &Value) -> Vec<String> {
     strings(object.pointer("/metadata/finalizers"))
-        .filter(|finalizer| !finalizer.contains('/'))
+        .filter(|finalizer| {
+            let is_standard = matches!(*finalizer, "orphan" | "foregroundDeletion");
+            !finalizer.contains('/') && !is_standard
+        })
         .map(|finalizer| {
             format!(
                 "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name to \

@@ -2,7 +2,8 @@
 //!
 //! Each function gives what is wrong with a text, in the words of Kubernetes, or nothing.
 
-const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
+/// What is wrong with the last part of a qualified name.
+pub(crate) const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
     used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use crate::managed::shown;
+use crate::managed::{go_type, shown};
 use crate::typed::{Field, Shape, Struct, named};
 
 /// What to do with a map or a list instead of merging: `replace` or `delete`.
@@ -73,6 +73,13 @@ pub(super) fn merge(
         let retained: HashSet<&str> = retained.iter().filter_map(Value::as_str).collect();
         target.retain(|key, _| retained.contains(key.as_str()));
     }
+    // Lists whose order is given, as they were before.
+    let ordered = patch.keys().filter_map(|key| key.strip_prefix(ORDER));
+    let before = |target: &Map<String, Value>, key: &str| {
+        let list = target.get(key).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    let before: HashMap<&str, Vec<Value>> = ordered.map(|key| (key, before(target, key))).collect();
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
         let field = field_of(key);
         let inner_kind = field.and_then(|field| inside(&field.shape));
@@ -109,7 +116,14 @@ pub(super) fn merge(
         } else if let Some(field) = key.strip_prefix(ORDER)
             && let Some(list) = target.get_mut(field).and_then(Value::as_array_mut)
         {
-            put_in_order(list_of(field_of(field)), list, wanted)?;
+            let before = before.get(field).map_or(&[][..], Vec::as_slice);
+            let treatment = list_of(field_of(field));
+            if let List::Keyed(key) = treatment {
+                wanted
+                    .iter()
+                    .try_for_each(|item| key_of(item, key).map(drop))?;
+            }
+            put_in_order(treatment, list, wanted, before);
         }
     }
     Ok(())
@@ -133,13 +147,17 @@ fn merge_list(
             return Ok(());
         }
         List::Set => {
+            check_same_types(list, patch)?;
+            let before = list.clone();
             let mut seen: HashSet<Value> = list.iter().cloned().collect();
             let new = patch.iter().filter(|item| seen.insert((*item).clone()));
             list.extend(new.cloned());
+            put_in_order(treatment, list, patch, &before);
             return Ok(());
         }
         List::Keyed(key) => key,
     };
+    check_same_types(list, patch)?;
     let mut deleted = HashSet::new();
     for item in patch {
         match item.get(DIRECTIVE) {
@@ -163,13 +181,15 @@ fn merge_list(
     if !deleted.is_empty() {
         list.retain(|item| item.get(key).is_none_or(|value| !deleted.contains(value)));
     }
+    let before = list.clone();
     let mut places = HashMap::new();
     for (at, item) in list.iter().enumerate() {
         if let Some(value) = item.get(key) {
             places.entry(value.clone()).or_insert(at);
         }
     }
-    for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
+    let plain_items = patch.iter().filter(|item| item.get(DIRECTIVE).is_none());
+    for item in plain_items {
         let Value::Object(patch) = item else {
             list.push(item.clone());
             continue;
@@ -183,7 +203,24 @@ fn merge_list(
             list.push(plain(item));
         }
     }
+    put_in_order(treatment, list, patch, &before);
     Ok(())
+}
+
+/// Checks that all items of a list and of the patch for it have one type, of Go.
+fn check_same_types(list: &[Value], patch: &[Value]) -> Result<(), String> {
+    let mut all = list.iter().chain(patch).map(go_type);
+    let Some(first) = all.next() else {
+        return Ok(());
+    };
+    if all.all(|other| other == first) {
+        return Ok(());
+    }
+    let lists = [list, patch].map(|list| shown(&list.to_vec().into()));
+    Err(format!(
+        "list element types are not identical: [{}]",
+        lists.join(" ")
+    ))
 }
 
 fn is_directive(item: &Value, wanted: &str) -> bool {
@@ -229,24 +266,44 @@ fn plain_items(items: &[Value]) -> impl Iterator<Item = Value> {
         .map(plain)
 }
 
-/// Brings the items that `wanted` names into its order; the others stay before them.
-fn put_in_order(treatment: List, list: &mut [Value], wanted: &[Value]) -> Result<(), String> {
-    let mut places = HashMap::new();
-    for (at, wanted) in wanted.iter().enumerate() {
-        let value = match treatment {
-            List::Keyed(key) => key_of(wanted, key)?,
-            List::Set | List::Replaced => wanted,
-        };
-        places.entry(value).or_insert(at);
-    }
-    list.sort_by_cached_key(|item| {
-        let value = match treatment {
+/// Brings the items that `wanted` names into its order. The others keep the order that they had
+/// `before`, and stand behind those that were not there before or were before them.
+fn put_in_order(treatment: List, list: &mut Vec<Value>, wanted: &[Value], before: &[Value]) {
+    fn identity(treatment: List, item: &Value) -> Option<&Value> {
+        match treatment {
             List::Keyed(key) => item.get(key),
             List::Set | List::Replaced => Some(item),
-        };
-        value.and_then(|value| places.get(value).copied())
-    });
-    Ok(())
+        }
+    }
+    let places = |items: &[Value]| {
+        let mut places = HashMap::new();
+        for (at, item) in items.iter().enumerate() {
+            if let Some(value) = identity(treatment, item) {
+                places.entry(value.clone()).or_insert(at);
+            }
+        }
+        places
+    };
+    let (wanted, before) = (places(wanted), places(before));
+    let place = |places: &HashMap<Value, usize>, item: &Value| {
+        identity(treatment, item).and_then(|value| places.get(value).copied())
+    };
+    let (mut named, mut others): (Vec<_>, Vec<_>) = std::mem::take(list)
+        .into_iter()
+        .partition(|item| place(&wanted, item).is_some());
+    named.sort_by_key(|item| place(&wanted, item));
+    others.sort_by_key(|item| place(&before, item));
+    let mut others = others.into_iter().peekable();
+    for item in named {
+        let at = place(&before, &item);
+        while let Some(other) =
+            others.next_if(|other| at.is_some_and(|at| place(&before, other) < Some(at)))
+        {
+            list.push(other);
+        }
+        list.push(item);
+    }
+    list.extend(others);
 }
 
 #[cfg(test)]
@@ -289,7 +346,7 @@ mod tests {
             "core.v1.PodSpec",
             before(),
             &json!({ "containers": [{ "name": "web", "$patch": "delete" }, { "name": "new" }] }),
-            &json!({ "containers": [{ "name": "side", "image": "b" }, { "name": "new" }] }),
+            &json!({ "containers": [{ "name": "new" }, { "name": "side", "image": "b" }] }),
         );
         check(
             "core.v1.PodSpec",
@@ -327,7 +384,7 @@ mod tests {
             "meta.v1.ObjectMeta",
             json!({ "finalizers": ["a", "b"] }),
             &json!({ "finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"] }),
-            &json!({ "finalizers": ["b", "c"] }),
+            &json!({ "finalizers": ["c", "b"] }),
         );
         check(
             "core.v1.Pod",

@@ -69,6 +69,19 @@ impl Resource {
         }
     }
 
+    /// What a refusal of an object for its contents calls it: events are those of the core group,
+    /// whichever group was asked.
+    pub(crate) fn about_contents<'a>(&'a self, name: &'a str) -> About<'a> {
+        let group = match &*self.table {
+            "events" => "",
+            _ => &self.info.group,
+        };
+        About {
+            group,
+            ..self.about(name)
+        }
+    }
+
     /// Whether `name` is a subresource that is served.
     pub(crate) fn has_subresource(&self, name: &str) -> bool {
         self.info

@@ -85,7 +85,8 @@ fn rolling_update(strategy: &mut Members, unavailable: impl Into<Value>, surge: 
 }
 
 fn stateful_strategy(strategy: &mut Members) {
-    if text(strategy, "type").is_empty() && is_unset(strategy, "type") {
+    let kind = strategy.get("type");
+    if kind.is_none_or(|kind| kind.is_null() || kind == "") {
         strategy.insert("type".to_owned(), "RollingUpdate".into());
         absent(strategy, "rollingUpdate", json!({}));
     }

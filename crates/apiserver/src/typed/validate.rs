@@ -13,6 +13,7 @@ use super::Quantity;
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
+mod admission;
 mod cluster;
 mod container;
 mod data;
@@ -46,6 +47,16 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         path: "",
     };
     match name {
+        "admissionregistration.v1.MutatingWebhookConfiguration"
+        | "admissionregistration.v1.ValidatingWebhookConfiguration" => {
+            admission::webhooks(root, &mut faults);
+        }
+        "admissionregistration.v1.ValidatingAdmissionPolicy" => {
+            admission::policy(root, &mut faults);
+        }
+        "admissionregistration.v1.ValidatingAdmissionPolicyBinding" => {
+            admission::binding(root, &mut faults);
+        }
         "apps.v1.DaemonSet" => workload::daemon_set(root, &mut faults),
         "apps.v1.Deployment" => workload::deployment(root, &mut faults),
         "apps.v1.ReplicaSet" => workload::replica_set(root, &mut faults),
@@ -55,7 +66,9 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "batch.v1.Job" => workload::job(root, &mut faults),
         "coordination.v1.Lease" => cluster::lease(root, &mut faults),
         "core.v1.ConfigMap" => data::config_map(root, &mut faults),
-        "core.v1.Event" => cluster::event(root, &mut faults),
+        "core.v1.Endpoints" => network::endpoints(root, &mut faults),
+        "core.v1.Event" => cluster::event(root, false, &mut faults),
+        "core.v1.LimitRange" => cluster::limit_range(root, &mut faults),
         "core.v1.PersistentVolume" => storage::volume(root, &mut faults),
         "core.v1.PersistentVolumeClaim" => storage::claim(root, &mut faults),
         "core.v1.Pod" => pod::pod(root, &mut faults),
@@ -65,6 +78,15 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "core.v1.Secret" => data::secret(root, &mut faults),
         "core.v1.Service" => service::service(root, &mut faults),
         "discovery.v1.EndpointSlice" => network::endpoint_slice(root, &mut faults),
+        "events.v1.Event" => {
+            cluster::event(root, true, &mut faults);
+            cluster::reported_event(root, &mut faults);
+        }
+        "flowcontrol.v1.FlowSchema" => admission::flow_schema(root, &mut faults),
+        "flowcontrol.v1.PriorityLevelConfiguration" => {
+            admission::priority_level(root, &mut faults);
+        }
+        "networking.v1.IngressClass" => network::ingress_class(root, &mut faults),
         "networking.v1.Ingress" => network::ingress(root, &mut faults),
         "networking.v1.NetworkPolicy" => network::policy(root, &mut faults),
         "policy.v1.PodDisruptionBudget" => cluster::disruption_budget(root, &mut faults),
@@ -73,7 +95,43 @@ pub(crate) fn validate(name: &str, object: &Value) -> Vec<FieldError> {
         "rbac.v1.Role" => cluster::role(root, true, &mut faults),
         "rbac.v1.RoleBinding" => cluster::binding(root, true, &mut faults),
         "scheduling.v1.PriorityClass" => cluster::priority_class(root, &mut faults),
+        "storage.v1.CSINode" => root.inner("spec", |at| {
+            at.each("drivers", |at| {
+                faults.needs(at, "name");
+                faults.needs(at, "nodeID");
+            });
+        }),
+        "storage.v1.CSIStorageCapacity" => {
+            if let Some(why) = syntax::subdomain(root.text("storageClassName")) {
+                let class = root.text("storageClassName");
+                faults.invalid("storageClassName", &class.into(), why);
+            }
+        }
+        "storage.v1.VolumeAttachment" => storage::attachment(root, &mut faults),
         "storage.v1.StorageClass" => storage::class(root, &mut faults),
+        _ => {}
+    }
+    faults.0
+}
+
+/// What is wrong with a new object besides: rules about what no update can change.
+pub(crate) fn validate_new(name: &str, object: &Value) -> Vec<FieldError> {
+    let mut faults = Faults::default();
+    let root = At {
+        value: object,
+        path: "",
+    };
+    match name {
+        "apps.v1.StatefulSet" => root.inner("spec", |at| {
+            at.each("volumeClaimTemplates", |at| storage::claim(at, &mut faults));
+        }),
+        "events.v1.Event" if !root.value["involvedObject"]["namespace"].is_null() => {
+            cluster::event(root, false, &mut faults);
+        }
+        "resource.v1.ResourceClaim" => cluster::resource_claim(root, &mut faults),
+        "resource.v1.ResourceClaimTemplate" => {
+            root.inner("spec", |at| cluster::resource_claim(at, &mut faults));
+        }
         _ => {}
     }
     faults.0
@@ -197,6 +255,17 @@ impl Faults {
             && let Some(why) = rule(text)
         {
             self.invalid(at.path(field), &text.into(), why);
+        }
+    }
+
+    /// A qualified name that must be there: an empty one breaks two rules.
+    fn qualified(&mut self, path: String, name: &str) {
+        if let Some(why) = syntax::qualified_name(name) {
+            self.invalid(path.as_str(), &name.into(), why);
+        }
+        if name.is_empty() {
+            let why = format!("name part {}", syntax::QUALIFIED);
+            self.invalid(path, &name.into(), why);
         }
     }
 

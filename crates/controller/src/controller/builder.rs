@@ -1,4 +1,4 @@
-//! The configuration of a controller.
+//! The builder and the settings of a controller.
 
 use std::{
     fmt,
@@ -40,7 +40,7 @@ pub struct InformerControllerBuilder {
     settings: Settings,
 }
 
-/// The configuration of a controller.
+/// The builder and the settings of a controller.
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) metrics_namespace: String,
@@ -62,20 +62,19 @@ pub(crate) struct Settings {
 // === impl InformerControllerBuilder ===
 
 impl InformerControllerBuilder {
-    /// The name of a controller that was given none; a second one in the process is called
+    /// The name of a controller without a name. The second one in the process is called
     /// `informer-controller-2`, and so on.
     pub const DEFAULT_NAME: &str = "informer-controller";
 
-    /// Enough for handlers that mostly wait for an API server, and few enough not to be what
-    /// overloads it.
+    /// Enough for handlers that mostly wait for an API server, and few enough not to overload it.
     pub const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
 
-    /// Enough to keep all workers busy while the next events are decoded, and few enough to be
-    /// held in memory whatever the size of the objects.
+    /// Enough to keep all workers busy while the next events are decoded, and few enough to fit
+    /// into memory with objects of any size.
     pub const DEFAULT_QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-    /// How long the list of an informer may make no progress before the controller gives up:
-    /// as long as controller-runtime waits.
+    /// How long the list of an informer may make no progress before `run` fails: the same time as
+    /// in controller-runtime.
     pub const DEFAULT_CACHE_SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
     pub(super) fn new() -> Self {
@@ -100,11 +99,11 @@ impl InformerControllerBuilder {
         }
     }
 
-    /// Makes the controller.
+    /// Builds the controller.
     ///
     /// # Errors
     ///
-    /// [`BuildError::MetricsNamespace`] if the namespace of the metrics cannot begin a name.
+    /// [`BuildError::MetricsNamespace`] if the namespace of the metrics is invalid.
     pub fn build(mut self) -> Result<InformerController, BuildError> {
         static UNNAMED: AtomicUsize = AtomicUsize::new(0);
         if self.settings.name.is_empty() {
@@ -117,7 +116,7 @@ impl InformerControllerBuilder {
         InformerController::from_settings(self.settings)
     }
 
-    /// The controller's name: the label `controller` of its metrics. Controllers of one
+    /// Sets the name: the label `controller` of the metrics. Controllers of one
     /// [registry](prometheus::Registry) or operator need different names. By default
     /// [`DEFAULT_NAME`](Self::DEFAULT_NAME) with a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -125,90 +124,89 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// Whether and when a failed call is repeated. The default is
-    /// [`ExponentialBackoff::DEFAULT`], which never gives up.
+    /// Sets whether and when a failed call is repeated. The default is
+    /// [`ExponentialBackoff::DEFAULT`], which repeats without end.
     pub fn retry_policy(mut self, policy: impl RetryPolicy) -> Self {
         self.settings.retry = Box::new(policy);
         self
     }
 
-    /// Which pending calls a new event makes needless. By default all
-    /// ([`AlwaysDequeue`]).
+    /// Sets which pending calls a new event drops. The default is all of them ([`AlwaysDequeue`]).
     pub fn retry_dequeue_policy(mut self, policy: impl RetryDequeuePolicy) -> Self {
         self.settings.dequeue = Box::new(policy);
         self
     }
 
-    /// Which object a repeated call gets. The default is the newest.
+    /// Sets which object a repeated call gets. The default is the newest.
     pub fn retry_object(mut self, object: RetryObject) -> Self {
         self.settings.retry_object = object;
         self
     }
 
-    /// What ends the retries of a failed `Deleted`. By default nothing but its success.
+    /// Sets what ends the retries of a failed `Deleted`. By default only its success.
     pub fn delete_retry(mut self, until: DeleteRetry) -> Self {
         self.settings.delete_retry = until;
         self
     }
 
-    /// When undispatched events of one object are folded. The default is
+    /// Sets when undispatched events of one object are folded. The default is
     /// [`Coalescing::WhenFull`].
     pub fn coalescing(mut self, coalescing: Coalescing) -> Self {
         self.settings.coalescing = coalescing;
         self
     }
 
-    /// Whether handlers are called before all informers of the controller have synced. The
-    /// default is false: a handler that reads a store sees every object that was there at the
-    /// start. The handlers of a kind to which an informer is added later wait for that one.
+    /// Sets whether handlers are called before all informers of the controller have synced. The
+    /// default is false: a handler that reads a store sees all objects that existed at the start.
+    /// If an informer is added later, the handlers of its kind wait for it.
     pub fn start_before_sync(mut self, early: bool) -> Self {
         self.settings.start_before_sync = early;
         self
     }
 
-    /// How long an informer may be unsynced without progress of its list; then
-    /// [`run`](InformerController::run) ends with
-    /// [`RunError::NotSynced`](crate::RunError::NotSynced). The default is
-    /// [2 minutes](Self::DEFAULT_CACHE_SYNC_TIMEOUT); None waits for ever. It does not apply
-    /// with [`start_before_sync`](Self::start_before_sync).
+    /// Sets how long an informer may be unsynced while its list makes no progress. After this time
+    /// [`run`](InformerController::run) fails with
+    /// [`RunError::NotSynced`](crate::RunError::NotSynced). The default is [2
+    /// minutes](Self::DEFAULT_CACHE_SYNC_TIMEOUT); `None` waits forever. It does not apply with
+    /// [`start_before_sync`](Self::start_before_sync).
     pub fn cache_sync_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.settings.cache_sync_timeout = timeout;
         self
     }
 
-    /// How many objects are worked on at once, at most. By default
-    /// [16](Self::DEFAULT_CONCURRENCY). One object is never worked on twice at once.
+    /// Sets how many objects are processed concurrently, at most. The default is
+    /// [16](Self::DEFAULT_CONCURRENCY). Calls for one object never overlap.
     pub fn concurrency(mut self, objects: NonZeroUsize) -> Self {
         self.settings.concurrency = objects;
         self
     }
 
-    /// How many events of one informer are queued each by itself; [`Coalescing`] says what
-    /// happens beyond that. The first list does not count. The default is
+    /// Sets how many events of one informer are queued without folding. [`Coalescing`] describes
+    /// what follows beyond that. The first list does not count. The default is
     /// [1024](Self::DEFAULT_QUEUE).
     pub fn queue(mut self, events: NonZeroUsize) -> Self {
         self.settings.queue = events;
         self
     }
 
-    /// How long one call of a handler may take. A call that takes longer is dropped, and has
+    /// Sets the time limit of one call of a handler. A call that exceeds it is dropped and has
     /// failed. By default there is no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.settings.limit = Some(limit);
         self
     }
 
-    /// Calls `hook` for each failed call, instead of logging it. It does not decide about retries:
-    /// the retry policy does.
+    /// Calls `hook` for each failed call, instead of logging it. The hook has no influence on
+    /// retries: the retry policy decides.
     pub fn on_error(mut self, hook: impl Fn(&ErrorReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Box::new(hook);
         self
     }
 
     /// Calls `hook` for each call that is not repeated any more, after
-    /// [`on_error`](Self::on_error), and waits for its end before the object's next call. The hook
-    /// sees the object, so that it can write a status. It has the same
-    /// [`timeout`](Self::timeout) as a handler.
+    /// [`on_error`](Self::on_error), and waits for it before the next call for the object. The hook
+    /// gets the object, so that it can write a status. It has the same [`timeout`](Self::timeout)
+    /// as a handler.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
@@ -232,14 +230,14 @@ impl InformerControllerBuilder {
         self
     }
 
-    /// What comes before the names of its metrics, with an underscore; those that are known
-    /// from controller-runtime and client-go keep their names.
+    /// Sets a prefix for the names of metrics, followed by an underscore. Metrics of
+    /// controller-runtime and client-go keep their names.
     pub fn metrics_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.settings.metrics_namespace = namespace.into();
         self
     }
 
-    /// Where its randomness begins, for tests. By default somewhere else each time.
+    /// Sets the seed of the jitter, for tests. By default it is random.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = Some(seed);
         self

@@ -1,4 +1,4 @@
-//! The time, in one place, so that the model test can put another here.
+//! The clock of the engine, which the model test replaces.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::schedule::Moment;
 
-/// The time since it was first asked for.
+/// The time since its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     start: OnceLock<Instant>,
@@ -15,7 +15,7 @@ pub(crate) struct Clock {
 // === impl Clock ===
 
 impl Clock {
-    /// The time.
+    /// The current time.
     pub(crate) fn now(&self) -> Moment {
         let start = self.start();
         Moment::after(start.elapsed())

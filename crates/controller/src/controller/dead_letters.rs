@@ -10,12 +10,12 @@ use windlass_informer::ObjectKey;
 use super::queued::PendingCall;
 use crate::{Action, HandlerError, HandlerId, route::Role, schedule::LaneKey};
 
-/// A call that failed and is not repeated by itself any more.
+/// A call that failed and is not repeated automatically any more.
 ///
-/// It is forgotten when its handler is called for a new event of its object, when its handler is
-/// removed, and when a thousand others have been given up since. Unless it is a `Deleted`, it is
-/// also forgotten when its object is deleted. What happens to another object of the same name
-/// leaves it as it is, but for a `Deleted` under [`DeleteRetry::UntilSuccessor`].
+/// It is removed when its handler is called for a new event of the object, when its handler is
+/// removed, and when 1,000 newer dead letters exist. Unless it is a `Deleted`, it is also removed
+/// when its object is deleted. Events of another object with the same name do not affect it, except
+/// that they end a `Deleted` under [`DeleteRetry::UntilSuccessor`].
 ///
 /// [`DeleteRetry::UntilSuccessor`]: crate::DeleteRetry::UntilSuccessor
 #[derive(Clone, Debug)]
@@ -25,31 +25,31 @@ pub struct DeadLetter {
     pub kind: Arc<str>,
     /// The object's namespace and name.
     pub key: ObjectKey,
-    /// Who was called.
+    /// The handler that was called.
     pub handler: HandlerId,
-    /// Whether that is a watcher or a reconciler.
+    /// Whether the handler is a watcher or a reconciler.
     pub role: Role,
-    /// What it was called for.
+    /// The action of the call.
     pub action: Action,
-    /// How many calls failed.
+    /// The number of failed calls.
     pub attempts: u32,
-    /// Why the last one did.
+    /// The error of the last call.
     pub error: Arc<HandlerError>,
 
     pub(super) number: u64,
 }
 
-/// What is needed to make a call again.
+/// A dead letter with the call to repeat.
 pub(crate) struct DeadLetterEntry {
     pub(crate) letter: DeadLetter,
     pub(crate) lane: LaneKey,
     pub(crate) call: PendingCall,
 }
 
-/// The calls that were given up, the newest of them.
+/// The dead letters of a controller, at most [`CAPACITY`](Self::CAPACITY).
 #[derive(Default)]
 pub(crate) struct DeadLetters {
-    /// By number, oldest first.
+    /// By number, in order of age.
     calls: BTreeMap<u64, DeadLetterEntry>,
     lanes: HashMap<LaneKey, Vec<u64>>,
     numbers: u64,
@@ -58,10 +58,10 @@ pub(crate) struct DeadLetters {
 // === impl DeadLetters ===
 
 impl DeadLetters {
-    /// Enough to see what is wrong, and few enough to be kept.
+    /// Enough to find a cause, and few enough to keep.
     pub(crate) const CAPACITY: usize = 1000;
 
-    /// Keeps `call`; when there are too many, the oldest goes. Returns what went.
+    /// Adds `call`. Returns the oldest dead letter if there are too many.
     pub(crate) fn put(&mut self, mut call: DeadLetterEntry) -> Option<DeadLetterEntry> {
         let number = self.numbers;
         self.numbers += 1;
@@ -78,7 +78,7 @@ impl DeadLetters {
         self.take(oldest)
     }
 
-    /// Takes a call down, if it is still there.
+    /// Removes a dead letter.
     pub(crate) fn take(&mut self, number: u64) -> Option<DeadLetterEntry> {
         let call = self.calls.remove(&number)?;
         if let Some(numbers) = self.lanes.get_mut(&call.lane) {
@@ -90,7 +90,7 @@ impl DeadLetters {
         Some(call)
     }
 
-    /// Takes down those calls of one lane that are `obsolete`.
+    /// Removes the `obsolete` dead letters of one lane.
     pub(crate) fn clear(
         &mut self,
         lane: &LaneKey,
@@ -102,7 +102,7 @@ impl DeadLetters {
         numbers.into_iter().filter_map(|it| self.take(it)).collect()
     }
 
-    /// Takes down all calls of one handler.
+    /// Removes the dead letters of one handler.
     pub(crate) fn cancel(&mut self, handler: HandlerId) -> Vec<DeadLetterEntry> {
         let calls = self.calls.values();
         let theirs: Vec<_> = calls
@@ -112,7 +112,7 @@ impl DeadLetters {
         theirs.into_iter().filter_map(|it| self.take(it)).collect()
     }
 
-    /// All of them, oldest first.
+    /// All dead letters, oldest first.
     pub(crate) fn all(&self) -> Vec<DeadLetter> {
         self.calls
             .values()
@@ -120,7 +120,7 @@ impl DeadLetters {
             .collect()
     }
 
-    /// Whether there is none.
+    /// Whether there are no dead letters.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.calls.is_empty()

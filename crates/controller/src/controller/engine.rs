@@ -1,7 +1,7 @@
-//! The engine: the schedule behind a lock, and the waiting.
+//! The engine: the schedule behind a lock, and the timers.
 //!
-//! No user code runs under the lock. Workers wait for a signal that something is ready;
-//! one task waits for the next due time, exactly, and nothing ticks.
+//! No user code runs under the lock. Workers wait for a notification that a lane is ready. One task
+//! waits for the next due time. There is no periodic tick.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-// From this folder, not from the crate: the model test puts others in their places.
+// From this module, not from the crate: the model test replaces them.
 use super::{clock::Clock, sync::Mutex};
 use crate::{
     HandlerId,
@@ -19,34 +19,34 @@ use crate::{
     schedule::{Fold, LaneKey, Moment, Offer, Pending, Schedule, ScheduleItem, TakenLane, Work},
 };
 
-/// The schedule, shared by any number of workers.
+/// The schedule, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Engine<E, P> {
     schedule: Mutex<Schedule<E, P>>,
 
-    /// Notified when something may be ready. Remembers one call at most, so a worker that takes
-    /// passes it on while more is ready.
+    /// Notified when a lane may be ready. It stores one notification at most, so a worker that
+    /// takes a lane notifies the next one if more lanes are ready.
     ready: Notify,
 
-    /// Told when the next due time may be sooner than it was.
+    /// Notified when the next due time may be earlier than before.
     sooner: Notify,
 
-    /// Whether pending deletes were dropped and are not taken yet.
+    /// Whether pending deletes were dropped and not taken yet.
     evicted: AtomicBool,
 
     pub(super) clock: Clock,
 }
 
-/// One object in this worker's hands, and in no other's.
+/// A lane that one worker has taken. No other worker can take it.
 ///
-/// Dropping it gives the work back, as it is: what was not done is later again.
+/// Dropping it returns the unfinished work to the schedule.
 #[derive(Debug)]
-#[must_use = "dropping this gives the work back at once"]
+#[must_use = "dropping this returns the work to the schedule"]
 pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
     engine: Arc<Engine<E, P>>,
-    /// When it was taken.
+    /// The time at which it was taken.
     since: Moment,
-    /// None once it was given back.
+    /// `None` after it was returned.
     turn: Option<TakenLane<E, P>>,
     later: Vec<Pending<P>>,
 }
@@ -54,14 +54,14 @@ pub(crate) struct LaneGuard<E: ScheduleItem, P: ScheduleItem> {
 // === impl Engine ===
 
 impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
-    /// Notes what happened to objects, one after the other, under one lock. Returns the places
-    /// of those events which another one, not told yet, tells too.
+    /// Queues events in order, under one lock. Returns the positions of the events that were folded
+    /// into earlier ones.
     pub(crate) fn offer(
         &self,
         offers: impl IntoIterator<Item = (LaneKey, Offer<E>)>,
         fold: impl FnMut(&mut E, E) -> Fold<E>,
     ) -> Vec<usize> {
-        // Dropped where no lock is held: it may be the last of an object.
+        // Dropped without the lock: this may drop the last reference to an object.
         let (folded, ready, _dropped) = {
             let mut schedule = self.schedule.lock();
             let folded = schedule.offer(offers, fold);
@@ -73,8 +73,8 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         folded
     }
 
-    /// Adds a call that is to be made later, for an object that no worker may have. Returns what
-    /// it replaced.
+    /// Adds a pending call of an object that no worker has to hold. Returns the calls that it
+    /// replaced.
     pub(crate) fn add_pending(&self, key: LaneKey, pending: Pending<P>) -> Vec<Pending<P>> {
         self.change(|schedule| {
             schedule.add_pending(key, pending);
@@ -82,12 +82,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         })
     }
 
-    /// Waits for something to do.
+    /// Waits for a ready lane, and takes it.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before it is ready takes nothing, and wakes another worker if it
-    /// was woken itself.
+    /// Dropping the future before it is ready takes nothing, and notifies another worker if this
+    /// one was notified.
     pub(crate) async fn take(self: &Arc<Self>) -> LaneGuard<E, P> {
         loop {
             if let Some(held) = self.try_take() {
@@ -97,7 +97,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         }
     }
 
-    /// Takes something to do, if there is.
+    /// Takes a ready lane, if there is one.
     pub(crate) fn try_take(self: &Arc<Self>) -> Option<LaneGuard<E, P>> {
         let since = self.now();
         let turn = self.change(|schedule| schedule.take(since))?;
@@ -109,7 +109,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         })
     }
 
-    /// Wakes workers when what is pending comes due, for ever.
+    /// Wakes workers when pending calls are due. Does not return.
     pub(crate) async fn keep_time(&self) {
         loop {
             let next = self.schedule.lock().next_due();
@@ -136,12 +136,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         }
     }
 
-    /// Lets `handler` be later calls.
+    /// Allows `handler` to have pending calls.
     pub(crate) fn admit(&self, handler: HandlerId) {
         self.schedule.lock().admit(handler);
     }
 
-    /// Forgets whatever `handler` is later. Returns how many pending calls that was.
+    /// Cancels the pending calls of `handler`. Returns their number.
     pub(crate) fn cancel(&self, handler: HandlerId) -> usize {
         let (gone, _discarded) = {
             let mut schedule = self.schedule.lock();
@@ -150,29 +150,29 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         gone
     }
 
-    /// Starts or stops work on `kind`, or on all kinds.
+    /// Opens or closes the gate of `kind`, or of all kinds.
     pub(crate) fn set_gate(&self, kind: Option<KindId>, open: bool) {
         self.change(|schedule| schedule.set_gate(kind, open));
     }
 
-    /// Drops whatever is queued or pending for `kind`, which was removed.
+    /// Drops the events and pending calls of `kind`, which was removed.
     pub(crate) fn purge(&self, kind: KindId) {
-        // Dropped where no lock is held.
+        // Dropped without the lock.
         let _dropped = self.change(|schedule| schedule.purge(kind));
     }
 
-    /// Sets what ends a pending delete.
+    /// Sets what ends the retries of a failed delete.
     pub(crate) fn set_delete_retry(&self, delete_retry: DeleteRetry) {
         self.schedule.lock().set_delete_retry(delete_retry);
     }
 
-    /// The pending deletes that were dropped because their kind had too many.
+    /// Takes the pending deletes that were dropped because their kind had too many.
     pub(crate) fn take_evicted(&self) -> Vec<(LaneKey, Pending<P>)> {
         self.evicted.store(false, Ordering::Relaxed);
         self.schedule.lock().take_evicted()
     }
 
-    /// Whether there are any: asked after each turn, without the lock.
+    /// Whether there may be dropped deletes. Called after each turn, so it takes no lock.
     pub(crate) fn has_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
@@ -182,23 +182,23 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         self.clock.until(due).await;
     }
 
-    /// How many objects wait for a worker.
+    /// The number of ready lanes.
     pub(crate) fn depth(&self) -> usize {
         self.schedule.lock().ready()
     }
 
-    /// How many calls are pending.
+    /// The number of pending calls.
     pub(crate) fn pending(&self) -> usize {
         self.schedule.lock().pending()
     }
 
-    /// The time.
+    /// The current time.
     pub(crate) fn now(&self) -> Moment {
         self.clock.now()
     }
 
-    /// Changes the schedule under its lock, and notifies those that have something to do for it:
-    /// the timer, if something is due sooner, and a worker, if something is ready.
+    /// Changes the schedule under its lock. Notifies the timer task if the next due time is
+    /// earlier, and a worker if a lane is ready.
     fn change<T>(&self, change: impl FnOnce(&mut Schedule<E, P>) -> T) -> T {
         let mut schedule = self.schedule.lock();
         let before = schedule.next_due().unwrap_or(Moment::NEVER);
@@ -208,7 +208,7 @@ impl<E: ScheduleItem, P: ScheduleItem> Engine<E, P> {
         if schedule.has_evicted() {
             self.evicted.store(true, Ordering::Relaxed);
         }
-        // What is discarded is dropped outside of the lock: it may be the last of an object.
+        // Dropped without the lock: this may drop the last reference to an object.
         let _discarded = schedule.take_discarded();
         drop(schedule);
         if sooner {
@@ -236,12 +236,12 @@ impl<E: ScheduleItem, P: ScheduleItem> Default for Engine<E, P> {
 // === impl LaneGuard ===
 
 impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
-    /// Whose turn it is.
+    /// The key of the lane.
     pub(crate) fn key(&self) -> &LaneKey {
         &self.turn().key
     }
 
-    /// When it was taken.
+    /// The time at which it was taken.
     pub(crate) const fn since(&self) -> Moment {
         self.since
     }
@@ -251,21 +251,20 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
         &self.turn().work
     }
 
-    /// The lane that is held; the work, to note how far it came; and the calls that are to
-    /// be made later, to note another.
+    /// The key of the lane, its work, and the calls to add as pending.
     pub(crate) fn parts(&mut self) -> (&LaneKey, &mut Work<E, P>, &mut Vec<Pending<P>>) {
         let turn = self.turn.as_mut();
         let turn = turn.expect("a turn is there until it is given back");
         (&turn.key, &mut turn.work, &mut self.later)
     }
 
-    /// Adds a call that is to be made later.
+    /// Adds a pending call.
     pub(crate) fn add_pending(&mut self, pending: Pending<P>) {
         self.later.push(pending);
     }
 
-    /// Takes the calls about the object of the event that became pending since the event was
-    /// taken, to those that were pending before.
+    /// Takes the calls of the event's object that became pending after the event was taken, and
+    /// adds them to those that were pending before.
     pub(crate) fn take_new_pendings(&mut self) {
         let since = self.since;
         if let Some(turn) = &mut self.turn
@@ -277,7 +276,7 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
         }
     }
 
-    /// Gives the object back: everything has been done, but for what is later.
+    /// Returns the lane after all its work is done. Its pending calls are added to the schedule.
     pub(crate) fn finish(mut self) {
         if let Some(turn) = self.turn.take() {
             let later = std::mem::take(&mut self.later);
@@ -286,8 +285,8 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
         }
     }
 
-    /// Gives the object back, as [`finish`](Self::finish) does, and takes the next work,
-    /// next, if there is something: under one lock. Without anything to do nothing is held.
+    /// Returns the lane like [`finish`](Self::finish), and takes the next ready lane, under one
+    /// lock. Returns false if there is none.
     pub(crate) fn next(&mut self, now: Moment) -> bool {
         let Self {
             engine,
@@ -295,18 +294,18 @@ impl<E: ScheduleItem, P: ScheduleItem> LaneGuard<E, P> {
             turn,
             later,
         } = self;
-        // What was done is dropped where no lock is held.
+        // The finished work is dropped without the lock.
         let Some(mut done) = turn.take() else {
             return false;
         };
-        let room = match &mut done.work {
+        let buffer = match &mut done.work {
             Work::Event { pendings, .. } => std::mem::take(pendings),
             Work::Retry(_) => Vec::new(),
         };
         *since = now;
         engine.change(|schedule| {
             schedule.finish(done.lane, later.drain(..));
-            schedule.reuse(room);
+            schedule.reuse(buffer);
             *turn = schedule.take(now);
         });
         turn.is_some()

@@ -1,4 +1,4 @@
-//! Calls whose retries are exhausted, and the hook that is called for each.
+//! `ExhaustedCall`, and the hook that receives it.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     work::{call_user_code, typed},
 };
 
-/// A call that is not repeated any more, with the object that it was made for.
+/// A call whose retries are exhausted, with its object.
 ///
 /// [`on_exhausted`](crate::InformerControllerBuilder::on_exhausted) receives it, for example to
 /// write the failure into the object's status.
@@ -24,7 +24,7 @@ pub struct ExhaustedCall {
 /// The user's hook.
 pub(crate) type Hook = Box<dyn Fn(ExhaustedCall) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Calls the hook and waits for it, at most for `limit`. A panic is logged.
+/// Calls the hook and waits for it, at most `limit`. Logs a panic.
 pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Duration>) {
     let key = exhausted.call.key.clone();
     let Some(called) = call_user_code("on_exhausted", || hook(exhausted)) else {
@@ -43,7 +43,7 @@ pub(super) async fn call(hook: &Hook, exhausted: ExhaustedCall, limit: Option<Du
         }
         Err(_) => tracing::error!(object = %key, ?limit, "on_exhausted timed out"),
     }
-    // A future that is dropped before its end runs the user's code once more.
+    // Dropping the future runs user code again.
     call_user_code("on_exhausted", || drop(called));
 }
 
@@ -69,15 +69,15 @@ impl ExhaustedCall {
         &self.call
     }
 
-    /// The object that the last call was made for: of a deleted object the last known state. None
-    /// if it is not a `K`, or does not decode.
+    /// The object of the last call. Of a deleted object the last known state. `None` if it is not a
+    /// `K` or does not decode.
     #[must_use]
     pub fn object<K: Send + Sync + 'static>(&self) -> Option<Arc<K>> {
         typed::<K>(&self.event)?.object().cloned()
     }
 }
 
-/// Shows the call, and never the object's content, which may be secret.
+/// Shows the call, and never the content of the object, which may be secret.
 impl fmt::Debug for ExhaustedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExhaustedCall")

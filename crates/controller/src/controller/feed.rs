@@ -1,4 +1,4 @@
-//! The events of one informer on their way into the queue, whatever the type of its objects.
+//! Queues the events of one informer.
 
 use std::{
     collections::HashSet,
@@ -36,43 +36,43 @@ use crate::{
     trace::{self, TraceParent},
 };
 
-/// An informer of a controller.
+/// An informer of a controller, for any type of objects.
 pub(crate) trait Feed: Send + Sync {
-    /// Which informer it is.
+    /// The identity of the informer.
     fn informer(&self) -> InformerId;
 
-    /// Registers the controller as a user of the informer; as the only one, if it may make the
-    /// watch wait.
+    /// Registers the controller as a user of the informer: as its only user if `waits`, because it
+    /// may then delay the watch.
     fn register(&self, waits: bool) -> Result<InformerUser, SharedInformerError>;
 
     /// Whether the informer has a subscription.
     fn is_subscribed(&self) -> bool;
 
-    /// The state of its watch.
+    /// The health of the informer.
     fn health(&self) -> Health;
 
-    /// Whether its first list has been queued.
+    /// Whether its first list is queued.
     fn has_synced(&self) -> bool;
 
-    /// For how long no event was queued and its list made no progress.
+    /// The time without a queued event and without progress of a list.
     fn idle(&self, now: Moment) -> Duration;
 
     /// The [epoch](windlass_informer::Store::epoch) of its store.
     fn epoch(&self) -> u32;
 
-    /// The object of this key in its store, if it has this uid.
+    /// The object with this key in the store, if it has this uid.
     fn holds(&self, key: &ObjectKey, uid: &str) -> Option<Arc<dyn ErasedObject>>;
 
-    /// Requests a resync of those of `keys` that are in its store. Returns how many they are.
+    /// Requests resyncs of the `keys` that are in the store. Returns their number.
     fn trigger(&self, keys: &HashSet<ObjectKey>, priority: Priority) -> usize;
 
-    /// Counts the informer's work in `metrics`.
+    /// Starts counting in `metrics`.
     fn instrument(&self, metrics: &InformerMetrics, kind: &str);
 
-    /// Counts the informer's work in `metrics` no longer.
+    /// Stops counting in `metrics`.
     fn uninstrument(&self, metrics: &InformerMetrics);
 
-    /// Makes the informer list again.
+    /// Requests a relist.
     fn relist(&self);
 
     /// Runs the informer until `stop`.
@@ -81,7 +81,7 @@ pub(crate) trait Feed: Send + Sync {
         stop: CancellationToken,
     ) -> BoxFuture<'static, Result<(), InformerError>>;
 
-    /// Queues the events of the informer, until `stop` or the informer's end.
+    /// Queues the events of the informer, until `stop` or until the informer ends.
     fn enqueue_events(
         self: Arc<Self>,
         into: Arc<Shared>,
@@ -94,12 +94,12 @@ pub(crate) trait Feed: Send + Sync {
 pub(crate) struct InformerFeed<K: Stored> {
     informer: Informer<K>,
     synced: AtomicBool,
-    /// When its last event was queued, or since when it is run.
+    /// When its last event was queued; at first, when it was started.
     progress: AtomicU64,
     triggered: TriggeredKeys,
 }
 
-/// Puts the events that were taken at once into the queue.
+/// Queues a batch of events.
 struct Enqueuer<'a, K: Stored> {
     feed: &'a InformerFeed<K>,
     into: &'a Shared,
@@ -112,21 +112,20 @@ struct Enqueuer<'a, K: Stored> {
     soon: bool,
 }
 
-/// An event that is about to be queued, and its span.
+/// An event with its lane and its span.
 struct Enqueued {
     key: LaneKey,
     offer: Offer<QueuedEvent>,
     span: Span,
 }
 
-/// How many events are queued under one lock: enough that the lock costs nothing per event, few
-/// enough that no worker waits long for it.
+/// The number of events that are queued under one lock: enough that the cost of the lock does not
+/// matter, few enough that no worker waits long for it.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 
-/// How many undispatched events of an informer hold a decoded object, at most: two batches. The
-/// objects of the others are decoded again when they are dispatched. Most of the memory of a
-/// controller whose handlers are slow would be these, because a decoded Pod takes 27 KB, and its
-/// JSON 5.5 KB.
+/// How many undispatched events of an informer keep a decoded object: two batches. The objects of
+/// further events are decoded again for the dispatch. Otherwise the memory of a controller with
+/// slow handlers would mostly be these objects: a decoded Pod takes 27 KB, and its JSON 5.5 KB.
 const DECODED: usize = 2 * AT_ONCE.get();
 
 // === impl InformerFeed ===
@@ -212,12 +211,12 @@ impl<K: Stored> Feed for InformerFeed<K> {
         kind: KindId,
         stop: CancellationToken,
     ) -> BoxFuture<'static, ()> {
-        // Before the informer runs, so that its first list comes once.
+        // Before the informer runs, so that its first list is not also replayed.
         let mut events = self.informer.subscribe();
         self.triggered.listen(events.resync_handle());
         let queue = EventBudget::new(into.settings.queue);
-        // The first list does not count towards the bound of the queue, and has the same bound for
-        // itself.
+        // The first list does not count towards the bound of the queue, and has its own budget of
+        // the same size.
         let first_list = EventBudget::new(into.settings.queue);
         self.progress
             .store(into.engine.now().to_bits(), Ordering::Relaxed);
@@ -235,7 +234,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
                 loop {
                     let synced = self.synced.load(Ordering::Relaxed);
                     let mut permits = if waits && synced {
-                        // The permits first: then nothing is taken that cannot be queued.
+                        // Permits first, so that each event that is taken can be queued.
                         queue.take(AT_ONCE).await
                     } else {
                         queue.try_take(0)
@@ -253,9 +252,9 @@ impl<K: Stored> Feed for InformerFeed<K> {
                     if !(waits && synced) {
                         permits = budget.try_take(taken);
                     }
-                    // Before sync the events wait for the whole list.
+                    // Before sync the events wait for the end of the list.
                     let dispatches = synced || into.settings.start_before_sync;
-                    // What the events have in common is looked up once, after they came.
+                    // Computed once for all events of the batch.
                     let batch = Enqueuer {
                         feed: &self,
                         into: &into,
@@ -278,7 +277,7 @@ impl<K: Stored> Feed for InformerFeed<K> {
 // === impl Enqueuer ===
 
 impl<K: Stored> Enqueuer<'_, K> {
-    /// Queues the events that were `envelope`.
+    /// Queues the events of `envelopes`.
     fn enqueue(
         &self,
         envelope: &mut Vec<EventEnvelope<K>>,
@@ -290,7 +289,8 @@ impl<K: Stored> Enqueuer<'_, K> {
         let mut to_map = Vec::new();
         let mut synced = feed.synced.load(Ordering::Relaxed);
         {
-            // Held until the events are queued, so that they are in the order of the merge.
+            // Locked until the events are queued, so that they are queued in the order of the
+            // merge.
             let mut merge = self.merge.lock();
             let mut put = |it: Enqueued| {
                 let queued = &it.offer.event;
@@ -322,7 +322,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         }
         feed.progress
             .store(self.received.to_bits(), Ordering::Relaxed);
-        // Not before its objects are queued: then the handlers may start.
+        // After its objects are queued. Then the handlers may start.
         if synced && !feed.synced.swap(true, Ordering::AcqRel) {
             into.synced.notify_one();
         }
@@ -334,8 +334,8 @@ impl<K: Stored> Enqueuer<'_, K> {
         }
     }
 
-    /// The event as it is queued; none if it is about no object. The `action` is that of the
-    /// informer's event, before it was merged with those of others.
+    /// Prepares an event for the queue. `None` if it has no object. `action` is that of the
+    /// informer's event, before the merge.
     fn prepare(
         &self,
         envelope: ErasedEventEnvelope,
@@ -353,7 +353,7 @@ impl<K: Stored> Enqueuer<'_, K> {
             restored,
             ..
         } = envelope;
-        // Without a key it is about no object.
+        // Without a key there is no object.
         let key = key?;
         let priority = match action? {
             Action::Resynced if requested => feed.triggered.take(&key).unwrap_or(Priority::Live),
@@ -379,7 +379,8 @@ impl<K: Stored> Enqueuer<'_, K> {
         Some(self.enqueued(key, priority, event, span))
     }
 
-    /// An event about an object that was withheld: it comes from the store, as after a list.
+    /// Prepares an event of an object that was withheld: it comes from the store, like an event
+    /// from a list.
     fn release(&self, released: MergedEvent, permits: &mut Permits) -> Option<Enqueued> {
         let MergedEvent { event, restored } = released;
         let key = event.object()?.key();
@@ -416,8 +417,7 @@ impl<K: Stored> Enqueuer<'_, K> {
         }
     }
 
-    /// Merges the event with those of the other informers. Returns whether it means something for
-    /// handlers.
+    /// Merges the event with those of the other informers. Returns whether to dispatch it.
     fn merge(&self, merge: &mut Merge, envelope: &mut ErasedEventEnvelope) -> bool {
         let lookup = |informer: InformerId, key: &ObjectKey, uid: &str| {
             let feeds = self.into.feeds.read();
@@ -445,23 +445,23 @@ impl<K: Stored> Enqueuer<'_, K> {
         true
     }
 
-    /// Makes an informer list again that has not passed a tombstone which was dropped.
+    /// Requests a relist of an informer that has not passed a dropped tombstone.
     fn relist(&self, informer: InformerId) {
         let feeds = self.into.feeds.read();
         if let Some(fed) = feeds.iter().find(|fed| fed.feed.informer() == informer) {
             tracing::warn!(
                 component = "InformerController",
                 kind = &*self.metrics.kind,
-                "an informer lags behind the others of its kind, listing its objects again"
+                "an informer lags behind the others of its kind, relisting"
             );
             fed.feed.relist();
         }
     }
 
-    /// Offers the events to the engine, under one lock.
+    /// Queues the events in the engine, under one lock.
     fn offer(&self, enqueued: &mut Vec<Enqueued>) {
-        // Where there are many names they have left the caches again: read side by side, they
-        // are waited for once, and not under the lock.
+        // With many objects, the names are not in the CPU cache any more. Reading one byte of each
+        // in a loop loads them concurrently, before the lock is taken.
         let names = enqueued.iter().map(|it| it.key.object.name());
         black_box(names.filter_map(|name| name.bytes().next()).max());
         let coalescing = self.into.settings.coalescing;
@@ -487,8 +487,7 @@ impl<K: Stored> Enqueuer<'_, K> {
     }
 }
 
-/// Drops the decoded form of the object of an event that may wait for long: it is decoded again
-/// when it is dispatched.
+/// Drops the decoded object of an event that may wait long. It is decoded again for the dispatch.
 fn release_decoded(event: &AnyEvent) {
     if let Some(object) = event.object() {
         object.release_decoded();

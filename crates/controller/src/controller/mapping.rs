@@ -1,8 +1,8 @@
-//! From a change of one object to resyncs of the objects that mappers name.
+//! Requests resyncs of the objects that mappers return.
 //!
-//! A mapper names keys, and the informer of those objects emits a resync of each, after
-//! everything that has happened to it. The priority of a resync is kept here until it comes. So
-//! the resyncs are bounded by the objects that exist, however far behind the handlers are.
+//! A mapper returns keys, and the informer of those objects emits a resync of each, after all its
+//! earlier events. The priority of a resync is stored here until it arrives. So the number of
+//! resyncs is bounded by the number of objects, however slow the handlers are.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,14 +25,14 @@ use crate::{
 /// The keys of one informer for which a resync was requested.
 #[derive(Default)]
 pub(super) struct TriggeredKeys {
-    /// None until the controller is subscribed, which shows it every object anyway.
+    /// `None` until the controller has subscribed. The subscription begins with all objects.
     resync: OnceLock<ResyncHandle>,
-    /// The priority of each resync, until it comes. Only of objects that are in the store.
+    /// The priority of each requested resync. Only of objects that are in the store.
     priorities: Mutex<HashMap<ObjectKey, Priority>>,
 }
 
-/// Asks `mappers` about `event` of `kind`, and requests resyncs of the objects that they name, of
-/// the priority of the event.
+/// Calls `mappers` with `event` of `kind`, and requests resyncs of the returned objects with the
+/// priority of the event.
 pub(super) fn map(
     shared: &Shared,
     mappers: &[Arc<RegisteredMapper>],
@@ -50,7 +50,7 @@ pub(super) fn map(
         let keys = mapped_keys(shared, kind, mapper, event);
         named.entry(mapper.to).or_default().extend(keys);
     }
-    // The object that has changed is dispatched for that already.
+    // The changed object itself is dispatched already.
     if let Some((named, object)) = named.get_mut(&kind).zip(event.object()) {
         named.remove(&object.key());
     }
@@ -62,7 +62,7 @@ pub(super) fn map(
     }
 }
 
-/// The keys that one mapper names. A mapper that fails is reported as a failed call.
+/// Calls one mapper. An error of a mapper is reported like a failed call.
 fn mapped_keys(
     shared: &Shared,
     kind: KindId,
@@ -102,13 +102,13 @@ fn mapped_keys(
 // === impl TriggeredKeys ===
 
 impl TriggeredKeys {
-    /// Requests resyncs from `resync` from now on.
+    /// Sets the handle through which resyncs are requested.
     pub(super) fn listen(&self, resync: ResyncHandle) {
-        // A feed is pumped once.
+        // Each feed is run once.
         _ = self.resync.set(resync);
     }
 
-    /// Requests a resync of those of `keys` that are in the store. Returns how many they are.
+    /// Requests resyncs of the `keys` that are in the store. Returns their number.
     pub(super) fn trigger(
         &self,
         keys: &HashSet<ObjectKey>,
@@ -119,7 +119,7 @@ impl TriggeredKeys {
             return 0;
         };
         let stored: Vec<_> = {
-            // Looked up under the lock: an object that goes after that finds its entry.
+            // Under the lock, so that a later delete finds and removes the entry.
             let mut priorities = self.priorities.lock();
             let stored = keys.iter().filter(|key| is_stored(key));
             let stored = stored.inspect(|key| {
@@ -135,7 +135,8 @@ impl TriggeredKeys {
         triggered
     }
 
-    /// The priority of the resync of `key`, which has come, or whose object is gone.
+    /// Removes and returns the priority of the resync of `key`, which has arrived or whose object
+    /// was deleted.
     pub(super) fn take(&self, key: &ObjectKey) -> Option<Priority> {
         self.priorities.lock().remove(key)
     }

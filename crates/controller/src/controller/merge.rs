@@ -1,29 +1,28 @@
 //! Merges the events of several informers of one kind into one history per object. *(pure)*
 //!
-//! Informers of one kind may overlap, lag behind each other, or be parts of one kind between
-//! which objects move. A handler gets one history: each version once, versions never go back,
-//! and `Deleted` when no informer holds the uid any more. A kind with one informer is passed
-//! through, and nothing is kept for it.
+//! Informers of one kind may overlap, lag behind each other, or select parts of one kind between
+//! which objects move. Handlers get one history of each object: each version once, versions that
+//! never decrease, and `Deleted` when no informer has the uid any more. If a kind has one informer,
+//! its events pass unchanged, and no state is kept.
 //!
-//! - A sighting that is not newer than what was emitted is dropped.
-//! - `Deleted` from one informer is held back while another one holds the uid.
-//! - After `Deleted`, a sighting of the same uid is an `Added` if its version is at least that
-//!   of the delete (the object is in another informer now); an older one comes from an
-//!   informer that lags, and is dropped.
-//! - Tombstones are kept until each informer has passed their version, up to a bound. When one
-//!   is dropped at the bound, the informers that have not passed it list again. Until then an
-//!   object that only such an informer shows, in a state from before that delete, is withheld:
-//!   it may be the one that was deleted.
+//! - An event that is not newer than the last emitted one is dropped.
+//! - `Deleted` from one informer is held back while another one has the uid.
+//! - After `Deleted`, an event of the same uid is an `Added` if its version is at least that of the
+//!   delete (the object is in another informer now). An older one comes from an informer that lags,
+//!   and is dropped.
+//! - Tombstones are kept until each informer has passed their version, up to a bound. When one is
+//!   dropped at the bound, the informers that have not passed it relist. Until then, an object that
+//!   only such an informer shows, in a state before that delete, is withheld: it may be the deleted
+//!   one.
 //! - Versions that are not numbers cannot be compared: then the order of arrival counts, and
-//!   informers that overlap are reported.
+//!   overlapping informers are reported.
 //!
-//! - When one informer notices that the history of the server went back, a new epoch begins and
-//!   all others list again. With that list an informer is in the epoch, whether it has noticed
-//!   that the history went back or listed for the first time after that.
+//! - When one informer detects that the history of the server went back, a new epoch begins and all
+//!   others relist. With that list an informer enters the epoch, whether it has detected the change
+//!   or listed for the first time after it.
 //!
-//! An informer whose events were passed through before the second one was added keeps its own
-//! history: what it holds belongs to it until its next event about that object comes by, or
-//! until it is removed.
+//! An informer whose events passed before the second one was added keeps its own history: its
+//! objects belong to it until its next event of that object, or until it is removed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -36,21 +35,21 @@ use crate::{ErasedObject, event::AnyEvent};
 
 type Object = Arc<dyn ErasedObject>;
 
-/// What the informers of one kind show.
+/// Merges the events of the informers of one kind.
 #[derive(Default)]
 pub(crate) struct Merge {
     members: Vec<MemberInformer>,
     objects: HashMap<Uid, TrackedObject>,
     tombstones: HashMap<Uid, Version>,
-    /// The same uids, oldest first.
+    /// The uids of the tombstones, oldest first.
     tombstone_order: VecDeque<Uid>,
-    /// The newest epoch of all informers.
+    /// The newest epoch of the kind.
     epoch: u32,
-    /// Informers that cannot be compared were reported.
+    /// Whether informers that cannot be compared were reported.
     reported: bool,
-    /// Informers that are to list again.
+    /// The informers that must relist.
     lagging: Vec<InformerId>,
-    /// Objects that were withheld and exist.
+    /// Events of withheld objects that turned out to exist.
     released: Vec<MergedEvent>,
 }
 
@@ -58,30 +57,31 @@ pub(crate) struct Merge {
 struct MemberInformer {
     informer: InformerId,
 
-    /// Its events were passed through before there was another informer.
+    /// Whether its events passed before there was another informer.
     preceding: bool,
 
-    /// The newest version that it has shown live.
+    /// The newest version of its watch events.
     passed: Version,
 
-    /// How often its history went back, as the informer counts.
+    /// Its epoch as the informer counts.
     counted: u32,
 
-    /// The epoch of the kind in which it is.
+    /// Its epoch as the kind counts.
     epoch: u32,
 
-    /// The version that it has to pass because a tombstone of that version was dropped; none if
-    /// it has passed all that were.
+    /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
+    /// there is none.
     must_pass: Option<Version>,
 
-    /// Whether it was requested to list again.
+    /// Whether a relist was requested.
     relisting: bool,
 
-    /// Whether it is to list once more after that: the list may have begun before the newest epoch.
+    /// Whether another relist must follow: the requested one may have begun before the newest
+    /// epoch.
     relist_again: bool,
 
-    /// Objects that it shows and that may be deleted. They are in its store, or were a moment
-    /// ago.
+    /// The objects that it shows and that may be deleted. They are in its store, or were shortly
+    /// before.
     withheld: HashMap<Uid, WithheldObject>,
 }
 
@@ -91,70 +91,69 @@ pub(super) struct InformerEvent {
     pub(super) event: AnyEvent,
     /// The epoch as the informer counts.
     pub(super) epoch: u32,
-    /// Whether it comes from the watch and not from a list.
+    /// Whether it comes from the watch, and not from a list.
     pub(super) live: bool,
-    /// Whether it is the first state of its object since the history went back.
+    /// Whether it is the first state of its object since the history of this informer went back.
     pub(super) restored: bool,
 }
 
-/// What a sighting means for handlers.
+/// An event for the handlers.
 pub(super) struct MergedEvent {
     pub(super) event: AnyEvent,
-    /// Whether it is the first state of its object since the history went back, as of all
-    /// informers.
+    /// Whether it is the first state of its object since the history went back, for all informers.
     pub(super) restored: bool,
 }
 
 /// An object that may be deleted.
 struct WithheldObject {
     key: ObjectKey,
-    /// Whether it has shown the first state of the object since the history went back.
+    /// Whether a state of it was the first since the history went back.
     restored: bool,
 }
 
-/// What is known of one uid.
+/// The merged state of one uid.
 struct TrackedObject {
-    /// Which informers hold it.
+    /// The informers that have it.
     holders: Vec<InformerId>,
 
-    /// The state that was emitted last; none where a preceding informer has it and was not
-    /// heard of since.
+    /// The last emitted state. `None` if a preceding informer has the object and has not sent an
+    /// event of it since.
     emitted: Option<Object>,
 
-    /// The newest state that another informer has shown meanwhile.
+    /// The newest state that another informer has shown since.
     held_back: Option<Object>,
 
     /// The epoch of both.
     epoch: u32,
 
-    /// An informer showed it that has not noticed that the history went back, or did not have to
-    /// because it listed later.
+    /// Whether the informer that showed it may not have detected that the history went back, or
+    /// listed later.
     doubtful: bool,
 
-    /// The newest version at which an informer showed that it was deleted, or left.
+    /// The newest version at which an informer showed that it was deleted, or left its selector.
     left: Version,
 }
 
-/// How far a state is in the history of the server.
+/// The position of a state in the history of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// How often the history went back (a cluster was restored).
+    /// The number of times that the history went back.
     epoch: u32,
     /// None if it is not a number.
     number: Option<u64>,
 }
 
-/// Looks up what an informer's store holds: the object of this key, if it has this uid.
+/// Looks up the object with this key and uid in an informer's store.
 pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
 
 // === impl Merge ===
 
 impl Merge {
-    /// How many deleted uids are remembered: 1 MB of them.
+    /// The maximum number of tombstones: 1 MB.
     const TOMBSTONES: usize = 10_000;
 
-    /// Adds an informer, which has counted `epoch` epochs. Those that were `started` before the
-    /// second one came go on with what they hold.
+    /// Adds an informer, whose own epoch is `epoch`. Informers that were `started` before the
+    /// second one was added keep their objects.
     pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
         self.members.push(MemberInformer {
             informer,
@@ -169,11 +168,11 @@ impl Merge {
         });
     }
 
-    /// Removes an informer. What it alone held is forgotten, without an event. `lookup` is asked
-    /// for what its store holds.
+    /// Removes an informer. Objects that only it had are forgotten without an event. `lookup` reads
+    /// its store.
     ///
-    /// Returns the objects that have to be shown again, each with an informer that holds it: the
-    /// events of the removed informer stood for them, and not all of these may have come by.
+    /// Returns the objects that must be resynced, each with an informer that has it: the events of
+    /// the removed informer covered them, and not all of these may have arrived.
     pub(super) fn remove(
         &mut self,
         informer: InformerId,
@@ -206,12 +205,12 @@ impl Merge {
         show_again
     }
 
-    /// Whether events are passed through as they are.
+    /// Whether events pass unchanged.
     pub(super) fn is_idle(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// What a sighting means for handlers, if it means something.
+    /// Merges an event. Returns the event for the handlers, if there is one.
     pub(super) fn apply(
         &mut self,
         shown: InformerEvent,
@@ -225,16 +224,16 @@ impl Merge {
             restored,
         } = shown;
         let object = Arc::clone(event.object()?);
-        // A removed informer has no member, while its last events are on their way.
+        // The last events of a removed informer may still arrive.
         self.member(informer)?;
         let Some(uid) = ObjectIdentity::uid(&*object).map(Uid::from) else {
-            // Without a uid nothing can be compared.
+            // Objects without a uid cannot be compared.
             return Some(MergedEvent { event, restored });
         };
         let epoch = self.epoch_of(informer, epoch);
         let version = Version::of(&object, epoch);
         let mut passes = false;
-        // A resync shows a state from any time.
+        // A resync shows a state of any age.
         let live = live && !matches!(event, Event::Resynced(_));
         if live && let Some(member) = self.member(informer) {
             member.passed = version;
@@ -253,8 +252,8 @@ impl Merge {
         merged
     }
 
-    /// `informer` has shown everything up to this version, at the end of a list; none if the
-    /// version is not known.
+    /// Notes that a list of `informer` is complete up to this version. `None` if the version is not
+    /// known.
     pub(super) fn synced(
         &mut self,
         informer: InformerId,
@@ -272,11 +271,11 @@ impl Merge {
             return;
         }
         let relisted = std::mem::take(&mut member.relisting);
-        // A list whose version is not known was requested after the tombstones were dropped.
+        // A list without a known version was requested after the tombstones were dropped.
         let number = up_to.or(member.must_pass.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
         let is_past = |version: Version| member.must_pass.is_some_and(|it| version.is_before(it));
-        // An informer that listed after the history went back never notices that.
+        // An informer that listed after the history went back does not detect it.
         let joins = relisted && epoch < newest && !is_past(of_epoch(newest));
         if joins {
             epoch = newest;
@@ -295,17 +294,18 @@ impl Merge {
         }
     }
 
-    /// The informers that are to list again, each once.
+    /// Takes the informers that must relist.
     pub(super) fn take_lagging(&mut self) -> Vec<InformerId> {
         std::mem::take(&mut self.lagging)
     }
 
-    /// Events about objects that were withheld and exist, or were shown before their epoch.
+    /// Takes the events of withheld objects that exist, and of objects that were shown before their
+    /// epoch.
     pub(super) fn take_released(&mut self) -> Vec<MergedEvent> {
         std::mem::take(&mut self.released)
     }
 
-    /// `informer` has passed all tombstones that were dropped: what it shows exists.
+    /// Releases the withheld objects of `informer`, which has passed all dropped tombstones.
     fn catch_up(&mut self, informer: InformerId, lookup: Lookup<'_>) {
         let Some(member) = self.member(informer) else {
             return;
@@ -313,7 +313,7 @@ impl Merge {
         member.must_pass = None;
         let epoch = member.epoch;
         for (uid, WithheldObject { key, restored }) in std::mem::take(&mut member.withheld) {
-            // One that is gone from the store is deleted by an event that is on its way.
+            // If the store does not have it, its delete event will arrive.
             let Some(object) = lookup(informer, &key, uid.as_str()) else {
                 continue;
             };
@@ -323,7 +323,7 @@ impl Merge {
         }
     }
 
-    /// What `informer` holds is of the newest epoch, and was shown as of an older one.
+    /// Shows the objects of `informer` again, in the newest epoch.
     fn show_again(&mut self, informer: InformerId, lookup: Lookup<'_>) {
         let held = self.objects.iter();
         let held = held.filter(|(_, seen)| seen.holders.contains(&informer));
@@ -331,7 +331,7 @@ impl Merge {
             .filter_map(|(uid, seen)| Some((uid.clone(), seen.emitted.as_ref()?.key())))
             .collect();
         for (uid, key) in held {
-            // One that is gone from the store is deleted by an event that is on its way.
+            // If the store does not have it, its delete event will arrive.
             let Some(object) = lookup(informer, &key, uid.as_str()) else {
                 continue;
             };
@@ -342,7 +342,7 @@ impl Merge {
     }
 
     /// Whether an object that only `informer` shows, in this version, may be deleted: a tombstone
-    /// of a later version was dropped that the informer has not passed.
+    /// of a later version was dropped before the informer passed it.
     fn may_be_deleted(
         &mut self,
         informer: InformerId,
@@ -354,14 +354,14 @@ impl Merge {
             return false;
         };
         let is_before = member.must_pass.is_some_and(|it| version.is_before(it));
-        // What an informer that was there before has shown already is not new here.
+        // An object that a preceding informer has shown already is not new.
         let is_new = !member.preceding
             || matches!(event, Event::Added(_))
             || member.withheld.contains_key(uid);
         is_before && is_new
     }
 
-    /// Withholds an object that `informer` shows.
+    /// Withholds an object of `informer`.
     fn withhold(&mut self, informer: InformerId, uid: Uid, object: &Object) {
         if let Some(member) = self.member(informer) {
             let (key, restored) = (object.key(), false);
@@ -372,7 +372,8 @@ impl Merge {
         }
     }
 
-    /// What it means for handlers that `informer` shows an object, if it means something.
+    /// Handles an object that `informer` shows. Returns the event for the handlers, if there is
+    /// one.
     fn show(
         &mut self,
         informer: InformerId,
@@ -390,7 +391,7 @@ impl Merge {
         }
         let before = match self.objects.get_mut(uid) {
             Some(seen) if restored && seen.doubtful => {
-                // What the informer showed before was of the old history.
+                // The earlier state was of the old history.
                 seen.epoch = 0;
                 Some(0)
             }
@@ -416,9 +417,9 @@ impl Merge {
         Some(MergedEvent { event, restored })
     }
 
-    /// The epoch of the kind in which an informer is that counts `counted` epochs. An informer
-    /// that notices that the history went back opens an epoch, in which all others list again, or
-    /// joins the one that another informer has opened.
+    /// Returns the epoch of an informer whose own epoch is `counted`. An informer that detects that
+    /// the history went back opens a new epoch, in which all others relist, or enters the one that
+    /// another informer has opened.
     fn epoch_of(&mut self, informer: InformerId, counted: u32) -> u32 {
         let newest = self.epoch;
         let Some(member) = self.member(informer) else {
@@ -445,9 +446,9 @@ impl Merge {
         self.epoch
     }
 
-    /// Whether an informer of the newest epoch holds `uid`, beside `informer`. If none does, what
-    /// `informer` shows has to be believed, though it may not have noticed that the history went
-    /// back: one that listed after that never does.
+    /// Whether another informer of the newest epoch has `uid`. If not, what `informer` shows has to
+    /// be accepted although it may not have detected that the history went back: an informer that
+    /// listed after that never does.
     fn is_shown_elsewhere(&self, informer: InformerId, uid: &Uid) -> bool {
         let holders = self.objects.get(uid).map(|seen| &seen.holders);
         self.members.iter().any(|member| {
@@ -486,7 +487,7 @@ impl Merge {
                 .filter(|it| lookup(*it, &key, uid.as_str()).is_some())
                 .collect();
             let owned = holders.is_empty() || preceding;
-            // What was withheld of another informer is this object.
+            // Withheld objects of other informers are the same object.
             for other in &mut self.members {
                 let has_it = other.withheld.remove(&uid).is_some();
                 if has_it && other.informer != informer && !holders.contains(&other.informer) {
@@ -543,7 +544,7 @@ impl Merge {
                 seen.held_back = Some(newest);
                 return None;
             }
-            // The informer that had it first was removed.
+            // The first informer that had it was removed.
             seen.emitted = Some(Arc::clone(&newest));
             return Some(Event::Added(newest));
         };
@@ -586,7 +587,7 @@ impl Merge {
             if seen.emitted.is_some() || is_preceded(&self.members, seen) {
                 return None;
             }
-            // The informer that had it first lets it go, and another one goes on with it.
+            // The first informer that had it reports its delete, and another one still has it.
             let new = seen.held_back.take()?;
             seen.emitted = Some(Arc::clone(&new));
             return Some(Event::Updated {
@@ -599,7 +600,7 @@ impl Merge {
         let (mut last, mut version) = (last, version);
         if let Some(known) = known {
             let its = Version::of(&known, seen.epoch);
-            // A delete that was missed has no state of its own.
+            // A missed delete has no state.
             if missed || version.is_before(its) {
                 (last, version) = (known, its);
             }
@@ -616,7 +617,8 @@ impl Merge {
         Some(Event::Deleted { last, missed })
     }
 
-    /// Remembers that `uid` was deleted, until all informers have passed that version.
+    /// Adds a tombstone for `uid`, and drops the oldest ones that all informers have passed, or
+    /// that exceed the bound.
     fn add_tombstone(&mut self, uid: Uid, version: Version) {
         self.tombstones.insert(uid.clone(), version);
         self.tombstone_order.push_back(uid);
@@ -650,7 +652,7 @@ impl Merge {
     }
 }
 
-/// Whether an informer holds the object that held it before there was another informer.
+/// Whether a preceding informer has the object.
 fn is_preceded(members: &[MemberInformer], seen: &TrackedObject) -> bool {
     let mut members = members.iter();
     members.any(|it| it.preceding && seen.holders.contains(&it.informer))
@@ -667,7 +669,7 @@ impl Version {
         }
     }
 
-    /// Whether it is older than `other`, for certain.
+    /// Whether it is certainly older than `other`.
     fn is_before(self, other: Self) -> bool {
         let numbers = self.number.zip(other.number);
         self.epoch < other.epoch

@@ -1,8 +1,8 @@
-//! Every interleaving, within reason, of small programs on the engine.
+//! A model test: small programs on the engine, under many interleavings.
 //!
-//! The engine and its folder are compiled here a second time, from the same files, with `shuttle`'s
-//! lock in place of `parking_lot`'s and a clock that the program moves. A task that waits for ever
-//! is a deadlock to shuttle, and it prints the schedule that led there: so a lost wake-up is found.
+//! The engine is compiled here a second time, from the same files, with `shuttle`'s lock in place
+//! of `parking_lot`'s and a clock that the program advances. shuttle reports a task that waits
+//! forever as a deadlock and prints the schedule: so a lost notification is found.
 
 #[expect(dead_code, reason = "not every call of it is in a program here")]
 #[path = "engine.rs"]
@@ -24,11 +24,11 @@ use crate::{
     schedule::{Fold, LaneKey, Moment, Offer, Pending, Priority, Reason, ScheduleItem, Work},
 };
 
-/// The lock of `shuttle` with the face of `parking_lot`'s.
+/// `shuttle`'s lock with the interface of `parking_lot`'s.
 mod sync {
     pub(super) use shuttle::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A mutex whose every lock is a point at which shuttle may let another task go first.
+    /// A mutex. At each lock shuttle may switch to another task.
     #[derive(Debug, Default)]
     pub(super) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -39,7 +39,7 @@ mod sync {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that only advances on request.
 mod clock {
     use super::{Duration, Moment, Notify, sync::Mutex};
 
@@ -74,8 +74,8 @@ mod clock {
     }
 }
 
-/// Schedules tried for each program: enough that each fault that was put in by hand was
-/// found, and a second of time.
+/// The number of schedules for each program: enough that each fault that was inserted manually was
+/// found, within a second.
 const SCHEDULES: usize = 500;
 
 type Numbers = Engine<Number, Number>;
@@ -90,14 +90,14 @@ impl ScheduleItem for Number {
     }
 }
 
-/// Workers, and how they are ended.
+/// The workers of a program.
 struct Workers {
     tasks: Vec<JoinHandle<()>>,
     stop: CancellationToken,
 }
 
 #[test]
-fn what_is_offered_is_told_once_and_in_order_by_any_number_of_workers() {
+fn each_event_is_dispatched_once_and_in_order_by_any_number_of_workers() {
     check(|| async {
         let engine = Arc::new(Numbers::default());
         let (workers, mut told) = work(&engine, 2, |_, _| None);
@@ -118,7 +118,7 @@ fn what_is_offered_is_told_once_and_in_order_by_any_number_of_workers() {
 }
 
 #[test]
-fn what_is_pending_is_called_when_its_time_comes() {
+fn a_pending_call_is_made_when_it_is_due() {
     check(|| async {
         let engine = Arc::new(Numbers::default());
         engine.admit(HandlerId(0));
@@ -161,7 +161,7 @@ fn what_is_pending_is_called_when_its_time_comes() {
 }
 
 #[test]
-fn work_that_breaks_off_is_taken_up_by_another() {
+fn interrupted_work_is_taken_by_another_worker() {
     check(|| async {
         let engine = Arc::new(Numbers::default());
         offer(&engine, ("a", 1));
@@ -178,10 +178,11 @@ fn work_that_breaks_off_is_taken_up_by_another() {
     });
 }
 
-/// `Notify` remembers one call: of two offers in a row one may wake no worker, unless the one that
-/// takes passes it on. It would not be lost, but wait for the other to end.
+/// `Notify` stores one notification: of two offers in a row only one may wake a worker, unless the
+/// worker that takes a lane notifies the next. Otherwise the second lane would wait for the end of
+/// the first.
 #[test]
-fn two_objects_are_in_two_hands_at_once() {
+fn two_objects_are_processed_concurrently() {
     check(|| async {
         let engine = Arc::new(Numbers::default());
         let both = Arc::new(Barrier::new(2));
@@ -201,16 +202,16 @@ fn two_objects_are_in_two_hands_at_once() {
     });
 }
 
-/// A task that waits for permits is woken by the one that gives the first of them back.
+/// A task that waits for permits is woken when the first one is returned.
 #[test]
-fn room_that_is_given_back_is_taken_again() {
+fn permits_that_are_returned_are_taken_again() {
     check(|| async {
         let space = EventBudget::new(of(2));
         let mut events = Vec::new();
         while events.len() < 6 {
             let mut rooms = space.take(of(2)).await;
             assert!((1..=2).contains(&rooms.left()));
-            // What is not needed is given back at once, and the rest when an event is over.
+            // Unused permits are returned at once, and the others when an event ends.
             let needed = 1 + events.len() % 2;
             for room in std::iter::from_fn(|| rooms.one()).take(needed) {
                 events.push(spawn(async move { drop(room) }));
@@ -228,7 +229,7 @@ fn of(events: usize) -> NonZeroUsize {
     NonZeroUsize::new(events).expect("more than none")
 }
 
-/// Starts workers that say what they were told: an event's number, and 100 more for a retry.
+/// Starts workers that send what they received: the number of an event, and 100 more for a retry.
 fn work(
     engine: &Arc<Numbers>,
     workers: usize,
@@ -260,7 +261,7 @@ fn work(
                     });
                 }
                 let said = say.send((name, number)).await;
-                said.expect("the program listens");
+                said.expect("the program receives");
                 // As a worker does: the next thing under the same lock.
                 next = held.next(engine.now()).then_some(held);
             }
@@ -271,7 +272,7 @@ fn work(
 }
 
 impl Workers {
-    /// Ends them, as a controller does.
+    /// Stops the workers like a controller does.
     async fn end(self) {
         self.stop.cancel();
         for task in self.tasks {
@@ -280,14 +281,14 @@ impl Workers {
     }
 }
 
-/// What was told, by object.
+/// The received numbers, by object.
 async fn collect(
     told: &mut mpsc::Receiver<(String, u32)>,
     count: usize,
 ) -> BTreeMap<String, Vec<u32>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for _ in 0..count {
-        let (name, number) = told.recv().await.expect("the workers live");
+        let (name, number) = told.recv().await.expect("the workers run");
         all.entry(name).or_default().push(number);
     }
     all
@@ -306,8 +307,7 @@ fn offer(engine: &Arc<Numbers>, (name, number): (&str, u32)) {
     engine.offer([(key, offer)], |_, newer| Fold::Separate(newer));
 }
 
-/// Tries `program` in many orders; the seed of the random half is printed by shuttle when
-/// one fails.
+/// Runs `program` under many schedules. shuttle prints the seed of a failure.
 fn check<F: Future<Output = ()> + 'static>(program: fn() -> F) {
     shuttle::check_random(move || block_on(program()), SCHEDULES);
     shuttle::check_pct(move || block_on(program()), SCHEDULES, 3);

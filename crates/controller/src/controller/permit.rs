@@ -1,27 +1,26 @@
-//! The bound of the queue of one informer: so many permits, one for each undispatched event.
+//! Permits for undispatched events, which bound the queue of one informer.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
 use tokio::sync::Notify;
 
-// From the parent module, not the crate: the model test has other types in their places.
+// From the parent module, not the crate: the model test replaces them.
 use super::sync::{AtomicUsize, Ordering};
 
-/// How many more events may be queued. The events of one informer come from one task, which
-/// alone takes permits.
+/// The permits for the events of one informer. Only one task takes permits.
 #[derive(Debug)]
 pub(crate) struct EventBudget {
     events: usize,
     free: AtomicUsize,
-    /// Notified when there are some again.
+    /// Notified when a permit is returned after none was free.
     freed: Notify,
 }
 
-/// The permit for one queued event, given back when it is dropped.
+/// The permit of one queued event. Dropping it returns it.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<EventBudget>);
 
-/// Permits for several events, given back when they are dropped.
+/// Permits for several events. Dropping it returns the rest.
 #[derive(Debug)]
 pub(crate) struct Permits {
     budget: Arc<EventBudget>,
@@ -39,9 +38,9 @@ impl EventBudget {
         })
     }
 
-    /// Takes the permits that there are, up to `most`.
+    /// Takes the free permits, at most `most`.
     pub(crate) fn try_take(self: &Arc<Self>, most: usize) -> Permits {
-        // Only one task takes, so what is there stays there.
+        // Only one task takes permits, so the free ones stay free.
         let left = self.free.load(Ordering::Acquire).min(most);
         if left > 0 {
             self.free.fetch_sub(left, Ordering::AcqRel);
@@ -50,7 +49,7 @@ impl EventBudget {
         Permits { budget, left }
     }
 
-    /// Waits for a permit, and takes what there are, up to `most`.
+    /// Waits until a permit is free, and takes the free permits, at most `most`.
     ///
     /// # Cancel safety
     ///
@@ -65,13 +64,13 @@ impl EventBudget {
         }
     }
 
-    /// How many permits are taken.
+    /// The number of permits in use.
     pub(crate) fn taken(&self) -> usize {
         self.events - self.free.load(Ordering::Relaxed)
     }
 
     fn give_back(&self, events: usize) {
-        // A task waits only where there was none.
+        // A task waits only if no permit is free.
         if self.free.fetch_add(events, Ordering::AcqRel) == 0 {
             self.freed.notify_one();
         }
@@ -81,12 +80,12 @@ impl EventBudget {
 // === impl Permits ===
 
 impl Permits {
-    /// For how many events there are permits.
+    /// The number of permits.
     pub(crate) const fn left(&self) -> usize {
         self.left
     }
 
-    /// The permit for one of them, if there is one.
+    /// Takes one permit, if there is one.
     pub(crate) fn one(&mut self) -> Option<Permit> {
         self.left = self.left.checked_sub(1)?;
         Some(Permit(Arc::clone(&self.budget)))

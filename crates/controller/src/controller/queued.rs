@@ -1,4 +1,4 @@
-//! A queued event, a pending call, and how events of one object are coalesced.
+//! Queued events, pending calls, and how events of one object are coalesced.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     trace::TraceParent,
 };
 
-/// When the undispatched events of one object are folded into one.
+/// When undispatched events of one object are folded into one.
 ///
 /// | queued | newer | folded |
 /// |--|--|--|
@@ -24,89 +24,88 @@ use crate::{
 /// | `Added` of an object first seen live | `Deleted` | nothing |
 /// | anything | of another uid | both |
 ///
-/// What some handler has been called for already is never folded. A `Resynced` is always folded
-/// into an undispatched event of its object; a handler whose [`Predicate`](crate::Predicate)
-/// does not let that event pass gets the resync instead. An object from a list keeps its
-/// `Deleted` even if its `Added` was not dispatched: an earlier process may have worked on it.
+/// An event for which a handler was called is never folded. A `Resynced` is always folded into an
+/// undispatched event of its object; a handler whose [`Predicate`](crate::Predicate) rejects that
+/// event gets the resync instead. An object from a list keeps its `Deleted` even if its `Added` was
+/// not dispatched: an earlier process may have processed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Coalescing {
     /// Each event is dispatched by itself while fewer events than
-    /// [`queue`](crate::InformerControllerBuilder::queue) says are undispatched; beyond that,
-    /// the events of one object are folded. A slow handler never stops the watch, and the queue
-    /// is bounded by that number, the live objects, and those that were deleted and not
-    /// dispatched yet. The default.
+    /// [`queue`](crate::InformerControllerBuilder::queue) are undispatched. Beyond that, the events
+    /// of one object are folded. A slow handler never stops the watch, and the queue is bounded by
+    /// that number, plus the live objects, plus deleted objects whose delete was not dispatched.
+    /// The default.
     #[default]
     WhenFull,
 
-    /// Undispatched events of one object are folded at once. An object that changes all the
-    /// time costs as much as any other.
+    /// Undispatched events of one object are folded at once. So an object that changes constantly
+    /// costs as much as any other.
     Always,
 
-    /// Nothing is folded: each event is dispatched. When the queue is full the watch waits,
-    /// once the first list is queued. So such a controller needs informers that no other code
-    /// uses. An informer of another controller is refused with
-    /// [`AddError::SharedInformer`](crate::AddError::SharedInformer), in whatever order the two
-    /// are added. An informer to which other code has subscribed is refused when the controller
-    /// runs, with [`RunError::SharedInformer`](crate::RunError::SharedInformer). Reading its store
-    /// is not refused, and returns an old state while the watch waits.
+    /// No event is folded. When the queue is full the watch waits, once the first list is queued.
+    /// So such a controller needs informers that no other code uses. An informer of another
+    /// controller is refused with [`AddError::SharedInformer`](crate::AddError::SharedInformer),
+    /// whichever of the two is added first. An informer with another subscription is refused when
+    /// the controller runs, with [`RunError::SharedInformer`](crate::RunError::SharedInformer). Its
+    /// store can be read, and is outdated while the watch waits.
     Never,
 }
 
-/// An event that waits to be dispatched to its handlers.
+/// An event that waits for its dispatch.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and no two exclude each other"
+    reason = "they are independent of each other"
 )]
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
 
-    /// A resync was folded into it.
+    /// Whether a resync was folded into it.
     pub(crate) resynced: bool,
 
-    /// It is a resync that a mapper asked for.
+    /// Whether it is a resync that a mapper requested.
     pub(crate) requested_by_mapper: bool,
 
-    /// Its object comes from a list, so that an earlier process may have worked on it.
+    /// Whether its object comes from a list, so that an earlier process may have processed it.
     pub(crate) from_list: bool,
 
-    /// It, or one that was folded into it, shows the first state of its object since the history
+    /// Whether it, or an event folded into it, has the first state of the object since the history
     /// of the server went back.
     pub(crate) restored: bool,
 
-    /// The trace that it is part of.
+    /// The span of the informer's event.
     pub(crate) origin: TraceParent,
 
-    /// When it was queued, or the oldest of those that were folded into it.
+    /// When it was queued; of folded events, when the oldest was queued.
     pub(crate) received: Moment,
 
-    /// The last handler that was called for it, if the dispatch broke off.
+    /// The last handler that was called for it, if the dispatch was interrupted.
     pub(crate) last_called: Option<HandlerPosition>,
 
-    /// Its place within the bound of the queue, given back when all handlers were called. None
-    /// for the first list, which does not count, and beyond the bound.
+    /// Its permit, returned when all handlers were called. `None` for the first list, which does
+    /// not count, and beyond the bound.
     pub(crate) permit: Option<Permit>,
 }
 
-/// A handler's place in its chain, in four bytes: there is one for every queued event.
+/// A handler's position in its chain. Four bytes, because each queued event has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HandlerPosition(NonZeroU32);
 
-/// What a pending call needs.
+/// The data of a pending call.
 pub(crate) struct PendingCall {
-    /// The event that the handler is called for.
+    /// The event for which the handler is called.
     pub(crate) event: AnyEvent,
 
-    /// How many calls of this handler for this uid have failed, one after the other.
+    /// The number of failed calls of this handler for this uid, in a row.
     pub(crate) attempt: u32,
 
-    /// Few calls leave one.
+    /// The state of the request. Boxed, because most calls have none.
     pub(crate) state: Option<Box<State>>,
 
     /// The last call, if it failed.
     pub(crate) failed: Option<Box<FailedCall>>,
 
-    /// The trace of the call that it comes from.
+    /// The span of the call that it follows from.
     pub(crate) origin: TraceParent,
 }
 
@@ -114,7 +113,7 @@ pub(crate) struct PendingCall {
 pub(crate) struct FailedCall {
     pub(crate) error: Arc<HandlerError>,
 
-    /// The object that the handler got, if the pending call has a newer one since: see
+    /// The object of that call, if the pending call has got a newer one since: see
     /// [`PendingCall::refresh`].
     pub(crate) object: Option<Arc<dyn ErasedObject>>,
 }
@@ -122,15 +121,15 @@ pub(crate) struct FailedCall {
 // === impl Coalescing ===
 
 impl Coalescing {
-    /// Folds `newer` into `older` of the same object, if that is allowed. What is not needed any
-    /// more is put into `rest`, to be dropped where no lock is held.
+    /// Folds `newer` into `older` of the same object, if that is allowed. Moves what is obsolete
+    /// into `dropped`, to be dropped without a lock.
     pub(crate) fn fold(
         self,
         older: &mut QueuedEvent,
         mut newer: QueuedEvent,
         dropped: &mut Vec<QueuedEvent>,
     ) -> Fold<QueuedEvent> {
-        // A handler has been called for the older one already.
+        // A handler was already called for the older event.
         if older.last_called.is_some() {
             return Fold::Separate(newer);
         }
@@ -162,7 +161,7 @@ impl Coalescing {
             }
             _ => return Fold::Separate(newer),
         }
-        // There is no state to resync of an object that is gone.
+        // A deleted object has no state to resync.
         older.requested_by_mapper |= newer.requested_by_mapper;
         older.restored |= newer.restored;
         older.resynced =
@@ -195,9 +194,9 @@ impl ScheduleItem for QueuedEvent {
 // === impl PendingCall ===
 
 impl PendingCall {
-    /// Replaces the object by the one of `newer`, an event of the same uid: a later call has
-    /// the newest state that was dispatched. An update keeps the old state with which the call
-    /// failed; a resync becomes the update that came after it.
+    /// Replaces the object by that of `newer`, an event of the same uid, so that a later call gets
+    /// the newest dispatched state. An update keeps the old state with which the call failed; a
+    /// resync becomes the update that followed it.
     pub(crate) fn refresh(&mut self, newer: &AnyEvent) {
         let Some(object) = newer.object() else {
             return;
@@ -239,10 +238,10 @@ fn address(event: &AnyEvent) -> Option<usize> {
 
 impl HandlerPosition {
     pub(crate) fn of((role, id): (Role, HandlerId)) -> Self {
-        /// The bits of the number; above them is the role.
+        /// The number of bits of the handler's number. The role is above them.
         const NUMBERS: u32 = 30;
-        let number = u32::try_from(id.0).expect("handlers are added by hand");
-        debug_assert!(number < 1 << NUMBERS, "handlers are added by hand");
+        let number = u32::try_from(id.0).expect("a program has few handlers");
+        debug_assert!(number < 1 << NUMBERS, "a program has few handlers");
         Self(NonZeroU32::MIN.saturating_add((role as u32) << NUMBERS | number))
     }
 }

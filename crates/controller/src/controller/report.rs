@@ -6,8 +6,7 @@ use windlass_informer::{ErrorChain, ObjectKey};
 
 use crate::{Action, HandlerError, HandlerId, route::Role};
 
-/// A failed call: of which handler, for which object, why, and what comes next. A mapper is not
-/// called again.
+/// A failed call of a handler or mapper. A mapper is not called again.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ErrorReport<'a> {
@@ -21,18 +20,17 @@ pub struct ErrorReport<'a> {
     pub handler_type: &'a str,
     /// Whether that is a watcher, a reconciler or a mapper.
     pub role: Role,
-    /// What it was called for.
+    /// The action of the call.
     pub action: Action,
-    /// How many calls of the same request had failed before: 0 for a first call.
+    /// The number of earlier failed calls of the same request: 0 for a first call.
     pub attempt: u32,
-    /// Why it failed.
+    /// The error.
     pub error: &'a HandlerError,
-    /// After how long it is called again; none if the call is given up, and while the retry
-    /// policy is asked.
+    /// The delay until the retry. `None` if there is no retry, and while the retry policy is asked.
     pub retry_in: Option<Duration>,
 }
 
-/// What is done with reports: by default they are logged.
+/// The error hook. By default it logs.
 pub(crate) type Hook = Box<dyn Fn(&ErrorReport<'_>) + Send + Sync>;
 
 /// Logs a failed call, as an error of the component `InformerController`.
@@ -41,6 +39,7 @@ pub(crate) fn log(report: &ErrorReport<'_>) {
     let next = match (report.retry_in, report.role) {
         (Some(_), _) => "call failed, retrying",
         (None, Role::Mapper) => "mapper failed",
+        (None, _) if report.attempt == 0 => "call failed, not retried",
         (None, _) => "call failed, retries exhausted",
     };
     tracing::error!(
@@ -64,9 +63,10 @@ impl fmt::Display for ErrorReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} {} of {} {} on {}: {}",
+            "{} {} ({}) of {} {} on {}: {}",
             self.role.as_str(),
             self.handler,
+            self.handler_type,
             self.kind,
             self.key,
             self.action.as_str(),

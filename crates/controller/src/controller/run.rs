@@ -1,4 +1,4 @@
-//! The tasks of a running controller: when they start, and how they end.
+//! The tasks of a running controller: start, supervision and stop.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use super::{
 };
 use crate::{RunError, route::KindId, schedule::Moment};
 
-/// After how many turns a worker yields: handlers that never wait would keep all other tasks
-/// waiting. The budget that tokio gives a task, which is not asked for at each turn.
+/// A worker yields after this number of turns, because handlers that never wait would otherwise
+/// block all other tasks of the thread. The same number as tokio's budget of a task, which is not
+/// consulted here.
 const TURNS_BEFORE_YIELD: u32 = 128;
 
 /// How a task ended.
 type Ended = Result<(), RunError>;
 
-/// Which kinds wait for their informers.
+/// The kinds that wait for their informers.
 struct SyncGates {
-    /// The informers that the controller started with have not all synced.
+    /// Whether an informer of the start has not synced.
     all: bool,
-    /// Kinds to which an informer was added later that has not synced.
+    /// The kinds with an informer that was added later and has not synced.
     kinds: Vec<KindId>,
 }
 
-/// Makes the informers free for other controllers at the end of the run, however it ends: a
-/// controller runs once.
+/// Releases the informers for other controllers when the run ends: a controller runs once.
 struct InformerUsers(Arc<Shared>);
 
 pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result<(), RunError> {
@@ -43,7 +43,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
         return Err(RunError::SharedInformer { kind });
     }
     let stop = stop.child_token();
-    // Dropping this future stops the informers too; the tasks end with the set.
+    // Dropping this future also stops the informers. The tasks end with the `JoinSet`.
     let _stop = stop.clone().drop_guard();
     let mut gates = SyncGates {
         all: !shared.settings.start_before_sync,
@@ -53,7 +53,7 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_time(Arc::clone(shared), stop.clone()));
     for _ in 0..shared.settings.concurrency.get() {
-        // A token of its own: one that all share is one lock for all.
+        // A separate token, because a shared one is one lock for all workers.
         tasks.spawn(worker(Arc::clone(shared), stop.child_token()));
     }
 
@@ -74,13 +74,13 @@ pub(super) async fn run(shared: &Arc<Shared>, stop: CancellationToken) -> Result
 
     stop.cancel();
     while let Some(ended) = tasks.join_next().await {
-        // The first error is the reason; those after it are its consequence.
+        // The first error is the cause of the later ones.
         outcome = outcome.and(flatten(ended));
     }
     outcome
 }
 
-/// Starts the informers that have not been started.
+/// Starts the informers that are not started.
 fn start(
     shared: &Arc<Shared>,
     tasks: &mut JoinSet<Ended>,
@@ -91,7 +91,7 @@ fn start(
     for fed in feeds.iter_mut().filter(|fed| !fed.started) {
         fed.started = true;
         let kind = fed.kind;
-        // Before the informer can queue anything.
+        // Before the informer can queue events.
         if !gates.all && !shared.settings.start_before_sync {
             shared.engine.set_gate(Some(kind), false);
             gates.kinds.push(kind);
@@ -105,7 +105,8 @@ fn start(
             either.cancel();
             Ok(())
         });
-        // It counts as a user of the informer from this call on: then subscribes to that run.
+        // It counts as a caller of `run` from this call on. Therefore it subscribes to this run of
+        // the informer.
         let informer = Arc::clone(&fed.feed).run(whole.clone());
         let enqueue_events = Arc::clone(&fed.feed).enqueue_events(Arc::clone(shared), kind, whole);
         tasks.spawn(async move {
@@ -125,7 +126,7 @@ fn start(
 // === impl SyncGates ===
 
 impl SyncGates {
-    /// Opens the gates whose informers have synced.
+    /// Opens the gates of the kinds whose informers have synced.
     fn open(&mut self, shared: &Shared) {
         let synced = |kind: Option<KindId>| {
             let feeds = shared.feeds.read();
@@ -151,7 +152,7 @@ impl SyncGates {
         !self.all && self.kinds.is_empty()
     }
 
-    /// When to look for an informer whose list makes no progress.
+    /// When to check for informers without progress.
     fn deadline(&self, shared: &Shared) -> Option<Moment> {
         let timeout = shared.settings.cache_sync_timeout?;
         if self.are_open() {
@@ -164,7 +165,7 @@ impl SyncGates {
         left.min().map(|left| now + left)
     }
 
-    /// Ends the run if an informer has made no progress for the timeout.
+    /// Returns an error if an informer has made no progress for the timeout.
     fn check(shared: &Shared) -> Result<(), RunError> {
         let Some(timeout) = shared.settings.cache_sync_timeout else {
             return Ok(());
@@ -198,7 +199,7 @@ impl Drop for InformerUsers {
     }
 }
 
-/// Waits until `due`, or for ever.
+/// Waits until `due`; for `None` forever.
 async fn until(shared: &Shared, due: Option<Moment>) {
     match due {
         Some(due) => shared.engine.until(due).await,
@@ -206,8 +207,7 @@ async fn until(shared: &Shared, due: Option<Moment>) {
     }
 }
 
-/// Does what there is to do, one turn after the other. After a stop a call that has begun ends, and
-/// no other begins.
+/// Runs turns until `stop`. After that an active call ends normally, and no other call begins.
 async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     let engine = &shared.engine;
     let mut routes = RouteSnapshot::default();
@@ -238,8 +238,8 @@ async fn worker(shared: Arc<Shared>, stop: CancellationToken) -> Ended {
     Ok(())
 }
 
-/// Waits for the next work; none once `stop` is cancelled. When the routes change meanwhile, the
-/// snapshot is dropped, and with it the code of handlers that were removed.
+/// Waits for a lane. `None` after `stop` is cancelled. If the routes change meanwhile, the snapshot
+/// is dropped, and with it the code of removed handlers.
 async fn take(
     shared: &Shared,
     routes: &mut RouteSnapshot,

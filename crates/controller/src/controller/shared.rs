@@ -32,17 +32,17 @@ use crate::{
     work::{ErasedHandler, ErasedMapper, call_user_code},
 };
 
-/// What the tasks of a controller share.
+/// The shared state of a controller.
 pub(crate) struct Shared {
     pub(super) settings: Settings,
     pub(super) engine: Arc<Engine<QueuedEvent, PendingCall>>,
     pub(super) route: RwLock<Route>,
-    /// How often the routes have changed, plus one.
+    /// The number of changes of the routes, plus one.
     changes: AtomicU64,
-    /// Notifies the workers that wait when the routes have changed.
+    /// Notified when the routes change.
     pub(super) rerouted: Notify,
-    /// Held while an informer, a handler or a mapper is added or removed: one after the other, so
-    /// that what is refused leaves nothing, and that each sees what was added before.
+    /// Locked while an informer, a handler or a mapper is added or removed. So each change sees the
+    /// previous ones, and a refused change leaves nothing.
     wiring: Mutex<()>,
     pub(super) feeds: RwLock<Vec<FeedEntry>>,
     /// Notified when an informer is added or removed.
@@ -50,25 +50,25 @@ pub(crate) struct Shared {
     /// Notified when the first list of an informer is queued.
     pub(super) synced: Notify,
     pub(super) dead_letters: Mutex<DeadLetters>,
-    /// Whether there has ever been a dead letter: before that no turn looks for one.
+    /// Whether a dead letter was ever added. Before that, turns do not look for dead letters.
     has_dead_letters: AtomicBool,
     pub(super) metrics: Metrics,
     pub(super) informer_metrics: InformerMetrics,
     pub(super) random: Mutex<StdRng>,
-    /// What the retry policy says of itself.
+    /// The number of attempts that the retry policy reports.
     pub(super) max_attempts: Option<u32>,
     pub(super) ran: AtomicBool,
-    /// Permits calls; without one every call is permitted.
+    /// Permits calls. Without a fence all calls are permitted.
     pub(super) fence: OnceLock<Fence>,
 }
 
-/// An informer, and the kind that it feeds.
+/// An informer and its kind.
 pub(super) struct FeedEntry {
     pub(super) kind: KindId,
     pub(super) feed: Arc<dyn Feed>,
     pub(super) stop: CancellationToken,
     pub(super) started: bool,
-    /// Dropped with the feed, or at the end of the run.
+    /// Dropped when the informer is removed, and at the end of the run.
     pub(super) user: Option<InformerUser>,
 }
 
@@ -110,7 +110,7 @@ impl Shared {
         })
     }
 
-    /// Waits until the fence, if there is one, permits a call.
+    /// Waits for a permit of the fence, if there is one.
     pub(super) async fn permit(&self) -> Option<FencePermit> {
         match self.fence.get() {
             Some(fence) => Some(fence.permit().await),
@@ -124,7 +124,7 @@ impl Shared {
         self.fence.get().is_some_and(is_closed) && FenceClosed::find(error).is_some()
     }
 
-    /// The kind called `name`, made if it is new.
+    /// Returns the kind called `name`, which is created if necessary.
     pub(super) fn kind<K: Stored>(&self, name: &str, by: FormUser) -> Result<KindId, AddError> {
         let mut route = self.route.write();
         let metrics = |name: &Arc<str>| KindMetrics::new(&self.metrics, name);
@@ -134,7 +134,7 @@ impl Shared {
         Ok(id)
     }
 
-    /// Removes `kind` if nothing refers to it any more, with whatever is queued for it.
+    /// Removes `kind` if it has no informer, handler or mapper any more, with its queued events.
     fn remove_unused(&self, kind: KindId) {
         let removed = self.route.write().remove_unused(kind);
         if let Some(name) = removed {
@@ -145,12 +145,12 @@ impl Shared {
         }
     }
 
-    /// How often the routes have changed. All that was changed before can be read.
+    /// The number of changes of the routes. All changes before it are visible.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Notes that a route has changed: after the change, and before it is announced.
+    /// Counts a change, after it was made and before it is used.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
         self.rerouted.notify_waiters();
@@ -176,14 +176,14 @@ impl Shared {
         let kind = self.kind::<K>(kind, FormUser::Handler)?;
         let mut route = self.route.write();
         let id = route.add(kind, role, code);
-        // Before the chain can be read: a handler that is called may have a pending call.
+        // Before the chain is visible: a handler that is called may get pending calls.
         self.engine.admit(id);
         self.changed();
         Ok(id)
     }
 
-    /// Refuses a handler or a mapper of a kind without an informer while the controller runs; one
-    /// that was added before is checked when it starts to run.
+    /// Refuses a handler or mapper of a kind without an informer while the controller runs. Earlier
+    /// additions are checked by `run`.
     fn check_informer(&self, kind: &str) -> Result<(), AddError> {
         if !self.ran.load(Ordering::Acquire) || kind.is_empty() {
             return Ok(());
@@ -216,7 +216,7 @@ impl Shared {
             let _letters = self.dead_letters.lock().cancel(handler.id);
         }
         self.remove_unused(kind);
-        // The code of the handlers is dropped where no lock is held.
+        // The code of the handlers is dropped without a lock.
         drop(wiring);
         gone.len()
     }
@@ -249,7 +249,7 @@ impl Shared {
             .filter(|fed| fed.kind == kind)
             .map(|fed| (fed.feed.informer(), fed.started, fed.feed.epoch()))
             .collect();
-        // Not in the condition, where the lock of the route would be held with that of the merge.
+        // Not in the condition, which would lock the route and the merge together.
         let merge = self.route.read().merge(kind);
         if let Some(merge) = merge
             && !others.is_empty()
@@ -274,8 +274,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The kind of an informer that has a subscription before this controller runs, if slow
-    /// handlers of this controller would make it wait.
+    /// Returns the kind of an informer with another subscription, if this controller may delay the
+    /// watch.
     pub(super) fn subscribed_elsewhere(&self) -> Option<String> {
         if self.settings.coalescing != Coalescing::Never {
             return None;
@@ -285,7 +285,7 @@ impl Shared {
         Some(self.route.read().name(shared.kind).to_string())
     }
 
-    /// Removes an informer. Returns whether it was there.
+    /// Removes an informer. Returns whether the controller had it.
     pub(super) fn remove_feed(&self, informer: windlass_informer::InformerId) -> bool {
         let _wiring = self.wiring.lock();
         let removed = {
@@ -313,7 +313,7 @@ impl Shared {
         true
     }
 
-    /// Has each object shown again by the informer beside it.
+    /// Requests a resync of each object from the informer with it.
     fn show_again(&self, objects: Vec<(InformerId, ObjectKey)>) {
         let mut keys: HashMap<InformerId, HashSet<ObjectKey>> = HashMap::new();
         for (informer, key) in objects {
@@ -326,7 +326,7 @@ impl Shared {
         }
     }
 
-    /// Adds a mapper from the kind called `kind` to the one called `to`, which is there already.
+    /// Adds a mapper from the kind called `kind` to the existing kind called `to`.
     pub(super) fn add_mapper<K: Stored>(
         &self,
         kind: &str,
@@ -358,12 +358,12 @@ impl Shared {
         for kind in targets.into_iter().chain([from]) {
             self.remove_unused(kind);
         }
-        // The code of the mappers is dropped where no lock is held.
+        // The code of the mappers is dropped without a lock.
         drop(wiring);
         removed.len()
     }
 
-    /// Keeps a call that was given up as a dead letter, unless its handler is gone.
+    /// Adds a dead letter, unless its handler was removed.
     pub(super) fn add_dead_letter(&self, call: DeadLetterEntry) {
         let handler = (self.route.read()).handler(call.lane.kind, call.letter.handler);
         if handler.is_some() {
@@ -372,8 +372,8 @@ impl Shared {
         }
     }
 
-    /// Makes dead letters of the pending deletes that the engine dropped, because their kind
-    /// had too many.
+    /// Makes dead letters of pending deletes that the engine dropped because their kind had too
+    /// many.
     pub(super) fn add_evicted_dead_letters(&self) {
         for (lane, pending) in self.engine.take_evicted() {
             let route = self.route.read();
@@ -389,7 +389,7 @@ impl Shared {
                 component = "InformerController",
                 kind = &*metrics.kind,
                 object = %lane.object,
-                "too many deletes are pending, the oldest became a dead letter"
+                "too many deletes are pending, moved the oldest to the dead letters"
             );
             metrics.retries_exhausted();
             self.add_dead_letter(DeadLetterEntry {
@@ -409,16 +409,16 @@ impl Shared {
         }
     }
 
-    /// Forgets the dead letters that `event` makes obsolete: those of its object whose handlers
-    /// are `called` for it, and all of an object that is gone but failed deletes. Returns whether
-    /// there may have been some: then one of them may be a pending call since the event was taken.
+    /// Removes the dead letters that `event` makes obsolete: those of its object whose handlers are
+    /// `called` for it, and after a delete all except failed deletes. Returns whether there may
+    /// have been some: then one of them may have become a pending call since the event was taken.
     pub(super) fn forget_dead_letters(
         &self,
         key: &LaneKey,
         event: &QueuedEvent,
         called: impl Fn(HandlerId) -> bool,
     ) -> bool {
-        // A dead letter of this object was made in a turn before this one.
+        // A dead letter of this object was added in an earlier turn.
         if !self.has_dead_letters.load(Ordering::Acquire) {
             return false;
         }
@@ -435,10 +435,10 @@ impl Shared {
         true
     }
 
-    /// Repeats a call that was given up, as if it had not been made before.
+    /// Repeats the call of a dead letter as a first attempt.
     pub(super) fn redrive(&self, number: u64) -> bool {
-        // Until the call is pending: so that each event of the object finds it as the one or the
-        // other.
+        // Locked until the call is pending, so that each event of the object finds it as a dead
+        // letter or as a pending call.
         let mut letters = self.dead_letters.lock();
         let Some(call) = letters.take(number) else {
             return false;
@@ -456,13 +456,12 @@ impl Shared {
         };
         let replaced = self.engine.add_pending(call.lane, pending);
         drop(letters);
-        // Where no lock is held: it may be the last of an object.
+        // Without the lock: this may drop the last reference to an object.
         drop(replaced);
         true
     }
 
-    /// Requests a resync of those of `keys` that are in a store of `kind`. Returns how many
-    /// resyncs that are.
+    /// Requests resyncs of the `keys` that are in a store of `kind`. Returns their number.
     pub(super) fn trigger(
         &self,
         kind: KindId,
@@ -474,7 +473,7 @@ impl Shared {
         feeds.map(|fed| fed.feed.trigger(keys, priority)).sum()
     }
 
-    /// A number in `[0, 1)`.
+    /// A random number in `[0, 1)`.
     pub(super) fn random(&self) -> f64 {
         self.random.lock().random()
     }
@@ -482,7 +481,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Other controllers may go on to use the informers.
+        // Other controllers may still use the informers.
         for fed in self.feeds.get_mut() {
             fed.feed.uninstrument(&self.informer_metrics);
         }

@@ -1,4 +1,4 @@
-//! The routes as one worker last read them, so that a turn takes no lock for them.
+//! A worker's snapshot of the routes, so that a turn takes no lock for them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct RouteSnapshot {
     as_of: u64,
-    /// Looked up once a turn: this hash takes a tenth of what that of the standard library does.
+    /// Read once per turn. This hash takes a tenth of the time of the standard library's.
     kinds: HashMap<KindId, KindSnapshot>,
 }
 
@@ -27,17 +27,17 @@ pub(crate) struct KindSnapshot {
 // === impl RouteSnapshot ===
 
 impl RouteSnapshot {
-    /// Drops what was read, unless it is as of the last change.
+    /// Clears the snapshot if the routes have changed.
     pub(crate) fn drop_outdated(&mut self, shared: &Shared) {
         if self.as_of != shared.changes() {
             *self = Self::default();
         }
     }
 
-    /// `kind` with all changes that were made before this call; none if it was removed.
+    /// Returns `kind` with all changes that were made before this call. `None` if it was removed.
     pub(crate) fn of(&mut self, kind: KindId, shared: &Shared) -> Option<&KindSnapshot> {
         let changes = shared.changes();
-        // Changes are counted from one, so that an empty snapshot is out of date.
+        // Changes are counted from one, so that an empty snapshot is outdated.
         if changes != self.as_of {
             self.as_of = changes;
             self.kinds = shared.route.read().snapshot().collect();

@@ -1,22 +1,22 @@
-//! The pending calls that a new event of their object replaces.
+//! How a new event affects the pending calls of its object.
 //!
-//! | pending call | event | becomes |
+//! | pending call | event | result |
 //! |--|--|--|
 //! | any | `Deleted` of its uid | cancelled, whatever the policy says |
-//! | a `Deleted` | `Added` of its uid, which is back | cancelled |
-//! | of a handler whose predicate refuses the event | any | kept, with the newest object |
+//! | a `Deleted` | `Added` of its uid, which exists again | cancelled |
+//! | of a handler whose predicate rejects the event | any | kept, with the newest object |
 //! | failed, not due | of the same generation | kept with the newest object; the event is not dispatched to its handler |
 //! | failed and due, or of an older generation, or a requeue | any | cancelled or kept, as the policy says |
-//! | any | a resync that a mapper asked for | cancelled or kept, as the policy says |
+//! | any | a resync that a mapper requested | cancelled or kept, as the policy says |
 //! | of a wrapper with a finalizer | without that finalizer, which was there | cancelled or kept, as the policy says |
 //!
-//! A resync that a mapper asked for ends the wait, because what the call waits for may have come;
-//! the count of failures goes on. Calls about another uid of the same name are not touched.
+//! A resync that a mapper requested ends the backoff, because the cause of the failure may be gone
+//! away. The number of failures is kept. Calls of another uid with the same name are not affected.
 //!
-//! What a cancelled call counted and carried goes over to the call that takes its place, but not
-//! from another action to the first `Deleted`, nor from a `Deleted` to the call for an object that
-//! is back. The state of a handler with a finalizer does go over to the first `Deleted`, because
-//! such a handler may have begun its clean-up before.
+//! The attempt number and the state of a cancelled call pass to the call that replaces it. They do
+//! not pass from another action to the first `Deleted`, nor from a `Deleted` to a call for an
+//! object that exists again. Exception: the state of a handler with a finalizer passes to the first
+//! `Deleted`, because such a handler may have begun its clean-up before.
 
 use std::sync::Arc;
 
@@ -34,33 +34,33 @@ use crate::{
     work::call_user_code,
 };
 
-/// What pending calls leave to the calls that an event makes.
+/// What the pending calls pass to the calls for an event.
 #[derive(Default)]
 pub(super) struct CarryOver {
-    /// Handlers with a pending call that has taken the event over.
+    /// The handlers with a pending call that replaces the call for the event.
     waiting: Vec<HandlerId>,
 
     calls: Vec<(HandlerId, PreviousCalls)>,
 }
 
-/// What the previous calls of a handler for this uid leave to the next one.
+/// What the previous calls of a handler for this uid pass to the next one.
 #[derive(Default)]
 pub(super) struct PreviousCalls {
-    /// How many failed, one after the other.
+    /// The number of failed calls in a row.
     pub(super) attempt: u32,
     pub(super) state: Option<State>,
-    /// The object of the last call, if the pending call has taken events over since.
+    /// The object of the last call, if the pending call has got newer ones since.
     pub(super) object: Option<Arc<dyn ErasedObject>>,
 }
 
-/// What becomes of one pending call.
+/// What happens to one pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Cancel,
     Keep,
-    /// It is kept, and stands for the event.
+    /// Kept, with the object of the event. Its handler is not called for the event.
     TakeOver,
-    /// It is replaced by the event, which waits in its place.
+    /// Kept, with the event. Its handler is not called for the event before the call is due.
     Replace,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn supersede(
             attempt: pending.call.attempt,
         };
         let policy = &turn.shared.settings.dequeue;
-        // A policy that panics is taken to have said yes, as the default does.
+        // If the policy panics, the default applies: yes.
         call_user_code("retry_dequeue_policy", || policy.dequeue(&arrival, &retry)).unwrap_or(true)
     };
 
@@ -115,7 +115,7 @@ pub(super) fn supersede(
                 return Decision::Keep;
             };
             if pending.action == Action::Deleted {
-                // The handler is given that the object is back.
+                // The handler receives that the object exists again.
                 return Decision::Cancel;
             }
             let dequeued = is_dequeued(pending, event);
@@ -143,7 +143,7 @@ pub(super) fn supersede(
         }
         if verdict == Decision::Keep && !waits {
             carried.add_count(&pending, event);
-            // The handler gets the event by itself.
+            // The handler receives the event in a separate call.
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = event.object().cloned();
             }
@@ -153,7 +153,7 @@ pub(super) fn supersede(
             if let Some(failed) = &mut pending.call.failed {
                 failed.object = failed.object.take().or(object);
             }
-            // From the state that the handler got last.
+            // From the last state that the handler received.
             let failed = pending.call.failed.as_ref();
             let old = failed.and_then(|failed| failed.object.clone());
             let from = old.and_then(|old| updated_from(old, event));
@@ -171,8 +171,8 @@ pub(super) fn supersede(
     carried
 }
 
-/// Whether `pending` failed and is not due, and `event` is no reason to call sooner: it has
-/// neither another generation nor a new deletion mark.
+/// Whether `pending` failed and is not due, and `event` does not end the backoff: it has the same
+/// generation and no new deletion mark.
 fn is_in_backoff(pending: &Pending<PendingCall>, now: Moment, event: &AnyEvent) -> bool {
     let objects = pending.call.event.object().zip(event.object());
     pending.reason == Reason::Failed
@@ -187,7 +187,7 @@ fn is_marked(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     is_terminating(new) && !is_terminating(old)
 }
 
-/// Whether `new` has another generation than `old`, or, for kinds without one, other content.
+/// Whether the generation differs, or the content for kinds without a generation.
 fn has_changed(old: &dyn ErasedObject, new: &dyn ErasedObject) -> bool {
     match (old.generation(), new.generation()) {
         (Some(old), Some(new)) => old != new,
@@ -206,18 +206,18 @@ impl PreviousCalls {
 // === impl CarryOver ===
 
 impl CarryOver {
-    /// Whether the event waits in a pending call of `handler`.
+    /// Whether a pending call of `handler` replaces the call for the event.
     pub(super) fn waits(&self, handler: HandlerId) -> bool {
         self.waiting.contains(&handler)
     }
 
-    /// What the previous calls of `handler` leave.
+    /// Takes what the previous calls of `handler` pass on.
     pub(super) fn take(&mut self, handler: HandlerId) -> PreviousCalls {
         let at = self.calls.iter().position(|(it, _)| *it == handler);
         at.map_or_else(PreviousCalls::default, |at| self.calls.swap_remove(at).1)
     }
 
-    /// Notes what `pending`, which stays, has counted.
+    /// Notes the attempt number of `pending`, which is kept.
     fn add_count(&mut self, pending: &Pending<PendingCall>, event: &AnyEvent) {
         let attempt = failures(pending, event);
         let failed = pending.call.failed.as_ref();
@@ -231,8 +231,8 @@ impl CarryOver {
         );
     }
 
-    /// Notes what `pending`, which goes, has counted and carried. The handler of it may have a
-    /// finalizer, and then the clean-up may have begun before the `Deleted`.
+    /// Notes the attempt number and the state of `pending`, which is cancelled. A handler with a
+    /// finalizer may have begun its clean-up before the `Deleted`.
     fn add(&mut self, pending: Pending<PendingCall>, event: &AnyEvent, has_finalizer: bool) {
         let attempt = failures(&pending, event);
         let keeps_state = is_continued(&pending, event)
@@ -262,16 +262,17 @@ impl CarryOver {
     }
 }
 
-/// Whether a call about `event` goes on with what `pending` did: either both are about the delete
-/// of the object, or neither is.
+/// Whether a call for `event` continues the work of `pending`: both are for the delete of the
+/// object, or neither is.
 fn is_continued(pending: &Pending<PendingCall>, event: &AnyEvent) -> bool {
     (pending.action == Action::Deleted) == matches!(event, Event::Deleted { .. })
 }
 
-/// How many failures of `pending` count for a call about `event`: those of its generation.
+/// The number of failures of `pending` that count for a call for `event`: those with the same
+/// generation.
 fn failures(pending: &Pending<PendingCall>, event: &AnyEvent) -> u32 {
     if pending.call.attempt == 0 || !is_continued(pending, event) {
-        // Nothing to count: the states, whose JSON would be read for it, are not compared.
+        // Without failures the states are not compared, which may parse their JSON.
         return 0;
     }
     let objects = pending.call.event.object().zip(event.object());

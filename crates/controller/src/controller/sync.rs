@@ -1,5 +1,5 @@
-//! The lock of the engine, `parking_lot`'s, which a panic does not poison, and what is changed
-//! without one. The model test puts shuttle's in their places.
+//! The lock and the atomics of the engine, which the model test replaces. `parking_lot`'s lock is
+//! not poisoned by a panic.
 
 pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -26,21 +26,21 @@ use crate::{
     work::{self, CallFailure, call_user_code},
 };
 
-/// What a turn is about.
+/// One turn: its kind, handlers and span.
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
-    /// Once it is cancelled, no call begins.
+    /// After it is cancelled, no call begins.
     stop: &'a CancellationToken,
     kind: KindId,
     chain: &'a Chain,
     pub(super) metrics: &'a KindMetrics,
-    /// The trace of the event or call, for calls that follow from it.
+    /// The span of the turn, for calls that follow from it.
     origin: TraceParent,
 }
 
 /// The handlers that are called for an event, and the event for each.
 pub(super) enum Recipients<'a> {
-    /// The whole chain, with the same event: the usual case, for which nothing is copied.
+    /// The whole chain, with the same event: the usual case, in which nothing is copied.
     All(&'a Chain),
     Some(Vec<(&'a Handler, AnyEvent)>),
 }
@@ -53,17 +53,17 @@ struct Invocation<'a> {
     event: &'a AnyEvent,
 }
 
-/// A call did not begin, because the controller stops.
+/// The controller stops, so a call did not begin.
 struct Stopped;
 
-/// Does the work of `held`. Returns when it was done; then the lane is to be given back. Returns
-/// none if `stop` was cancelled before the last call: then the guard is to be dropped, so that what
-/// was not done stays queued.
+/// Processes the work of `held`. Returns the time of its end; then return the lane with `finish` or
+/// `next`. Returns `None` if `stop` was cancelled before the last call; then drop the guard, so
+/// that the rest stays queued.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the handler that is being called. When the guard is dropped too,
-/// that handler and those after it are called again.
+/// Dropping the future drops the active call. If the guard is also dropped, that handler and the
+/// following ones are called again.
 pub(crate) async fn run(
     shared: &Shared,
     routes: &mut RouteSnapshot,
@@ -73,7 +73,7 @@ pub(crate) async fn run(
     let kind = held.key().kind;
     let began = held.since();
     let Some(KindSnapshot { chain, metrics }) = routes.of(kind, shared) else {
-        // The kind was removed, and with it all handlers.
+        // The kind was removed with all its handlers.
         return Some(began);
     };
     let mut turn = Turn {
@@ -99,7 +99,7 @@ pub(crate) async fn run(
             let ongoing = metrics.retry(pending.action, began - pending.due);
             let span = trace::retry(&metrics.kind, &held.key().object, pending);
             turn.origin = match pending.reason {
-                // All retries of a call stand beside each other.
+                // All retries of a call have the same parent span.
                 Reason::Failed => pending.call.origin.clone(),
                 Reason::Requeued => TraceParent::of(&span),
             };
@@ -111,7 +111,7 @@ pub(crate) async fn run(
     Some(done)
 }
 
-/// The update as one from `old`, the state that the handler got last.
+/// The update with `old` as its old state, which is the last state that the handler received.
 pub(super) fn updated_from(old: Arc<dyn ErasedObject>, event: &AnyEvent) -> Option<AnyEvent> {
     let Event::Updated { new, .. } = event else {
         return None;
@@ -125,7 +125,7 @@ pub(super) fn updated_from(old: Arc<dyn ErasedObject>, event: &AnyEvent) -> Opti
 // === impl Recipients ===
 
 impl Recipients<'_> {
-    /// The handlers in order, each with its event.
+    /// The handlers in order, with the event for each.
     fn iter<'a>(
         &'a self,
         event: &'a AnyEvent,
@@ -138,7 +138,7 @@ impl Recipients<'_> {
         all.chain(some.iter().map(|(it, event)| (*it, event)))
     }
 
-    /// The event that this handler is called for, if it is called.
+    /// The event for which this handler is called, if it is called.
     pub(super) fn event_of<'a>(
         &'a self,
         handler: HandlerId,
@@ -168,9 +168,9 @@ impl Turn<'_> {
         self.dispatch(held, &recipients, carried, began).await
     }
 
-    /// Makes the handlers forget the object if its event is the first since the history of the
-    /// server went back. Here, between two calls for the object, and before predicates are asked:
-    /// all calls before this event were about the old history, and all after it are about the new.
+    /// Lets the handlers forget the object if its event is the first one since the history of the
+    /// server went back. Called between two calls for the object and before predicates: earlier
+    /// calls had the old history, later ones have the new.
     fn forget_restored(&self, queued: &QueuedEvent) {
         let uid = queued
             .event
@@ -184,12 +184,12 @@ impl Turn<'_> {
         }
     }
 
-    /// The handlers of the chain whose predicates let the event pass.
+    /// The handlers whose predicates accept the event.
     fn recipients(&self, queued: &QueuedEvent) -> Recipients<'_> {
         let QueuedEvent {
             event, resynced, ..
         } = queued;
-        // Each predicate is asked once.
+        // Each predicate is called once.
         let filtered = (self.chain.iter()).position(|it| !work::wants(it, event));
         let Some(filtered) = filtered else {
             return Recipients::All(self.chain);
@@ -205,8 +205,8 @@ impl Turn<'_> {
         Recipients::Some(some.collect())
     }
 
-    /// Whether `event` shows that another writer removed the finalizer of the handler of `pending`:
-    /// it is to be put back at once, also while the handler is in backoff.
+    /// Whether `event` shows that another writer removed the finalizer of the handler of `pending`.
+    /// The handler then adds it again at once, even in backoff.
     pub(super) fn is_finalizer_removed(
         &self,
         pending: &Pending<PendingCall>,
@@ -222,14 +222,14 @@ impl Turn<'_> {
         finalizer.is_some() && objects.is_some_and(|(old, new)| has(old) && !has(new))
     }
 
-    /// The finalizer that `handler` writes, if it writes one.
+    /// The finalizer of `handler`, if it has one.
     pub(super) fn finalizer(&self, handler: HandlerId) -> Option<&str> {
         let handler = self.chain.iter().find(|it| it.id == handler);
         handler.and_then(|handler| handler.code.finalizer())
     }
 
-    /// Calls the recipients, or those that are left if the dispatch broke off, from `now` on.
-    /// Returns when that was done.
+    /// Calls the recipients, without those that were called before an interruption. Returns the
+    /// time of the end.
     async fn dispatch(
         &self,
         held: &mut LaneGuard<QueuedEvent, PendingCall>,
@@ -278,7 +278,7 @@ impl Turn<'_> {
                 event,
             };
             let pending = self.call(&invocation, call, &mut now).await?;
-            // No `await` from here to the end: the call and what follows from it go together.
+            // No `await` from here to the end: the call and its results are noted together.
             later.extend(pending);
             *last_called = Some(place);
         }
@@ -288,7 +288,7 @@ impl Turn<'_> {
         Ok(now)
     }
 
-    /// Repeats one call. Returns when that was done.
+    /// Repeats one call. Returns the time of the end.
     async fn repeat(
         &self,
         held: &mut LaneGuard<QueuedEvent, PendingCall>,
@@ -328,7 +328,8 @@ impl Turn<'_> {
         Ok(now)
     }
 
-    /// Makes a call, and moves `now` on to its end. Returns the call that is to follow.
+    /// Calls a handler, and advances `now` to the end of the call. Returns the pending call that
+    /// follows.
     async fn call(
         &self,
         invocation: &Invocation<'_>,
@@ -347,8 +348,8 @@ impl Turn<'_> {
         let ongoing = self.metrics.call(action);
         let span = trace::handler(handler.role, handler.id, action, attempt);
         let called = pin!(async {
-            // At the moment of the dispatch: no call begins after a stop, and none after the
-            // deadline of the lease.
+            // Checked at the time of the call: no call begins after a stop, or after the deadline
+            // of the lease.
             let permit = self.stop.run_until_cancelled(self.shared.permit());
             let permit = permit.await.ok_or(Stopped)?;
             let called = work::call(handler, call, self.shared.settings.limit);
@@ -418,7 +419,8 @@ impl Turn<'_> {
         }))
     }
 
-    /// The delay after which a failed call is repeated, if it is; and reports the failure.
+    /// Returns the delay until the retry of a failed call, if there is one, and reports the
+    /// failure.
     fn retry_delay(
         &self,
         invocation: &Invocation<'_>,
@@ -460,7 +462,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Keeps a call that is not repeated any more as a dead letter, and calls the hook.
+    /// Adds a dead letter for a call that is not repeated any more, and calls the hook.
     async fn add_exhausted(&self, invocation: &Invocation<'_>, call: PendingCall) {
         let Some(error) = call.failed.as_ref().map(|failed| Arc::clone(&failed.error)) else {
             return;
@@ -485,16 +487,21 @@ impl Turn<'_> {
             },
             call,
         });
-        // The hook may look for the dead letter, and have the call repeated.
+        // After the dead letter was added: the hook may redrive it.
         let settings = &self.shared.settings;
         if let Some(hook) = &settings.on_exhausted {
-            // As for a handler: the hook may write a status.
-            let _permit = self.shared.permit().await;
+            // As for a handler, because the hook may write a status. After a
+            // stop, no hook waits for the lease.
+            let _permit = tokio::select! {
+                biased;
+                permit = self.shared.permit() => permit,
+                () = self.stop.cancelled() => return,
+            };
             exhausted::call(hook, exhausted, settings.limit).await;
         }
     }
 
-    /// What the retry policy says; what the default says, if it panics.
+    /// Returns the decision of the retry policy; of the default policy if it panics.
     fn policy(
         &self,
         invocation: &Invocation<'_>,

@@ -17,50 +17,51 @@ use super::{Fence, FenceLayer, layer::is_read};
 
 type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Spawns the connections of a client, each of which ends when it is polled while the fence is
-/// closed: what they have not written by then stays unwritten.
+/// Spawns the connections of a client as [`FencedConnection`]s.
 #[derive(Clone)]
 struct FencedExecutor {
     fence: Fence,
 }
 
-/// A connection as a task.
+/// The task of a connection. It ends when it is polled while the fence is closed: unwritten data is
+/// dropped.
 struct FencedConnection {
     fence: Fence,
-    /// None once the fence was found closed.
+    /// `None` after the fence was found closed.
     connection: Option<Connection>,
 }
 
 // === impl Fence ===
 
 impl Fence {
-    /// A client that sends reads through `client`, and writes while this fence is open.
+    /// Returns a client that sends reads through `client`, and writes only while this fence is
+    /// open.
     ///
-    /// To be given to reconcilers and to [`Finalizers`](crate::Finalizers). A refused write fails
-    /// with [`kube::Error::Service`] around a [`FenceClosed`](crate::FenceClosed). Must be called
-    /// within a tokio runtime, as [`Client::new`] must.
+    /// Use it in reconcilers and for [`Finalizers`](crate::Finalizers). A refused write fails with
+    /// [`kube::Error::Service`] around a [`FenceClosed`](crate::FenceClosed). Call it within a
+    /// tokio runtime, like [`Client::new`].
     ///
-    /// The check is made before the request enters `client`. A request that `client` has queued is
-    /// dropped when the deadline passes, but a frozen process may wake in the moment in which its
-    /// connection writes. [`connect`](Self::connect) closes that gap; this is for clients without a
-    /// socket, and for those that cannot be made from a [`Config`].
+    /// The check comes before the request enters `client`. A request that `client` has queued is
+    /// dropped at the deadline, but a frozen process may wake while its connection writes.
+    /// [`connect`](Self::connect) closes that gap. Use this method for clients without a socket,
+    /// and for those that cannot be built from a [`Config`].
     #[must_use]
     pub fn client(&self, client: Client) -> Client {
         self.over(client.clone(), client)
     }
 
-    /// Connects a client that hands no write to the socket while this fence is closed.
+    /// Builds a client that passes no write to the socket while this fence is closed.
     ///
-    /// As [`client`](Self::client), and writes have connections of their own, which check the fence
-    /// whenever they are about to use the socket. After the deadline these connections are closed
-    /// with whatever they have not written.
+    /// Like [`client`](Self::client), but writes have separate connections, which check the fence
+    /// before each use of the socket. After the deadline these connections are closed, and their
+    /// unwritten data is dropped.
     ///
     /// Each request is sent once, whatever `default_retry` of `config` says: kube's own retries wait
     /// for as long as a server asks for, within the handler's call. The controller has its own.
     ///
     /// # Errors
     ///
-    /// [`kube::Error`] if `config` cannot be used, such as TLS without a TLS feature of kube.
+    /// [`kube::Error`] if `config` cannot be used, for example TLS without a TLS feature of kube.
     pub fn connect(&self, mut config: Config) -> Result<Client, kube::Error> {
         let executor = FencedExecutor {
             fence: self.clone(),

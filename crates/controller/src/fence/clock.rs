@@ -9,17 +9,17 @@ use std::{
 use rustix::time::ClockId;
 use tokio::time::Instant;
 
-/// Time since a fixed point of its own.
+/// The time since a fixed point.
 #[derive(Clone)]
 pub(super) struct FenceClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
-/// What the system clock reads. Decided at the first reading, which is in the runtime that the
-/// clock is for.
+/// The source of the time. Chosen at the first reading, which happens in the runtime that uses the
+/// clock.
 enum ClockSource {
     /// This clock of the kernel.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Kernel(ClockId),
-    /// Since this instant.
+    /// tokio's clock, since this instant.
     Tokio(Instant),
 }
 
@@ -72,18 +72,18 @@ impl ClockSource {
     }
 }
 
-/// Whether tokio's clock is paused in the current runtime, as it is in simulations and in tests
-/// with `start_paused`. False outside of a runtime.
+/// Whether tokio's clock is paused in the current runtime, as in simulations and in tests with
+/// `start_paused`. False outside of a runtime.
 ///
-/// Where it is, threads of their own would be outside of the simulation.
+/// Under simulated time, do not start threads: they would not be part of the simulation.
 #[must_use]
 #[expect(
     clippy::disallowed_types,
     reason = "tokio's clock is compared with the one that it shows unless it is paused"
 )]
 pub fn is_time_simulated() -> bool {
-    // A clock that runs shows a time between two readings of the system's. A paused one shows the
-    // same time twice, which cannot lie within two intervals that follow each other.
+    // A running clock shows a time between two readings of the system's clock. A paused one shows
+    // the same time twice, which cannot be within two consecutive intervals.
     let shows_system_time = || {
         let before = std::time::Instant::now();
         let shown = Instant::now().into_std();

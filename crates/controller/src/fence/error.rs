@@ -2,16 +2,17 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-/// This replica does not hold its lease (any more), so a call or a write was refused.
+/// A call or write was refused because this replica does not hold its lease.
 ///
-/// Retrying in this process is of no use: another replica may lead already. A fenced client
-/// returns it as the source of a [`kube::Error`]; [`find`](Self::find) looks for it.
+/// A retry in this process does not help: another replica may be the leader. A fenced client
+/// returns this as the source of a [`kube::Error`]; [`find`](Self::find) finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FenceClosed {
-    /// How long ago the lease's deadline passed; none if the lease was never held or was given up.
+    /// How long ago the deadline of the lease passed. `None` if the lease was never held or was
+    /// released.
     pub expired: Option<Duration>,
-    /// What was not sent, as method and path; none for a call.
+    /// The method and path of the request; `None` for a call.
     pub request: Option<String>,
 }
 
@@ -66,6 +67,6 @@ impl fmt::Display for FenceClosed {
             Some(expired) => write!(f, "the lease of this replica expired {expired:?} ago")?,
             None => f.write_str("this replica does not hold the lease")?,
         }
-        f.write_str("; another replica may lead, and its operator does the work")
+        f.write_str("; another replica may be the leader")
     }
 }

@@ -11,13 +11,14 @@ use tower::{BoxError, Layer, Service};
 
 use super::Fence;
 
-/// Refuses every request but GET, HEAD and OPTIONS while a [`Fence`] is closed, and every request
+/// Refuses all requests except GET, HEAD and OPTIONS while a [`Fence`] is closed, and all requests
 /// with an `Upgrade` header: `exec`, `attach` and `portforward` are sent with GET.
 ///
-/// A request that is still waiting for its answer when the fence closes is dropped: if it waited
-/// for a connection, it is not sent any more.
+/// A request without a response is dropped when the fence closes: if it waited for a connection, it
+/// is not sent.
 ///
-/// For clients that are built from layers. [`Fence::client`] and [`Fence::connect`] make clients.
+/// For clients that are built from layers. [`Fence::client`] and [`Fence::connect`] return complete
+/// clients.
 #[derive(Clone, Debug)]
 pub struct FenceLayer {
     fence: Fence,
@@ -33,7 +34,7 @@ pub struct Fenced<S> {
 // === impl FenceLayer ===
 
 impl FenceLayer {
-    /// Creates a layer for writes that `fence` has to permit.
+    /// Creates a layer that needs permits of `fence` for writes.
     #[must_use]
     pub const fn new(fence: Fence) -> Self {
         Self { fence }

@@ -13,45 +13,43 @@ use windlass_informer::ObjectKey;
 
 use super::{FinalizerPatch, request::send};
 
-/// Can change the finalizers of the objects of a kind: all that the wrappers with finalizers
-/// ask of a client.
+/// Patches the finalizers of the objects of a kind.
 ///
-/// A [`Client`] is one for every kind that is known when the program is compiled; an [`Api`]
-/// is one for its kind, in its namespace or, if it has none, in the namespace of each object.
-/// Only [`patch`](Self::patch) is needed.
+/// A [`Client`] implements it for each kind that is known at compile time. An [`Api`] implements it
+/// for its kind: in its namespace or, if it has none, in the namespace of each object. Only
+/// [`patch`](Self::patch) is required.
 ///
 /// # Contract
 ///
-/// *Required.* A refusal of the server comes back as [`kube::Error::Api`] with its status: 404 if
-/// the object is not there, 409 or 422 if it is not as the patch says.
+/// *Required.* An error response of the server is returned as [`kube::Error::Api`] with its status
+/// code: 404 if the object does not exist, 409 or 422 if a test of the patch fails.
 ///
 /// # Cancel safety
 ///
-/// A call may be dropped at any `await`; whether the patch was made is then found out by the
-/// next one.
+/// A call may be dropped at any `await`. The next call detects whether the patch was applied.
 pub trait PatchClient<K>: Send + Sync + 'static {
-    /// Applies `patch` to the object called `key`, and returns the object as it is then.
+    /// Applies `patch` to the object with `key`, and returns the patched object.
     ///
     /// # Errors
     ///
-    /// Whatever the server says.
+    /// The error of the server.
     fn patch(
         &self,
         key: &ObjectKey,
         patch: &FinalizerPatch,
     ) -> impl Future<Output = Result<K, kube::Error>> + Send;
 
-    /// Returns the object called `key` as it is now. By default a patch that changes nothing.
+    /// Returns the current object with `key`. By default sends a patch without changes.
     ///
     /// # Errors
     ///
-    /// Whatever the server says.
+    /// The error of the server.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<K, kube::Error>> + Send {
         async { self.patch(key, &FinalizerPatch::empty()).await }
     }
 }
 
-/// A [`PatchClient`], whatever its type.
+/// A [`PatchClient`] of any type.
 pub(super) trait ErasedClient<K>: Send + Sync {
     fn patch<'a>(
         &'a self,
@@ -107,7 +105,7 @@ where
     }
 }
 
-/// Where the objects of `api` are that are in the namespace of `key`.
+/// The URL of the objects of `api` in the namespace of `key`.
 fn url<K: Resource>(api: &Api<K>, key: &ObjectKey) -> String {
     let url = api.resource_url();
     match (api.namespace(), key.namespace(), url.rsplit_once('/')) {

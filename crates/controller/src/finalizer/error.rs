@@ -6,37 +6,37 @@ use windlass_informer::ObjectKey;
 
 use super::FinalizerName;
 
-/// Why the finalizers of an object could not be made as they should be.
+/// Why finalizers of an object could not be changed.
 ///
-/// What the API server said is the [`source`](std::error::Error::source), without its message
-/// where that may quote the object (422 and 5xx). [`ErrorChain`](windlass_informer::ErrorChain)
-/// displays both.
+/// The error of the API server is the [`source`](std::error::Error::source), without its message if
+/// that may quote the object (422 and 5xx). [`ErrorChain`](windlass_informer::ErrorChain) displays
+/// both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
-    /// The API server did not take the change.
+    /// The API server rejected the patch, or was not reached.
     #[error("cannot write finalizer {finalizer} of {key}")]
     Write {
         /// Our finalizer.
         finalizer: FinalizerName,
-        /// Whose.
+        /// The object.
         key: ObjectKey,
-        /// What the API server said.
+        /// The error.
         source: kube::Error,
     },
 
-    /// The API server did not say how the object is.
+    /// The object could not be read.
     #[error("cannot read {key} for its finalizer {finalizer}")]
     Read {
         /// Our finalizer.
         finalizer: FinalizerName,
-        /// Whose.
+        /// The object.
         key: ObjectKey,
-        /// What the API server said.
+        /// The error.
         source: kube::Error,
     },
 
-    /// The API server forbids it (`403`).
+    /// A permission is missing (`403`).
     #[error(
         "cannot {verb} {resource} {key} for finalizer {finalizer}: forbidden; a Role or \
          ClusterRole must grant `get` and `patch` on {resource}"
@@ -48,28 +48,32 @@ pub enum FinalizerError {
         resource: Arc<str>,
         /// Our finalizer.
         finalizer: FinalizerName,
-        /// Whose.
+        /// The object.
         key: ObjectKey,
-        /// What the API server said.
+        /// The error.
         source: kube::Error,
     },
 
     /// Another writer changed the finalizers before each attempt.
-    #[error("finalizer {finalizer} of {key} was written over by others {tries} times")]
+    #[error(
+        "cannot write finalizer {finalizer} of {key}: other writers changed its finalizers during each of {tries} attempts"
+    )]
     Contended {
         /// Our finalizer.
         finalizer: FinalizerName,
-        /// Whose.
+        /// The object.
         key: ObjectKey,
-        /// How often we tried.
+        /// The number of attempts.
         tries: u32,
     },
 
-    /// The object has no uid, so that it cannot be told from a recreated one. Objects from an API
-    /// server have one.
-    #[error("{key} has no uid, and gets no finalizer without one")]
+    /// The object has no uid, so that a recreated object could not be distinguished from it.
+    /// Objects from an API server have a uid.
+    #[error(
+        "cannot add a finalizer to {key}: it has no uid, so it does not come from an API server"
+    )]
     NoUid {
-        /// Whose.
+        /// The object.
         key: ObjectKey,
     },
 }
@@ -95,7 +99,7 @@ impl FinalizerError {
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// One stable word for it.
+    /// A stable identifier of the error.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

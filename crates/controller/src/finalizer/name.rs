@@ -1,15 +1,14 @@
-//! Names of finalizers, checked against the rules of Kubernetes.
+//! Finalizer names, validated by the rules of Kubernetes.
 
 use std::{convert::Infallible, fmt, sync::Arc};
 
 /// The name of a finalizer: `name`, or `domain/name`.
 ///
-/// Kubernetes takes up to 63 letters, digits, `-`, `_` and `.` as the name, with a letter or a
-/// digit at both ends, and in front of it, with a slash between them, a domain of up to 253
-/// lower case letters, digits, `-` and `.`. The kinds that are built into Kubernetes want the
-/// domain; those of a `CustomResourceDefinition` warn where it is missing.
+/// The name has up to 63 letters, digits, `-`, `_` and `.`, and begins and ends with a letter or
+/// digit. The domain has up to 253 lower case letters, digits, `-` and `.`. Built-in kinds require
+/// the domain. Kinds of a `CustomResourceDefinition` only warn if it is missing.
 ///
-/// The name is an operator's signature: two operators on one kind must not have the same.
+/// The name identifies an operator: two operators on one kind must have different names.
 ///
 /// Source: `IsQualifiedName` and `ValidateFinalizerName` of apimachinery.
 ///
@@ -32,56 +31,56 @@ use std::{convert::Infallible, fmt, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FinalizerName(Arc<str>);
 
-/// Why a text cannot be a finalizer.
+/// Why a finalizer name is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFinalizer {
-    /// There is nothing.
+    /// The name is empty.
     #[error(
         "a finalizer must not be empty; name it after your operator, as in example.io/clean-up"
     )]
     Empty,
 
-    /// There is more than one slash.
+    /// The name has more than one slash.
     #[error(
         "{finalizer:?} cannot be a finalizer: it has more than one slash; \
          use one, between a domain and a name"
     )]
     Slashes {
-        /// What was asked for.
+        /// The given name.
         finalizer: String,
     },
 
-    /// What is before the slash is not a domain.
+    /// The part before the slash is not a domain.
     #[error(
         "{finalizer:?} cannot be a finalizer: what is before the slash is not a domain; \
          use lower case letters, digits, - and ., as in example.io/clean-up"
     )]
     Domain {
-        /// What was asked for.
+        /// The given name.
         finalizer: String,
     },
 
-    /// What is before the slash is too long.
+    /// The part before the slash is too long.
     #[error(
         "{finalizer:?} cannot be a finalizer: its domain has {length} characters, and {limit} are \
          allowed; use a shorter one",
         limit = FinalizerName::MAX_DOMAIN
     )]
     DomainTooLong {
-        /// What was asked for.
+        /// The given name.
         finalizer: String,
         /// The length of its domain.
         length: usize,
     },
 
-    /// The name has a character that it must not have, or not there.
+    /// The name has an invalid character, or a valid one at an invalid position.
     #[error(
         "{finalizer:?} cannot be a finalizer: use letters, digits, -, _ and . in its name, \
          with a letter or a digit at both ends"
     )]
     Name {
-        /// What was asked for.
+        /// The given name.
         finalizer: String,
     },
 
@@ -92,19 +91,19 @@ pub enum InvalidFinalizer {
         limit = FinalizerName::MAX_NAME
     )]
     NameTooLong {
-        /// What was asked for.
+        /// The given name.
         finalizer: String,
         /// The length of its name.
         length: usize,
     },
 
-    /// A kind that is built into Kubernetes takes no finalizer without a domain.
+    /// A built-in kind requires a domain.
     #[error(
-        "{finalizer:?} cannot be a finalizer of {kind}, which is built into Kubernetes and wants a \
+        "{finalizer:?} cannot be a finalizer of {kind}, which is built into Kubernetes and requires a \
          domain before it; give your operator a name of its own, as in example.io/clean-up"
     )]
     NotQualified {
-        /// What was asked for.
+        /// The given name.
         finalizer: String,
         /// The name of the kind.
         kind: String,
@@ -114,17 +113,17 @@ pub enum InvalidFinalizer {
 // === impl FinalizerName ===
 
 impl FinalizerName {
-    /// How long the part behind the slash can be.
+    /// The maximum length of the part after the slash.
     pub const MAX_NAME: usize = 63;
 
-    /// How long the part before the slash can be.
+    /// The maximum length of the part before the slash.
     pub const MAX_DOMAIN: usize = 253;
 
-    /// Takes `name`, if Kubernetes does.
+    /// Validates `name`.
     ///
     /// # Errors
     ///
-    /// [`InvalidFinalizer`] says what is wrong with it, and what to do.
+    /// [`InvalidFinalizer`] if Kubernetes would reject the name.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidFinalizer> {
         let all = name.as_ref();
         let finalizer = || all.to_owned();
@@ -171,15 +170,14 @@ impl FinalizerName {
         &self.0
     }
 
-    /// Whether there is a domain before the name.
+    /// Whether the name has a domain.
     #[must_use]
     pub fn is_qualified(&self) -> bool {
         self.0.contains('/')
     }
 
-    /// The finalizer that holds an object while it is being added: the same name, with
-    /// `.in-progress` behind it; cut, with a number that tells it from others, where that
-    /// would be too long.
+    /// The in-progress finalizer, which an object has until its add has succeeded: the same name
+    /// with the suffix `.in-progress`. If that is too long, the name is cut and gets a hash.
     ///
     /// # Example
     ///
@@ -198,28 +196,29 @@ impl FinalizerName {
         if name.len() + MARK.len() <= Self::MAX_NAME {
             return Self(Arc::from(format!("{domain}{name}{MARK}")));
         }
-        // Of ASCII, so that it can be cut anywhere; `x` so that the cut may be after a dot.
+        // Names are ASCII, so that they can be cut anywhere. `x`, because the cut may be after a
+        // dot.
         let number = format!("x{:08x}", fnv(name));
         let kept = &name[..Self::MAX_NAME - MARK.len() - number.len()];
         Self(Arc::from(format!("{domain}{kept}{number}{MARK}")))
     }
 }
 
-/// FNV-1a in 32 bits: it must be the same in every version of the operator.
+/// FNV-1a with 32 bits. It must be the same in all versions of the operator.
 fn fnv(text: &str) -> u32 {
     (text.bytes()).fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })
 }
 
-/// A part of a domain, as in DNS.
+/// Whether `label` is a DNS label.
 fn is_label(label: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let end = |byte: u8| inside(byte) && byte != b'-';
     is_made_of(label, inside, end)
 }
 
-/// The part of a qualified name behind the slash.
+/// Whether `name` is valid after the slash.
 fn is_name(name: &str) -> bool {
     let end = |byte: u8| byte.is_ascii_alphanumeric();
     let inside = |byte: u8| end(byte) || matches!(byte, b'-' | b'_' | b'.');
@@ -265,7 +264,7 @@ impl TryFrom<&str> for FinalizerName {
 // === impl InvalidFinalizer ===
 
 impl InvalidFinalizer {
-    /// One stable word for it.
+    /// A stable identifier of the error.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {

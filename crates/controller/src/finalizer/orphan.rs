@@ -1,4 +1,4 @@
-//! Objects that have a finalizer of ours and that no informer shows.
+//! Orphans: objects with our finalizer that no informer shows.
 //!
 //! An object that leaves the selector of an informer while the operator does not run keeps our
 //! finalizer. No informer shows it, and it cannot be deleted.
@@ -24,7 +24,7 @@ pub struct Orphan {
     pub key: ObjectKey,
     /// Its uid.
     pub uid: Option<Uid>,
-    /// Whether it is marked for deletion, and waits for the finalizer to go.
+    /// Whether it is marked for deletion and waits for the removal of its finalizers.
     pub terminating: bool,
 }
 
@@ -34,10 +34,10 @@ impl<K> Finalizers<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// How many objects are listed at once.
+    /// The page size of the list.
     const PAGE: u32 = 500;
 
-    /// How many pages are listed at most: five million objects.
+    /// The maximum number of pages: five million objects.
     const PAGES: usize = 10_000;
 
     /// Lists the objects of `api` that have our finalizer, or a form of it, and that `is_shown`
@@ -50,7 +50,7 @@ where
     ///
     /// # Errors
     ///
-    /// Whatever the API server answers.
+    /// The error of the API server.
     ///
     /// # Example
     ///
@@ -97,7 +97,7 @@ where
                 }
             }
             match page.metadata.continue_ {
-                // A server that repeats a token would be asked for ever.
+                // A server that repeats a token would otherwise be asked forever.
                 Some(token)
                     if !token.is_empty() && params.continue_token != Some(token.clone()) =>
                 {

@@ -1,7 +1,7 @@
-//! The patch that leads from the finalizers of an object to the wanted ones *(pure)*.
+//! Computes finalizer patches. *(pure)*
 //!
-//! Of all finalizers of an object only ours are ever touched, and only if nothing has changed
-//! meanwhile: every patch tests the uid and the whole list first.
+//! Only our finalizers are changed, and only if the object has not changed meanwhile: each patch
+//! tests the uid and the whole list of finalizers first.
 
 use kube::api::ObjectMeta;
 use serde::Serialize;
@@ -11,60 +11,60 @@ use super::FinalizerName;
 
 /// A guarded change of the finalizers of one object: a JSON patch.
 ///
-/// It tests the object's uid and its list of finalizers, and then replaces the list. If it
-/// releases an object that is marked for deletion, it tests that mark too: in a server that was
-/// restored from a backup the object may live. A server that finds one of them changed refuses
-/// the whole, with 422 or 409.
+/// It tests the uid and the list of finalizers, and then replaces the list. If it releases an
+/// object that is marked for deletion, it also tests that mark, because in a server that was
+/// restored from a backup the object may not be marked. If a test fails, the server rejects the
+/// whole patch with 422 or 409.
 ///
-/// It serializes as the list of operations that RFC 6902 wants.
+/// It serializes as the list of operations of RFC 6902.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FinalizerPatch(Vec<Value>);
 
-/// The finalizers that are ours.
+/// The names of our finalizers.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) own: FinalizerName,
     pub(crate) in_progress: FinalizerName,
-    /// Those of earlier versions of the operator, each with its in-progress form.
+    /// Names of earlier versions of the operator, each with its in-progress form.
     pub(crate) legacy: Vec<(FinalizerName, FinalizerName)>,
 }
 
-/// How we hold an object, by what it shows.
+/// Which of our finalizers an object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FinalizerPresence {
-    /// Not at all.
+    /// None.
     Absent,
-    /// By the in-progress finalizer: it may have been added, and this process does not know.
+    /// The in-progress finalizer: the object may have been added, and this process does not know.
     Guarded,
-    /// By the finalizer: it has been added.
+    /// The finalizer: the object has been added.
     Held {
-        /// Whether there is nothing else of ours.
+        /// Whether it is the only one of ours.
         tidy: bool,
     },
 }
 
-/// How we want to hold it.
+/// Which of our finalizers an object should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FinalizerGoal {
-    /// By the in-progress finalizer at least.
+    /// At least the in-progress finalizer.
     Guard,
-    /// By the finalizer and nothing else.
+    /// Only the finalizer.
     Hold,
-    /// Not at all.
+    /// None.
     Release,
 }
 
-/// The patch for an object.
+/// The result of the computation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PatchPlan {
-    /// It is so.
+    /// The object is as requested.
     Nothing,
-    /// This is to be written.
+    /// Send this patch.
     Write(FinalizerPatch),
     /// The object is marked for deletion, and gets no new finalizer.
     Terminating,
-    /// The object has no uid, so it has not come from a server.
+    /// The object has no uid, so it does not come from a server.
     NoUid,
 }
 
@@ -93,7 +93,7 @@ impl Names {
             || (self.legacy.iter()).any(|(_, progress)| progress.as_str() == finalizer)
     }
 
-    /// How we hold the object of `meta`.
+    /// Which of our finalizers the object with `meta` has.
     pub(crate) fn presence(&self, meta: &ObjectMeta) -> FinalizerPresence {
         let ours = || (finalizers(meta).iter()).filter(|it| self.is_ours(it));
         if ours().any(|it| self.is_final(it)) {
@@ -106,7 +106,7 @@ impl Names {
         }
     }
 
-    /// The patch for `goal`, if the object is as in `meta`.
+    /// Computes the patch for `goal` from `meta`.
     pub(crate) fn plan(&self, goal: FinalizerGoal, meta: &ObjectMeta) -> PatchPlan {
         let shown = finalizers(meta);
         let wanted = self.wanted(goal, meta);
@@ -120,8 +120,8 @@ impl Names {
         let Some(uid) = &meta.uid else {
             return PatchPlan::NoUid;
         };
-        // An absent list is null to the test, and so is not an empty one; servers leave
-        // empty lists out.
+        // A `test` compares an absent list with null, and not with an empty list. Servers omit
+        // empty lists.
         let shown = if shown.is_empty() {
             Value::Null
         } else {
@@ -141,7 +141,7 @@ impl Names {
         PatchPlan::Write(FinalizerPatch(operations))
     }
 
-    /// The finalizers as they should be: those of others as they are, in their order.
+    /// The requested finalizers. Those of other writers keep their order.
     fn wanted(&self, goal: FinalizerGoal, meta: &ObjectMeta) -> Vec<String> {
         let shown = finalizers(meta);
         let ours = match goal {
@@ -155,20 +155,20 @@ impl Names {
         let place = (shown.iter()).position(|it| self.is_ours(it));
         let mut wanted: Vec<_> = (shown.iter().filter(|it| !self.is_ours(it)).cloned()).collect();
         if let Some(ours) = ours {
-            // Before the first of ours there are only others', so that the place is the same.
+            // Only other writers' finalizers precede the first of ours, so its position stays.
             wanted.insert(place.unwrap_or(wanted.len()), ours.to_string());
         }
         wanted
     }
 
-    /// The finalizers of others.
+    /// The finalizers of other writers.
     pub(crate) fn foreign<'a>(&self, meta: &'a ObjectMeta) -> Vec<&'a str> {
         let foreign = finalizers(meta).iter().filter(|it| !self.is_ours(it));
         foreign.map(String::as_str).collect()
     }
 }
 
-/// The finalizers of the object of `meta`.
+/// The finalizers of an object.
 fn finalizers(meta: &ObjectMeta) -> &[String] {
     meta.finalizers.as_deref().unwrap_or_default()
 }
@@ -176,7 +176,7 @@ fn finalizers(meta: &ObjectMeta) -> &[String] {
 // === impl FinalizerPatch ===
 
 impl FinalizerPatch {
-    /// A patch that changes nothing: what one sends to be told how the object is.
+    /// A patch without operations, which returns the current object.
     #[must_use]
     pub const fn empty() -> Self {
         Self(Vec::new())

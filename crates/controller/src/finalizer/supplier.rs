@@ -1,13 +1,13 @@
-//! Suppliers: the finalizer that an operator has for a kind.
+//! `FinalizerSupplier`: the finalizer name of an operator for each kind.
 
 use kube::core::GroupVersionKind;
 
 use super::{FinalizerName, InvalidFinalizer};
 
-/// Says which finalizer an operator has for a kind.
+/// Returns the finalizer name of an operator for a kind.
 ///
-/// A [`FinalizerName`] is the same for every kind; every `Fn(&GroupVersionKind) -> S` is a
-/// supplier, where `S` is a [`FinalizerName`] or becomes one, as a `String` does.
+/// A [`FinalizerName`] returns itself for each kind. Every `Fn(&GroupVersionKind) -> S` is a
+/// supplier, where `S` converts to a [`FinalizerName`], like `String`.
 ///
 /// # Example
 ///
@@ -21,20 +21,19 @@ use super::{FinalizerName, InvalidFinalizer};
 /// # Ok::<(), windlass_controller::InvalidFinalizer>(())
 /// ```
 pub trait FinalizerSupplier {
-    /// The finalizer for the objects of `kind`.
+    /// Returns the finalizer name for `kind`.
     ///
     /// # Errors
     ///
-    /// [`InvalidFinalizer`] if Kubernetes would not take it.
+    /// [`InvalidFinalizer`] if Kubernetes would reject the name.
     fn finalizer(&self, kind: &GroupVersionKind) -> Result<FinalizerName, InvalidFinalizer>;
 }
 
 /// `operator.{version}.{kind}.{group}`, as in grafana-app-sdk.
 ///
-/// It has no domain before a slash, so that kinds which are built into Kubernetes do not take
-/// it, and it is too long for kinds with long names: then it is an error, and the operator
-/// needs a name of its own. Two operators that use it for one kind have the same name, and
-/// take each other's objects for their own: give each a name then.
+/// It has no domain, so built-in kinds reject it. For kinds with long names it is too long. In both
+/// cases it is an error, and the operator needs a name of its own. If two operators use it for one
+/// kind, they have the same name and treat each other's objects as their own: give each a name.
 ///
 /// # Example
 ///
@@ -52,10 +51,10 @@ pub trait FinalizerSupplier {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefaultFinalizerSupplier;
 
-/// `{group}/operator.{version}.{kind}`: the same with a domain, as Kubernetes wants it.
+/// `{group}/operator.{version}.{kind}`: the same with a domain, as Kubernetes requires.
 ///
-/// It fits almost always. The group of a kind that is built in is no domain of yours, and
-/// may be empty: then it is an error, and the operator needs a name of its own.
+/// It is valid for almost all kinds. For built-in kinds the group is not your domain, and an empty
+/// group is an error: then the operator needs a name of its own.
 ///
 /// # Example
 ///
@@ -71,13 +70,13 @@ pub struct DefaultFinalizerSupplier;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QualifiedFinalizerSupplier;
 
-/// Whether `finalizer` can stand at an object of `kind`.
+/// Checks that an object of `kind` can have `finalizer`.
 pub(super) fn check(
     finalizer: FinalizerName,
     kind: &GroupVersionKind,
 ) -> Result<FinalizerName, InvalidFinalizer> {
-    // The group of a `CustomResourceDefinition` has a dot. Those of the built-in kinds that
-    // have one too cannot be told apart by their name.
+    // The group of a `CustomResourceDefinition` has a dot. Some built-in kinds also have one, and
+    // cannot be distinguished by it.
     let built_in = !kind.group.contains('.');
     if built_in && !finalizer.is_qualified() {
         return Err(InvalidFinalizer::NotQualified {

@@ -1,15 +1,15 @@
-//! From an object to those that own it.
+//! `Owners`: maps an object to its owners.
 
 use kube::{Resource, api::ObjectMeta};
 use windlass_informer::{DecodeError, LazyObject, ObjectKey};
 
 use super::Mapper;
 
-/// Names the owners of an object that are of one kind: those in its `ownerReferences` whose group
-/// and kind are that kind's, whatever their version.
+/// Returns the owners of an object that have one kind: those in its `ownerReferences` with the
+/// group and kind of that kind, in any version.
 ///
-/// An owner is in the namespace of what it owns, or in none: both are named, as a kind of objects
-/// has one of the two.
+/// An owner is in the namespace of its object, or in none. Both keys are returned, because a kind
+/// has objects with one of the two.
 ///
 /// # Example
 ///
@@ -50,8 +50,8 @@ pub struct Owners {
 // === impl Owners ===
 
 impl Owners {
-    /// Names the owners that are `K`s. `kind` is `&()`, but for kinds that are known only when
-    /// the program runs: for a [`DynamicObject`](kube::api::DynamicObject) its
+    /// Returns the owners that are `K`s. `kind` is `&()`, except for kinds that are known only at
+    /// run time: for a [`DynamicObject`](kube::api::DynamicObject) its
     /// [`ApiResource`](kube::api::ApiResource).
     pub fn of<K: Resource>(kind: &K::DynamicType) -> Self {
         Self {
@@ -61,8 +61,7 @@ impl Owners {
         }
     }
 
-    /// Names an owner only where it is the one that controls the object. By default each that
-    /// owns it.
+    /// Only returns the controller owner. By default all owners.
     pub fn only_controllers(self) -> Self {
         Self {
             only_controllers: true,
@@ -71,12 +70,12 @@ impl Owners {
     }
 
     fn is_ours(&self, api_version: &str, kind: &str) -> bool {
-        // The core group has no name, and its versions no slash.
+        // The core group has an empty name, and its versions have no slash.
         let group = (api_version.split_once('/')).map_or("", |(group, _version)| group);
         group == self.group && kind == self.kind
     }
 
-    /// Those in `metadata`.
+    /// The owners in `metadata`.
     fn named_in(&self, metadata: &ObjectMeta) -> impl Iterator<Item = ObjectKey> {
         let owners = metadata.owner_references.iter().flatten();
         let ours = owners

@@ -1,11 +1,12 @@
-//! From an object to the one that is called the same.
+//! `SameName`: maps an object to the object with the same key.
 
 use kube::Resource;
 use windlass_informer::{DecodeError, LazyObject, ObjectIdentity as _, ObjectKey};
 
 use super::Mapper;
 
-/// Names the object of the same namespace and name.
+/// Returns the key of the object itself, for a kind whose objects have the same namespaces and
+/// names.
 ///
 /// # Example
 ///

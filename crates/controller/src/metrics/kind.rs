@@ -1,8 +1,8 @@
-//! Metrics of one kind: the series of its labels, looked up once.
+//! Metrics of one kind, with the series of its labels.
 //!
-//! What every turn of a worker counts is counted here, under one lock, and added to the
-//! collectors when they are gathered: a histogram of the collectors' takes four changes that all
-//! processors must agree on, and a turn has six of them.
+//! The counts of each turn are collected here under one lock, and added to the collectors when they
+//! are gathered. A histogram of the collectors needs four atomic changes, and a turn has six of
+//! them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use prometheus::{
 use super::Metrics;
 use crate::{Action, HandlerError, Outcome, route::Role};
 
-/// What is counted about one kind, looked up once.
+/// The counters of one kind.
 pub(crate) struct KindMetrics {
     /// The name of the kind.
     pub(crate) kind: Arc<str>,
@@ -41,7 +41,7 @@ struct Counts {
     active_workers: GaugeDelta,
 }
 
-/// What is counted about one action on one kind.
+/// The counters of one action of one kind.
 struct ActionCounts {
     events: LocalIntCounter,
     reconcile_duration: LocalHistogram,
@@ -53,25 +53,25 @@ struct ActionCounts {
     watcher_errors: LocalIntCounter,
 }
 
-/// How far a gauge is from what it shows.
+/// A pending change of a gauge.
 struct GaugeDelta {
     gauge: IntGauge,
     by: i64,
 }
 
-/// What is going on, and counted for as long as it is.
+/// The type of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ActivityType {
-    /// A worker has something in hand.
+    /// A worker processes an event or retry.
     Turn,
     /// A handler is called.
     Call,
 }
 
-/// Counts as one for as long as it lives, however that ends.
+/// Counts an activity from its start until it is dropped.
 #[must_use = "dropping this ends it"]
 pub(crate) struct OngoingActivity<'m> {
-    /// None once it has ended.
+    /// `None` after it has ended.
     of: Option<&'m KindMetrics>,
     what: ActivityType,
     action: Action,
@@ -80,7 +80,7 @@ pub(crate) struct OngoingActivity<'m> {
 // === impl KindMetrics ===
 
 impl KindMetrics {
-    /// The series of `kind`.
+    /// Creates the counters of `kind`.
     pub(crate) fn new(metrics: &Metrics, kind: &Arc<str>) -> Self {
         let name = Arc::clone(kind);
         Self {
@@ -97,8 +97,7 @@ impl KindMetrics {
         self.counts.lock().show();
     }
 
-    /// So many events came for each action, and that many of them were not queued, because
-    /// others tell them too.
+    /// Counts received events by action. `folded` of them were not queued separately.
     pub(crate) fn came(&self, actions: &[u64; Action::ALL.len()], folded: usize) {
         let counts = self.counts.lock();
         for (action, came) in counts.actions.iter().zip(actions) {
@@ -108,17 +107,17 @@ impl KindMetrics {
         counts.adds.inc_by(came.saturating_sub(folded as u64));
     }
 
-    /// So many objects were named by a mapper, and are there.
+    /// Counts existing objects that a mapper returned.
     pub(crate) fn mapped(&self, objects: usize) {
         self.mapped.inc_by(objects as u64);
     }
 
-    /// A mapper panicked.
+    /// Counts a panic of a mapper.
     pub(crate) fn mapper_panicked(&self) {
         self.panics.inc();
     }
 
-    /// A worker has an event in hand, which waited for so long.
+    /// Counts an event that a worker took after `waited`.
     pub(crate) fn event(&self, action: Action, waited: Duration) -> OngoingActivity<'_> {
         self.begin(ActivityType::Turn, action, |counts| {
             let waited = waited.as_secs_f64();
@@ -127,7 +126,7 @@ impl KindMetrics {
         })
     }
 
-    /// A worker has a retry in hand, which waited for so long.
+    /// Counts a retry that a worker took after `waited`.
     pub(crate) fn retry(&self, action: Action, waited: Duration) -> OngoingActivity<'_> {
         self.begin(ActivityType::Turn, action, |counts| {
             counts.wait.observe(waited.as_secs_f64());
@@ -139,12 +138,12 @@ impl KindMetrics {
         self.begin(ActivityType::Call, action, |_| {})
     }
 
-    /// A call that failed is to be made again.
+    /// Counts a retry.
     pub(crate) fn retried(&self) {
         self.counts.lock().retries.inc();
     }
 
-    /// A call was given up.
+    /// Counts a call whose retries are exhausted.
     pub(crate) fn retries_exhausted(&self) {
         self.exhausted.inc();
     }
@@ -175,7 +174,7 @@ impl fmt::Debug for KindMetrics {
 // === impl OngoingActivity ===
 
 impl OngoingActivity<'_> {
-    /// A worker is done with what it had in hand.
+    /// Ends an event or retry.
     pub(crate) fn done(self, took: Duration) {
         let took = took.as_secs_f64();
         self.end(|counts, action| {
@@ -186,7 +185,7 @@ impl OngoingActivity<'_> {
         });
     }
 
-    /// A handler has returned.
+    /// Ends a call.
     pub(crate) fn called(self, role: Role, took: Duration, ended: Result<&Outcome, &HandlerError>) {
         if let (Err(HandlerError::Panicked { .. }), Some(of)) = (ended, self.of) {
             of.panics.inc();
@@ -299,7 +298,7 @@ impl Counts {
 }
 
 impl Drop for Counts {
-    /// Collectors may be looked at for longer than there is a controller.
+    /// Collectors may be gathered after the controller was dropped.
     fn drop(&mut self) {
         self.show();
     }

@@ -1,4 +1,4 @@
-//! A collector with one label more.
+//! Adds a label to a collector.
 
 use std::{collections::HashMap, fmt};
 
@@ -7,22 +7,21 @@ use prometheus::{
     proto::{LabelPair, MetricFamily},
 };
 
-/// What another collector collects, with one more label that is always the same: so that
-/// several controllers can be in one registry.
+/// A collector with one more label of a constant value, so that several controllers can use one
+/// registry.
 pub(crate) struct Labelled {
     wrapped: Box<dyn Collector>,
     descs: Vec<Desc>,
     name: &'static str,
     value: String,
-    /// What to do before it is collected.
+    /// Called before each collection.
     refresh: Box<dyn Fn() + Send + Sync>,
 }
 
 // === impl Labelled ===
 
 impl Labelled {
-    /// Adds `name="value"` to whatever `wrapped` collects; before it does, `refresh` is
-    /// called.
+    /// Adds `name="value"` to the metrics of `wrapped`. `refresh` is called before each collection.
     pub(crate) fn new(
         wrapped: Box<dyn Collector>,
         name: &'static str,
@@ -68,7 +67,7 @@ impl Collector for Labelled {
             pair.set_name(self.name.to_owned());
             pair.set_value(self.value.clone());
             let mut labels = metric.take_label();
-            // In the order of their names, as all collectors have them.
+            // Sorted by name, like the labels of all collectors.
             let at = labels.partition_point(|label| label.name() < self.name);
             labels.insert(at, pair);
             metric.set_label(labels);

@@ -2,14 +2,14 @@
 
 use crate::{Action, Failure, Outcome, State};
 
-/// What a call leaves for the next call of the same request: of the wrapper, and of the inner
-/// handler.
+/// The state that a call leaves for the next call of the same request: the wrapper's, and the inner
+/// handler's.
 #[derive(Clone, Debug)]
 pub(super) struct WrappedState {
     /// The action with which the inner handler was called.
     pub(super) passed_as: Action,
 
-    /// Whether the inner handler has added the object, in that call or before.
+    /// Whether the inner handler has added the object, in that call or before it.
     pub(super) added: bool,
 
     /// The state of the inner handler.
@@ -20,7 +20,7 @@ pub(super) struct WrappedState {
     pub(super) unwritten: Option<Outcome>,
 }
 
-/// The failure as the engine gets it, with what the next call of this request needs.
+/// Wraps a failure of the inner handler for the engine, with the state for the next call.
 pub(super) fn carry_failure(
     failure: Failure,
     passed_as: Action,
@@ -37,7 +37,7 @@ pub(super) fn carry_failure(
     })
 }
 
-/// The outcome as the engine gets it, with what the next call of this request needs.
+/// Wraps an outcome of the inner handler for the engine, with the state for the next call.
 pub(super) fn carry_outcome(outcome: Outcome, passed_as: Action) -> Outcome {
     match outcome.delay() {
         None => outcome,

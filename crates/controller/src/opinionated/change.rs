@@ -1,4 +1,4 @@
-//! Comparison of two states of an object in what handlers work on. *(pure)*
+//! Compares the content of two states of an object. *(pure)*
 
 use kube::Resource;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{Finalizers, content::NOISE, finalizer::FinalizerPresence};
 
-/// Whether the spec has changed, or the finalizers of others have.
+/// Whether the spec or a finalizer of another writer has changed.
 ///
-/// Where the API server counts a generation, that decides. Where it does not, as for `ConfigMap`s,
-/// everything counts but the status and what changes with each write.
+/// If the object has a generation, it decides about the spec. Otherwise, as for `ConfigMap`s,
+/// everything counts except the status and the fields that change with each write.
 pub(super) fn matters<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
@@ -25,8 +25,8 @@ where
     spec || finalizers.foreign_changed(old, new)
 }
 
-/// Whether `new` shows nothing but a patch that added or changed our finalizer: it has one, and
-/// differs from `old` in finalizers of ours, managed fields and version alone.
+/// Whether `new` only shows a patch that added or changed our finalizer: it has one, and differs
+/// from `old` only in our finalizers, managed fields and version.
 pub(super) fn is_echo<K>(finalizers: &Finalizers<K>, old: &K, new: &K) -> bool
 where
     K: Resource + Serialize + Send + Sync + 'static,
@@ -37,8 +37,8 @@ where
         && !differ(old, new, |_| {})
 }
 
-/// Whether the objects differ, less their finalizers, what changes with each write, and what
-/// `strip` takes away. What cannot be written as JSON differs.
+/// Whether the objects differ, without their finalizers, the fields that change with each write,
+/// and what `strip` removes. An object that cannot be serialized differs.
 fn differ<K: Serialize>(old: &K, new: &K, strip: impl Fn(&mut Value)) -> bool {
     let stripped = |object: &K| {
         let mut object = serde_json::to_value(object).ok()?;

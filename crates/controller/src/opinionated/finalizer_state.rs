@@ -1,4 +1,4 @@
-//! The finalizer of a wrapper, and what the wrapper remembers of each object.
+//! The finalizer of a wrapper, and its memory of objects.
 
 use std::{fmt, sync::Arc};
 
@@ -18,23 +18,23 @@ use crate::{
     finalizer::{FinalizerGoal, FinalizerPresence, SettleOutcome},
 };
 
-/// What both wrappers share.
+/// The state that both wrappers have.
 pub(super) struct FinalizerState<K> {
     pub(super) finalizers: Finalizers<K>,
     pub(super) on_selector_exit: OnSelectorExit,
     memories: Mutex<Memories<K>>,
 }
 
-/// What became of an object that the informer reported as deleted.
+/// The actual state of an object that the informer reported as deleted.
 #[derive(Debug)]
 pub(super) enum Disposition<K> {
-    /// It does not exist.
+    /// The object does not exist.
     Gone,
-    /// It exists without a finalizer of ours.
+    /// The object exists without a finalizer of ours.
     Free(Arc<K>),
-    /// It exists, is marked for deletion, and has our finalizer.
+    /// The object exists, is marked for deletion, and has our finalizer.
     Terminating(Arc<K>),
-    /// It exists, and has our finalizer.
+    /// The object exists, and has our finalizer.
     Held(Arc<K>),
 }
 
@@ -49,7 +49,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         }
     }
 
-    /// What `object` shows, whose state before was `old`.
+    /// Returns what `object` shows. `old` is its previous state.
     pub(super) fn observe(&self, object: &K, old: Option<&K>) -> Observed {
         let before = old.map(|old| self.finalizers.presence(old));
         Observed {
@@ -68,7 +68,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         self.change(object, |memory| memory.progress = Some(progress));
     }
 
-    /// The inner handler has added `object`.
+    /// Notes that the inner handler has added `object`.
     pub(super) fn set_added(&self, object: &Arc<K>) {
         self.change(object, |memory| {
             memory.progress = Some(Progress::Added);
@@ -76,8 +76,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
-    /// The inner handler has cleaned up after `object`, which is gone: an informer that lags may
-    /// still show it.
+    /// Notes that the inner handler has cleaned up after `object`, which was deleted. An informer
+    /// that lags may still show it.
     pub(super) fn set_cleaned_up(&self, object: &K) {
         self.set_progress(object, Progress::Gone);
         self.memories.lock().retire(Uid::of(object));
@@ -88,18 +88,18 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .flatten()
     }
 
-    /// A call begins that has to succeed, whatever event comes next.
+    /// Notes that a call begins which must succeed, whatever events follow.
     pub(super) fn begin(&self, object: &K, call: UnfinishedCall<K>) {
         self.change(object, |memory| memory.unfinished = Some(call));
     }
 
-    /// The call has succeeded.
+    /// Notes that the call has succeeded.
     pub(super) fn finish(&self, object: &K) {
         self.change(object, |memory| memory.unfinished = None);
     }
 
-    /// The newer of `object` and the state that the inner handler got last, so that versions never
-    /// go back.
+    /// Returns the newer one of `object` and the last state that the inner handler received, so
+    /// that versions never decrease.
     pub(super) fn newest(&self, object: &Arc<K>) -> Arc<K> {
         let given = self.with(object, |memory| memory.given.clone()).flatten();
         given
@@ -107,8 +107,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             .unwrap_or_else(|| Arc::clone(object))
     }
 
-    /// The state that the inner handler got last, if the informer has not shown it yet and it is
-    /// older than `object`.
+    /// Returns the last state that the inner handler received, if the informer has not shown it yet
+    /// and it is older than `object`.
     pub(super) fn given_before(&self, object: &Arc<K>) -> Option<Arc<K>> {
         let given = self.given(object);
         given.filter(|given| is_older_state(given, object))
@@ -118,7 +118,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         self.with(object, |memory| memory.given.clone()).flatten()
     }
 
-    /// The inner handler gets `object`: remembered while the informer is behind our patches.
+    /// Notes that the inner handler receives `object`. Remembered while the informer has not shown
+    /// our patches.
     pub(super) fn give(&self, object: &Arc<K>) {
         self.change(object, |memory| {
             if memory.patched.is_some() {
@@ -127,9 +128,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         });
     }
 
-    /// Forgets the object with `uid`: the history of the server went back, so that its versions
-    /// do not compare with those that come. What is remembered is that its clean-up was begun: if
-    /// it lives, it is added again.
+    /// Forgets the object with `uid`, because the history of the server went back and its versions
+    /// cannot be compared with later ones. Only remembers that a clean-up had begun: if the object
+    /// exists, it is added again.
     pub(super) fn history_went_back(&self, uid: &str) {
         let uid = Uid::from(uid);
         let mut memories = self.memories.lock();
@@ -146,12 +147,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
                 memory.progress = Some(Progress::CleanUpReverted)
             });
         }
-        // Dropped where no lock is held.
+        // Dropped without the lock.
         drop(memories);
         drop(forgotten);
     }
 
-    /// Forgets of an object that is gone, and was released, all but that: an informer that lags
+    /// Forgets everything of a deleted object except that it was released: an informer that lags
     /// may still show it.
     pub(super) fn retire(&self, object: &K) {
         let uid = Uid::of(object);
@@ -160,23 +161,23 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         memories.change(uid.clone(), |memory| forgotten = memory.given.take());
         memories.retire(uid);
         drop(memories);
-        // Dropped where no lock is held.
+        // Dropped without the lock.
         drop(forgotten);
     }
 
-    /// Forgets the object, which is gone.
+    /// Forgets a deleted object.
     pub(super) fn forget(&self, object: &K) {
         let _forgotten = self.memories.lock().forget(Uid::of(object).as_ref());
     }
 
-    /// Guards `object` with the in-progress finalizer at least. None if it is marked for deletion
-    /// or gone, and not to be added.
+    /// Adds the in-progress finalizer to `object`, unless it has one of our finalizers. `None` if
+    /// it is marked for deletion or does not exist; then it is not added.
     pub(super) async fn guard(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
         self.settle(FinalizerGoal::Guard, object).await
     }
 
-    /// Writes the finalizer to `object`, in place of all others of ours. None if it is marked for
-    /// deletion: what holds it goes on doing so, and an event will come.
+    /// Writes the finalizer to `object`, in place of our other ones. `None` if it is marked for
+    /// deletion: its present finalizer stays, and an event will follow.
     pub(super) async fn hold(&self, object: &Arc<K>) -> Result<Option<Arc<K>>, FinalizerError> {
         if self.progress(object).is_none() {
             // If the patch fails, the next event does not show that the object was added.
@@ -195,8 +196,8 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         Ok(())
     }
 
-    /// Removes the finalizer from `object`, which has left the selector, and goes on to remember
-    /// that: another informer may still show it as it was.
+    /// Removes the finalizer from `object`, which has left the selector, and remembers it: another
+    /// informer may still show the object.
     pub(super) async fn release_outside(&self, object: &Arc<K>) -> Result<(), FinalizerError> {
         self.settle(FinalizerGoal::Release, object).await?;
         self.set_progress(object, Progress::Released);
@@ -205,12 +206,12 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             component = "Finalizers",
             key = %ObjectKey::of(&**object),
             finalizer = %self.finalizers.name(),
-            "an object left the selector, its finalizer was removed"
+            "an object left the selector, removed its finalizer"
         );
         Ok(())
     }
 
-    /// Logs that an object has left the selector, and that nothing was done.
+    /// Logs that an object has left the selector and keeps its finalizer.
     pub(super) fn report_outside(&self, object: &K) {
         tracing::error!(
             component = "Finalizers",
@@ -221,7 +222,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         );
     }
 
-    /// Asks the server what became of an object whose last known state is `last`.
+    /// Reads the actual state of an object with the last known state `last`.
     pub(super) async fn disposition(
         &self,
         last: &Arc<K>,
@@ -237,10 +238,9 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         })
     }
 
-    /// Settles the finalizers of `object`, and remembers the version if that took a patch. An
-    /// object from before our last patch is read again first: what it shows is not so any more.
-    /// So is one whose clean-up was begun before the server was restored: no version says which
-    /// came first, that patch or what it shows.
+    /// Writes the finalizers of `object`, and remembers the version of a patch. An object from
+    /// before our last patch is read from the server first, because it is outdated. So is one whose
+    /// clean-up had begun before the server was restored: versions do not show which came first.
     async fn settle(
         &self,
         goal: FinalizerGoal,
@@ -290,7 +290,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
     }
 
     fn change(&self, object: &K, change: impl FnOnce(&mut Memory<K>)) {
-        // Dropped where no lock is held: it may be the last of an object.
+        // Dropped without the lock: this may drop the last reference to an object.
         let before = self.memories.lock().change(Uid::of(object), |memory| {
             let before = memory.given.clone();
             change(memory);
@@ -301,14 +301,14 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
 }
 
 impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
-    /// Whether `new` shows nothing that `old` does not but a patch of ours.
+    /// Whether `new` only shows a patch of ours, compared with `old`.
     pub(super) fn is_echo(&self, old: &K, new: &K) -> bool {
         change::is_echo(&self.finalizers, old, new)
     }
 
-    /// Whether the inner handler knows what `event` shows: it is not newer than the state that
-    /// it got, or shows nothing but a patch of ours. Then notes what the informer has shown; for
-    /// an event that is passed on, the wrapper does.
+    /// Whether the inner handler has received what `event` shows: it is not newer than the last
+    /// received state, or only shows a patch of ours. If so, notes what the informer has shown; for
+    /// other events the wrapper notes it.
     pub(super) fn is_known(&self, event: &Event<K>) -> bool {
         let (Event::Added(new) | Event::Updated { new, .. } | Event::Resynced(new)) = event else {
             return false;
@@ -319,7 +319,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
                 Some(given) if is_not_newer(new, &given) => true,
                 Some(given) => change::is_echo(&self.finalizers, &given, new),
                 None => {
-                    // To decode the old state costs; our patches change the finalizers.
+                    // Decoding the old state is expensive. Our patches change the finalizers.
                     let own = self.finalizers.presence(new) != FinalizerPresence::Absent;
                     let changed = own && old.metadata().finalizers != new.meta().finalizers;
                     let old = if changed { old.get().ok() } else { None };
@@ -334,8 +334,8 @@ impl<K: Resource + Serialize + Send + Sync + 'static> FinalizerState<K> {
         known
     }
 
-    /// Whether the finalizer needs `event`: its object is to be cleaned up, or the finalizer has
-    /// changed.
+    /// Whether the wrapper needs `event` for its finalizer: the object has to be cleaned up, or the
+    /// finalizer has changed.
     pub(super) fn needs(&self, event: &Event<K>) -> bool {
         let Some(object) = event.object() else {
             return false;
@@ -386,7 +386,7 @@ fn is_terminating<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// Whether `state` is older than `than`, for certain.
+/// Whether `state` is certainly older than `than`.
 fn is_older_state<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
     let (state, than) = (state.meta(), than.meta());
     is_older(
@@ -395,14 +395,14 @@ fn is_older_state<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
     )
 }
 
-/// Whether `state` is `than` or older, for certain.
+/// Whether `state` is certainly not newer than `than`.
 fn is_not_newer<K: Resource>(state: &Arc<K>, than: &Arc<K>) -> bool {
     let version = &state.meta().resource_version;
     is_older_state(state, than) || *version == than.meta().resource_version
 }
 
-/// Whether `version` is older than `than`. Versions that are not numbers are not compared: the
-/// one that came later counts.
+/// Whether `version` is older than `than`. False for versions that are not numbers: then the order
+/// of arrival counts.
 fn is_older(version: Option<&str>, than: Option<&str>) -> bool {
     let number = |version: Option<&str>| version?.parse::<u64>().ok();
     number(version)

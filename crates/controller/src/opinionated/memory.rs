@@ -1,10 +1,10 @@
-//! Writes of this process that the informer does not show yet. *(pure)*
+//! What a wrapper remembers of objects until the informer shows it. *(pure)*
 //!
-//! The informer shows our own patches later. Until then the memory of an object knows more than
-//! its events: its version says from when on the events know more than the memory.
+//! The informer shows our own patches with a delay. Until then the memory of an object is newer
+//! than its events. The remembered version says from when on the events are newer.
 //!
-//! An entry lives from the first thing to remember until the informer shows it, or the object
-//! is gone: there are as many entries as there are objects in the middle of something.
+//! An entry exists until the informer shows what it remembers, or the object is deleted. So there
+//! are as many entries as objects in the middle of an operation.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,25 +13,25 @@ use std::{
 
 use windlass_informer::Uid;
 
-/// What is remembered, by uid.
+/// The memories, by uid.
 #[derive(Debug)]
 pub(super) struct Memories<K> {
     entries: HashMap<Uid, Memory<K>>,
 
-    /// Objects that were released, oldest first: of those outside of the selector no informer may
-    /// ever show that they are gone.
+    /// Released objects, oldest first. If they are outside of the selector, no informer may ever
+    /// show their deletion.
     retired: VecDeque<Uid>,
 }
 
-/// What is remembered of one object.
+/// The memory of one object.
 #[derive(Debug)]
 pub(super) struct Memory<K> {
     pub(super) progress: Option<Progress>,
 
-    /// The version of the answer to our last patch, until the informer has shown it.
+    /// The version after our last patch, until the informer has shown it.
     pub(super) patched: Option<String>,
 
-    /// The state that the inner handler got last, until the informer has shown it and the
+    /// The last state that the inner handler received, until the informer has shown it and the
     /// finalizer is written.
     pub(super) given: Option<Arc<K>>,
 
@@ -39,41 +39,41 @@ pub(super) struct Memory<K> {
     pub(super) unfinished: Option<UnfinishedCall<K>>,
 }
 
-/// How far the work for one object is.
+/// The progress of the work for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Its add succeeded; the finalizer is not written.
+    /// Its add has succeeded; the finalizer is not written.
     Added,
-    /// Its add succeeded, and it has the finalizer.
+    /// Its add has succeeded, and it has the finalizer.
     Held,
-    /// It is marked for deletion, and its clean-up was begun.
+    /// It is marked for deletion, and its clean-up has begun.
     CleaningUp,
-    /// Its clean-up succeeded; the finalizer is not removed.
+    /// Its clean-up has succeeded; the finalizer is not removed.
     CleanedUp,
-    /// Its clean-up succeeded, and it has no finalizer of ours.
+    /// Its clean-up has succeeded, and it has no finalizer of ours.
     Released,
     /// It was marked for deletion, without a finalizer of ours, when it was first seen.
     Ignored,
-    /// The server has it no more, and its clean-up succeeded: what an informer shows is older.
+    /// It does not exist, and its clean-up has succeeded: what an informer shows is older.
     Gone,
-    /// It is marked for deletion on the server, and what the informer shows is older.
+    /// It is marked for deletion on the server; what the informer shows is older.
     Terminating,
-    /// Its clean-up was begun, and then the server was restored from a backup.
+    /// Its clean-up had begun, and then the server was restored from a backup.
     CleanUpReverted,
 }
 
-/// A call of the inner handler that was begun and has not succeeded: a newer event may have
-/// replaced it, and that event alone may not look like one to make a call for.
+/// A call of the inner handler that has begun and not succeeded. A newer event may replace it, and
+/// that event alone may not require a call.
 #[derive(Debug)]
 pub(super) enum UnfinishedCall<K> {
-    /// An update from this state on.
+    /// An update, with this old state.
     Update(Arc<K>),
     /// A resume.
     Resume,
 }
 
-/// Whether the inner handler has cleaned up after the object, or has begun to: if the object lives,
-/// it is added again, whatever finalizer it has.
+/// Whether the inner handler has cleaned up after the object, or has begun to: if the object
+/// exists, it is added again, whatever finalizer it has.
 pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
     matches!(
         progress,
@@ -84,11 +84,11 @@ pub(super) const fn is_cleaned_up(progress: Option<Progress>) -> bool {
 // === impl Memories ===
 
 impl<K> Memories<K> {
-    /// How many objects that were released or are gone are remembered: as many as another informer
-    /// may still show as they were.
+    /// How many released or deleted objects are remembered, because another informer may still show
+    /// them.
     const RETIRED: usize = 1_000;
 
-    /// Remembers the object until a thousand others have been released or are gone.
+    /// Remembers the object until 1,000 others were released or deleted.
     pub(super) fn retire(&mut self, uid: Option<Uid>) {
         self.retired.extend(uid);
         if self.retired.len() > Self::RETIRED
@@ -104,7 +104,7 @@ impl<K> Memories<K> {
         self.entries.get(uid?)
     }
 
-    /// Changes what is remembered of one object. An entry that remembers nothing is removed.
+    /// Changes the memory of one object. Removes it if it is empty then.
     pub(super) fn change<T>(
         &mut self,
         uid: Option<Uid>,
@@ -119,18 +119,18 @@ impl<K> Memories<K> {
         Some(changed)
     }
 
-    /// Forgets the object. Returns what was remembered, to be dropped where no lock is held.
+    /// Removes the memory of the object. Returns it, to be dropped without a lock.
     pub(super) fn forget(&mut self, uid: Option<&Uid>) -> Option<Memory<K>> {
         self.entries.remove(uid?)
     }
 
-    /// Of how many objects something is remembered.
+    /// The number of remembered objects.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 }
 
-// Not derived: that would require the same of `K`.
+// Not derived, because that would require `K: Default`.
 impl<K> Default for Memories<K> {
     fn default() -> Self {
         Self {

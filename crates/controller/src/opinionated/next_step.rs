@@ -1,4 +1,4 @@
-//! The decision of a wrapper: its next step for an object that exists. *(pure)*
+//! Computes the next step of a wrapper for an object that exists. *(pure)*
 
 use super::memory::{Progress, is_cleaned_up};
 use crate::finalizer::FinalizerPresence;
@@ -6,33 +6,33 @@ use crate::finalizer::FinalizerPresence;
 /// Why a wrapper is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The object was not known.
+    /// The object is new.
     Added,
-    /// It differs from what was known.
+    /// The object has changed.
     Updated {
-        /// Whether the inner handler is called for the difference.
+        /// Whether the inner handler is called for this change.
         matters: bool,
     },
-    /// It has not changed.
+    /// The object has not changed.
     Resynced,
 }
 
-/// The next thing to do.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
     Nothing,
-    /// Ignore an object that is deleted without us, until it is gone.
+    /// Ignore the object until it is deleted: it is terminating without our finalizer.
     Ignore,
-    /// Guard it, add it, hold it.
+    /// Guard the object, add it, and write the finalizer.
     Add,
-    /// Write the finalizer, and ask again.
+    /// Write the finalizer, and compute the next step.
     Hold,
-    /// Resume what was added by an earlier process, or resync.
+    /// Resume an object that an earlier process has added, or resync.
     Resume,
     Update,
     /// Clean up, and remove the finalizer.
     CleanUp,
-    /// Remove the finalizer: its clean-up succeeded.
+    /// Remove the finalizer: the clean-up has succeeded.
     Release,
 }
 
@@ -42,13 +42,13 @@ pub(super) struct Observed {
     pub(super) presence: FinalizerPresence,
     /// Whether it is marked for deletion.
     pub(super) terminating: bool,
-    /// Whether the state before this one had a finalizer of ours.
+    /// Whether the previous state had a finalizer of ours.
     pub(super) was_held: bool,
     /// Whether the state is from before our last patch.
     pub(super) stale: bool,
 }
 
-/// Decides what to do for an object that shows `observed`, of which `progress` is remembered.
+/// Computes the next step for an object that shows `observed`, with the remembered `progress`.
 pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progress>) -> NextStep {
     let Observed {
         presence,
@@ -66,23 +66,23 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
             Some(Progress::CleanedUp) if free && !stale => NextStep::Nothing,
             Some(Progress::CleanedUp | Progress::Released) => NextStep::Release,
             Some(Progress::Ignored) if free => NextStep::Nothing,
-            // Nothing of ours has ever been seen of it.
+            // The object never had a finalizer of ours.
             None if free && !was_held => NextStep::Ignore,
-            // Also if another writer has removed our finalizer: its clean-up has not succeeded.
+            // Also if another writer has removed our finalizer: the clean-up has not succeeded.
             _ => NextStep::CleanUp,
         };
     }
     if is_cleaned_up(progress) {
-        // The inner handler has cleaned up after it, and it lives: the server was restored, or it
-        // is back in the selector.
+        // The inner handler has cleaned up, and the object exists: the server was restored, or the
+        // object is in the selector again.
         return NextStep::Add;
     }
     if progress == Some(Progress::Terminating) {
-        // The event that shows that it is marked for deletion will come.
+        // The event with the deletion mark will arrive.
         return NextStep::Nothing;
     }
     if stale && progress == Some(Progress::Released) {
-        // It was released outside of the selector, and is back: the event is older than that.
+        // It was released outside of the selector and is in it again: the event is older than that.
         return NextStep::Add;
     }
     let held = matches!(presence, FinalizerPresence::Held { .. });
@@ -94,7 +94,7 @@ pub(super) fn next_step(cause: Cause, observed: Observed, progress: Option<Progr
         if known && stale {
             // The event is older than our patch.
             return match cause {
-                // A repeated call finds that another one has added it.
+                // A repeated call: another call has added the object.
                 Cause::Added | Cause::Updated { matters: false } => NextStep::Nothing,
                 Cause::Resynced => NextStep::Resume,
                 Cause::Updated { matters: true } => NextStep::Update,

@@ -1,4 +1,4 @@
-//! `OpinionatedReconciler`: adds a finalizer, so that it misses no deletion.
+//! `OpinionatedReconciler`: wraps a reconciler with a finalizer, so that it misses no deletion.
 
 use std::{fmt, sync::Arc};
 
@@ -18,37 +18,35 @@ use crate::{
     finalizer::FinalizerPresence,
 };
 
-/// Wraps a reconciler, and holds each object with a finalizer until the reconciler has cleaned
-/// up after it.
+/// Wraps a reconciler, and keeps each object with a finalizer until the reconciler has cleaned up
+/// after it.
 ///
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - A new object gets the in-progress finalizer, is passed on as `Created`, and gets the finalizer
-///   once that call has succeeded, also if it asks to be repeated.
-/// - At the start, an object that has the finalizer is passed on as `Resynced`. One whose
-///   `Created` has not succeeded is passed on as `Created` again.
-/// - An object that is marked for deletion is passed on as `Deleted` while the finalizer holds
-///   it. Once that call has succeeded, and not before, the finalizer is removed; that the object
-///   is then gone is not passed on. [`DeleteOrder::AfterRemoval`] changes the order. A `Deleted`
-///   that asks to be repeated has not succeeded yet.
-/// - A finalizer that another writer removes from an object that lives is put back, and the object
-///   is passed on as `Updated`. If an object disappears before its clean-up has succeeded, the
-///   clean-up runs with its last state.
-/// - Requeues, errors, states and attempts pass through. A requeue repeats the action that was
-///   passed on. A call that has succeeded is not repeated because its finalizer could not be
-///   written.
-/// - Events of our own patches are not passed on, and touch no requeue, state or backoff. A change
-///   that another writer made meanwhile is passed on. Versions never go back.
-/// - Predicates of the wrapped reconciler decide which calls it gets, and nothing about
+/// - A new object gets the in-progress finalizer, is passed to the reconciler as `Created`, and
+///   gets the finalizer after that call has succeeded, even if it requests a requeue.
+/// - At the start, an object with the finalizer is passed as `Resynced`. An object whose `Created`
+///   has not succeeded is passed as `Created` again.
+/// - An object that is marked for deletion is passed as `Deleted` while it has the finalizer. The
+///   finalizer is removed after that call has succeeded, and not before. The later deletion is not
+///   passed. [`DeleteOrder::AfterRemoval`] changes the order. A `Deleted` that requests a requeue
+///   has not succeeded yet.
+/// - If another writer removes the finalizer, it is added again, and the object is passed as
+///   `Updated`. If an object disappears before its clean-up has succeeded, the clean-up runs with
+///   its last state.
+/// - Requeues, errors, states and attempts keep their meaning. A requeue repeats the action that
+///   was passed. A successful call is not repeated because its finalizer could not be written.
+/// - Events of our own patches are not passed, and do not affect requeues, states or backoffs. A
+///   concurrent change by another writer is passed. Versions never decrease.
+/// - Predicates of the wrapped reconciler decide which calls it receives. They do not affect
 ///   finalizers.
 ///
 /// - An object that was marked for deletion without our finalizer when it was first seen is passed
-///   on as `Deleted` once it is gone, and not before.
+///   as `Deleted` after its deletion, and not before.
 ///
-/// *Required.* Each call finds out what is done already: after a crash between a call and its
-/// finalizer the call is repeated. A `Deleted` can come for an object whose `Created` did not
-/// succeed, and twice.
+/// *Required.* Each call is idempotent: after a crash between a call and its finalizer the call is
+/// repeated. A `Deleted` can come for an object whose `Created` has not succeeded, and twice.
 ///
 /// # Example
 ///
@@ -79,20 +77,20 @@ pub struct OpinionatedReconciler<K, R> {
     order: DeleteOrder,
 }
 
-/// When a wrapped reconciler gets `Deleted`.
+/// When a wrapped reconciler receives `Deleted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeleteOrder {
-    /// While the finalizer holds the object; it is removed when the call has succeeded. The
+    /// While the object has the finalizer, which is removed after the call has succeeded. The
     /// default.
     #[default]
     WhileHeld,
-    /// When the object is gone: the finalizer is removed as soon as the object is marked, and the
-    /// `Deleted` of the informer is passed on. The order that grafana-app-sdk's page describes.
+    /// After the deletion: the finalizer is removed as soon as the object is marked for deletion,
+    /// and the `Deleted` of the informer is passed. This is the order that the documentation of
+    /// grafana-app-sdk describes.
     ///
-    /// It can lose deletions: without the finalizer nothing remembers the object, so an operator
-    /// that stops, crashes or gives up retrying between the removal and the end of that call
-    /// never cleans up.
+    /// This can lose deletions: if the operator stops or crashes, or if the retries are exhausted,
+    /// between the removal and the end of that call, the clean-up never runs.
     AfterRemoval,
 }
 
@@ -112,13 +110,13 @@ where
         }
     }
 
-    /// When the reconciler gets `Deleted`. By default while the finalizer holds the object.
+    /// Sets when the reconciler receives `Deleted`. By default while the object has the finalizer.
     pub fn delete_order(self, order: DeleteOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// Lets the reconciler receive only what passes `predicate`. The finalizer is written and removed
-    /// as without it.
+    /// Calls the reconciler only for events that pass `predicate`. The finalizer is written and
+    /// removed as without it.
     pub fn filter<P: Predicate<K>>(self, predicate: P) -> OpinionatedReconciler<K, Filtered<R, P>> {
         OpinionatedReconciler {
             state: self.state,
@@ -127,14 +125,14 @@ where
         }
     }
 
-    /// What is done for an object that leaves the informer's selector. By default the finalizer
-    /// is removed.
+    /// Sets what happens when an object leaves the selector of the informer. By default the
+    /// finalizer is removed.
     pub fn on_selector_exit(mut self, exit: OnSelectorExit) -> Self {
         self.state.on_selector_exit = exit;
         self
     }
 
-    /// Reconciles an object that exists.
+    /// Processes an object that exists.
     async fn see(
         &self,
         request: Request<K>,
@@ -146,7 +144,7 @@ where
         let mut observed = state.observe(&object, request.old().map(|old| &**old));
         let given = state.given_before(&object);
         let request = match &given {
-            // The inner reconciler knows a newer state than the old one of the event.
+            // The inner reconciler has received a newer state than the old one of the event.
             Some(given) => request.with_old(Arc::clone(given)),
             None => request,
         };
@@ -159,7 +157,7 @@ where
             }
             if carried.passed_as == Action::Created && !carried.added {
                 let progress = state.progress(&object);
-                // What was cleaned up and is back has its finalizer from before that.
+                // After a clean-up, a finalizer of an object that exists again is an old one.
                 let is_held = matches!(observed.presence, FinalizerPresence::Held { .. });
                 let is_added = (is_held && !is_cleaned_up(progress))
                     || matches!(progress, Some(Progress::Added | Progress::Held));
@@ -167,7 +165,7 @@ where
                     return self.create(request, object, Some(carried)).await;
                 }
                 if request.is_repeated() {
-                    // Another call has added it. What came after that call is passed on.
+                    // Another call has added it. Later changes are passed.
                     let is_new = |given| !state.is_echo(given, &object);
                     if given.as_ref().is_none_or(|given| !is_new(given)) {
                         return Ok(Outcome::done());
@@ -182,7 +180,7 @@ where
             Action::Resynced => Cause::Resynced,
             _ => Cause::Added,
         };
-        // A repeated call repeats what was passed on.
+        // A repeated call repeats the action that was passed.
         let repeats = (carried.as_ref())
             .filter(|_| request.is_repeated())
             .map(|carried| carried.passed_as);
@@ -197,7 +195,7 @@ where
                     object = held;
                     observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
-                        // A repeated add, of which the finalizer alone was not written.
+                        // A repeated add whose finalizer alone was not written.
                         return Ok(Outcome::done());
                     }
                     continue;
@@ -224,7 +222,8 @@ where
         }
     }
 
-    /// Adds an object: guards it, passes it on, and holds it.
+    /// Adds an object: adds the in-progress finalizer, calls the reconciler, and writes the
+    /// finalizer.
     async fn create(
         &self,
         request: Request<K>,
@@ -243,7 +242,7 @@ where
         if let FinalizerPresence::Held { .. } = self.state.finalizers.presence(&object)
             && !is_cleaned_up(progress)
         {
-            // The event was old: the object has been added.
+            // The event is old: the object was already added.
             self.state.set_progress(&object, Progress::Held);
             let action = match carried.filter(|_| request.is_repeated()) {
                 Some(carried) if carried.added => carried.passed_as,
@@ -262,8 +261,8 @@ where
         }
     }
 
-    /// Writes the finalizer that could not be written after a call that succeeded. What has changed
-    /// since that call, for which the handler was `given` an older state, is passed on.
+    /// Writes the finalizer that could not be written after a successful call. Changes since that
+    /// call, in which the handler received `given`, are passed.
     async fn write(
         &self,
         request: Request<K>,
@@ -287,7 +286,7 @@ where
             .await
     }
 
-    /// Passes an object on that has the finalizer.
+    /// Calls the reconciler for an object with the finalizer.
     async fn pass(
         &self,
         request: Request<K>,
@@ -299,7 +298,7 @@ where
         Ok(carry_outcome(outcome, action))
     }
 
-    /// Calls the inner reconciler, if its predicates let the call pass. `added` says whether it has
+    /// Calls the inner reconciler, if its predicates accept the event. `added` says whether it has
     /// added the object before.
     async fn call(
         &self,
@@ -325,7 +324,7 @@ where
         called.map_err(|error| carry_failure(error.into(), action, added, inner))
     }
 
-    /// Whether the predicates of the inner reconciler let a call pass.
+    /// Whether the predicates of the inner reconciler accept the event.
     fn is_wanted(&self, action: Action, object: &Arc<K>, old: Option<&Arc<K>>) -> bool {
         let predicates = self.reconciler.predicates();
         if predicates.is_empty() {
@@ -367,20 +366,20 @@ where
         Ok(outcome)
     }
 
-    /// Passes an object on as deleted.
+    /// Calls the reconciler with `Deleted`.
     async fn clean_up(
         &self,
         request: Request<K>,
         object: Arc<K>,
         carried: Option<WrappedState>,
     ) -> Result<Outcome, Failure> {
-        // The state of another action says nothing about this one.
+        // The state of another action does not belong to this request.
         let carried = carried.filter(|carried| carried.passed_as == Action::Deleted);
         let inner = carried.and_then(|carried| carried.state);
         self.pass(request, Action::Deleted, object, inner).await
     }
 
-    /// Finishes an object that the informer reported as deleted.
+    /// Processes an object that the informer reported as deleted.
     async fn finish(
         &self,
         request: Request<K>,
@@ -409,7 +408,7 @@ where
             }
             return Ok(Outcome::done());
         }
-        // A repeated call asks again what became of the object.
+        // A repeated call reads the actual state again.
         state.forget(&last);
         match (disposition, state.on_selector_exit) {
             (Disposition::Gone, _) => {
@@ -450,7 +449,7 @@ where
     ) -> Result<Outcome, Failure> {
         let outcome = self.clean_up(request, Arc::clone(&live), carried).await?;
         if outcome.delay().is_none() {
-            // If the patch fails the clean-up is not repeated.
+            // If the patch fails, the clean-up is not repeated.
             self.state.set_progress(&live, Progress::CleanedUp);
             self.state.release_outside(&live).await?;
         }

@@ -1,4 +1,4 @@
-//! `OpinionatedWatcher`: adds a finalizer, so that it misses no deletion.
+//! `OpinionatedWatcher`: wraps a watcher with a finalizer, so that it misses no deletion.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -18,33 +18,31 @@ use crate::{
     Failure, Filtered, Finalizers, Predicate, Watcher, fence, finalizer::FinalizerPresence,
 };
 
-/// Wraps a watcher, and holds each object with a finalizer until the watcher has cleaned up
-/// after it.
+/// Wraps a watcher, and keeps each object with a finalizer until the watcher has cleaned up after
+/// it.
 ///
 /// # Contract
 ///
 /// *Guaranteed.*
 /// - A new object gets the in-progress finalizer, is passed to [`add`](Watcher::add), and gets the
-///   finalizer once that has succeeded. From before the first call it cannot disappear unseen: not
-///   while the operator is down, and not between a call and its finalizer.
-/// - An object that is marked for deletion is passed to [`delete`](Watcher::delete). Once that has
-///   succeeded, and not before, the finalizer is removed; that the object is then gone is not
-///   passed on.
-/// - At the start, an object that has the finalizer was added by an earlier process: it is a
-///   [sync](Self::sync), not an add. An add that had not succeeded is repeated.
-/// - An update is passed on if the generation has changed, or, for kinds without one, anything but
-///   the status; or if finalizers of others have. An update that failed is repeated with its old
-///   state, whatever comes in between.
-/// - A finalizer that another writer removes from an object that lives is put back. If an object
-///   disappears before its clean-up has succeeded, the clean-up runs with its last state.
-/// - Events of our own patches are not passed on. A change that another writer made meanwhile is.
-///   Versions never go back.
-/// - The periodic resync is never hidden. Predicates of the wrapped watcher decide which calls it
-///   gets, and nothing about finalizers.
+///   finalizer after that has succeeded. From before the first call on it cannot be deleted
+///   unnoticed: not while the operator does not run, and not between a call and its finalizer.
+/// - An object that is marked for deletion is passed to [`delete`](Watcher::delete). The finalizer
+///   is removed after that has succeeded, and not before. The later deletion is not passed.
+/// - At the start, an object with the finalizer was added by an earlier process: it is a
+///   [sync](Self::sync), not an add. An add that has not succeeded is repeated.
+/// - An update is passed if the generation has changed (for kinds without one: anything except the
+///   status), or if finalizers of other writers have changed. A failed update is repeated with its
+///   old state, whatever events follow.
+/// - If another writer removes the finalizer, it is added again. If an object disappears before its
+///   clean-up has succeeded, the clean-up runs with its last state.
+/// - Events of our own patches are not passed. A concurrent change by another writer is. Versions
+///   never decrease.
+/// - The periodic resync is always passed. Predicates of the wrapped watcher decide which calls it
+///   receives. They do not affect finalizers.
 ///
-/// *Required.* Add, update and delete find out what is done already: after a crash between a call
-/// and its finalizer the call is repeated. A delete can come for an object whose add did not
-/// succeed.
+/// *Required.* Add, update and delete are idempotent: after a crash between a call and its
+/// finalizer the call is repeated. A delete can come for an object whose add has not succeeded.
 ///
 /// # Example
 ///
@@ -67,8 +65,8 @@ use crate::{
 /// # async fn withdraw(_: &ConfigMap) -> Result<(), Infallible> { Ok(()) }
 /// ```
 ///
-/// Source: grafana-app-sdk, `operator.OpinionatedWatcher`, for the wrapper; its finalizer comes
-/// only after the add, here an in-progress one comes before.
+/// Source: grafana-app-sdk, `operator.OpinionatedWatcher`. There the finalizer is only added after
+/// the add; here an in-progress finalizer precedes it.
 #[must_use = "a watcher does nothing until it is added to a controller"]
 pub struct OpinionatedWatcher<K, W> {
     state: FinalizerState<K>,
@@ -76,7 +74,7 @@ pub struct OpinionatedWatcher<K, W> {
     sync: OnSync<K>,
 }
 
-/// What is called for a sync.
+/// The function for a sync.
 enum OnSync<K> {
     /// Nothing at the start, and the watcher's `resync` for a periodic resync.
     Unset,
@@ -104,9 +102,9 @@ where
         }
     }
 
-    /// Calls `f` for an object that was added by an earlier process, and for a periodic resync.
-    /// By default nothing is called for the first, and the watcher's
-    /// [`resync`](Watcher::resync) for the second.
+    /// Calls `f` for an object that an earlier process has added, and for a periodic resync. By
+    /// default nothing is called for the first, and the watcher's [`resync`](Watcher::resync) for
+    /// the second.
     pub fn sync<F, Fut, E>(self, f: F) -> Self
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
@@ -120,7 +118,7 @@ where
         }
     }
 
-    /// Calls the watcher's `add` for such objects.
+    /// Like [`sync`](Self::sync), with the watcher's `add`.
     pub fn sync_to_add(self) -> Self {
         Self {
             sync: OnSync::Add,
@@ -128,8 +126,8 @@ where
         }
     }
 
-    /// Lets the watcher receive only what passes `predicate`. The finalizer is written and removed
-    /// as without it.
+    /// Calls the watcher only for events that pass `predicate`. The finalizer is written and
+    /// removed as without it.
     pub fn filter<P: Predicate<K>>(self, predicate: P) -> OpinionatedWatcher<K, Filtered<W, P>> {
         OpinionatedWatcher {
             state: self.state,
@@ -138,14 +136,14 @@ where
         }
     }
 
-    /// What is done for an object that leaves the informer's selector. By default the finalizer
-    /// is removed.
+    /// Sets what happens when an object leaves the selector of the informer. By default the
+    /// finalizer is removed.
     pub fn on_selector_exit(mut self, exit: OnSelectorExit) -> Self {
         self.state.on_selector_exit = exit;
         self
     }
 
-    /// Takes the next step for an object that exists.
+    /// Processes an object that exists.
     async fn see(&self, cause: Cause, old: Option<Arc<K>>, object: &Arc<K>) -> Result<(), Failure> {
         let (state, shown) = (&self.state, object);
         let mut object = state.newest(shown);
@@ -153,7 +151,7 @@ where
         let (mut cause, mut old) = (cause, state.given_before(&object).or(old));
         state.show(shown);
         match (state.unfinished(&object), cause) {
-            // Also if the object is as it was before: half of the call may have been done.
+            // Even if the object is the same again: half of the call may have been done.
             (Some(UnfinishedCall::Update(since)), _) => {
                 cause = Cause::Updated { matters: true };
                 old = Some(since);
@@ -178,8 +176,8 @@ where
                     object = held;
                     observed.presence = FinalizerPresence::Held { tidy: true };
                     if progress == Some(Progress::Added) && cause == Cause::Added {
-                        // A repeated add, of which the finalizer alone was not written. What has
-                        // changed since is passed on.
+                        // A repeated add whose finalizer alone was not written. Later changes are
+                        // passed.
                         let matters = (old.as_ref())
                             .is_some_and(|old| change::matters(&state.finalizers, old, &object));
                         cause = Cause::Updated { matters };
@@ -194,7 +192,7 @@ where
                     if let FinalizerPresence::Held { .. } = observed.presence
                         && !is_cleaned_up(progress)
                     {
-                        // The event was old: the object has been added.
+                        // The event is old: the object was already added.
                         state.set_progress(&object, Progress::Held);
                         return self.resume(Cause::Added, object).await;
                     }
@@ -222,7 +220,7 @@ where
         }
     }
 
-    /// Adds an object that is guarded.
+    /// Adds an object that has the in-progress finalizer.
     async fn add_guarded(&self, object: Arc<K>) -> Result<(), Failure> {
         if self.is_wanted(|| Event::Added(Arc::clone(&object))) {
             fence::check()?;
@@ -235,7 +233,7 @@ where
         Ok(())
     }
 
-    /// Resumes an object that was added before.
+    /// Syncs an object that was added before.
     async fn resume(&self, cause: Cause, object: Arc<K>) -> Result<(), Failure> {
         self.state.begin(&object, UnfinishedCall::Resume);
         if self.is_wanted(|| Event::Resynced(Arc::clone(&object))) {
@@ -276,7 +274,7 @@ where
         Ok(())
     }
 
-    /// Finishes an object that the informer reported as deleted.
+    /// Processes an object that the informer reported as deleted.
     async fn finish(&self, last: &Arc<K>) -> Result<(), Failure> {
         let state = &self.state;
         let last = state.newest(last);
@@ -302,7 +300,7 @@ where
             }
             return Ok(());
         }
-        // A repeated call asks again what became of the object.
+        // A repeated call reads the actual state again.
         state.forget(&last);
         match (disposition, state.on_selector_exit) {
             (Disposition::Gone, _) => {
@@ -332,12 +330,12 @@ where
     /// Cleans up after an object outside of the selector, and removes the finalizer.
     async fn leave(&self, live: Arc<K>) -> Result<(), Failure> {
         self.clean_up(&live).await?;
-        // If the patch fails the clean-up is not repeated.
+        // If the patch fails, the clean-up is not repeated.
         self.state.set_progress(&live, Progress::CleanedUp);
         Ok(self.state.release_outside(&live).await?)
     }
 
-    /// Whether the predicates of the inner watcher let a call for `event` pass.
+    /// Whether the predicates of the inner watcher accept `event`.
     fn is_wanted(&self, event: impl FnOnce() -> Event<K>) -> bool {
         let predicates = self.watcher.predicates();
         if predicates.is_empty() {

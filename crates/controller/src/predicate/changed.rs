@@ -1,39 +1,35 @@
-//! Predicates about what of an object has changed.
+//! Predicates about the changed part of an object.
 
 use kube::Resource;
 use windlass_informer::{Event, ObjectIdentity as _};
 
 use super::Predicate;
 
-/// Lets an update pass if the spec changed, or who holds the object, or whether it is on its way
-/// out: another generation, other finalizers, a deletion mark. What changed but the status, the
-/// labels or other metadata does not pass.
+/// Passes updates with another generation, other finalizers, or a new deletion mark. Rejects
+/// updates that only change the status, labels or other metadata.
 ///
-/// Everything that is no update passes. A resync too: nothing else tells a handler again of an
-/// object that has not changed, whether the resync period is over, a
-/// [`Mapper`](crate::Mapper) names it, or something was given up.
+/// Passes all other events. Also resyncs, because an unchanged object is only dispatched again by
+/// its resync period or for a [`Mapper`](crate::Mapper).
 ///
-/// An object whose generation the API server does not count, such as a `ConfigMap`, always
-/// passes.
+/// Passes all updates of objects without a generation, for example `ConfigMap`s.
 ///
-/// Source: controller-runtime, `predicate.GenerationChangedPredicate`, which hides changed
-/// finalizers, and everything where no generation is counted.
+/// Source: controller-runtime, `predicate.GenerationChangedPredicate`, which also rejects changed
+/// finalizers, and all updates of objects without a generation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenerationChanged;
 
-/// Lets an update pass if the labels changed. Everything that is no update passes.
+/// Passes updates with changed labels, and all other events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabelsChanged;
 
-/// Lets an update pass if the annotations changed. Everything that is no update passes.
+/// Passes updates with changed annotations, and all other events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-/// Lets whatever is a new version of its object pass: every update, creation and deletion, and
-/// no resync.
+/// Passes all events with a new version: updates, creations and deletions, and no resyncs.
 ///
-/// What a [`Mapper`](crate::Mapper) names is no new version either, so that a handler with this
-/// predicate is not told of it.
+/// A resync for a [`Mapper`](crate::Mapper) has no new version either, so a handler with this
+/// predicate does not receive it.
 ///
 /// Source: controller-runtime, `predicate.ResourceVersionChangedPredicate`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,7 +81,7 @@ impl<K: Resource> Predicate<K> for ResourceVersionChanged {
     }
 }
 
-/// Whether the two are the same, where none and an empty one are.
+/// Whether the two are equal. `None` equals an empty value.
 fn same<T: Default + PartialEq>(old: Option<&T>, new: Option<&T>) -> bool {
     match (old, new) {
         (None, None) => true,

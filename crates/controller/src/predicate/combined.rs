@@ -6,13 +6,13 @@ use windlass_informer::Event;
 
 use super::Predicate;
 
-/// What passes both of two predicates; made by [`Predicate::and`].
+/// Passes events that pass both predicates. Made by [`Predicate::and`].
 pub struct And<K, A, B>(A, B, PhantomData<fn(K)>);
 
-/// What passes one of two predicates at least; made by [`Predicate::or`].
+/// Passes events that pass at least one predicate. Made by [`Predicate::or`].
 pub struct Or<K, A, B>(A, B, PhantomData<fn(K)>);
 
-/// What does not pass a predicate; made by [`Predicate::not`].
+/// Passes events that do not pass a predicate. Made by [`Predicate::not`].
 pub struct Not<K, A>(A, PhantomData<fn(K)>);
 
 // === impl And ===

@@ -1,4 +1,4 @@
-//! A handler or a mapper behind a predicate.
+//! `Filtered`: a handler or mapper with a predicate.
 
 use std::{future::Future, sync::Arc};
 
@@ -7,15 +7,14 @@ use windlass_informer::{DecodeError, Event, LazyObject, ObjectKey};
 use super::Predicate;
 use crate::{Mapper, Outcome, Reconciler, Request, Watcher};
 
-/// A watcher, a reconciler or a mapper that receives what passes a predicate, and nothing
-/// else; made by their `filter`.
+/// A watcher, a reconciler or a mapper that only receives events that pass a predicate. Made by
+/// their `filter`.
 ///
-/// The `filter` of a wrapper that writes a finalizer
-/// ([`OpinionatedReconciler::filter`](crate::OpinionatedReconciler::filter)) makes no such value:
-/// it gives the predicate to the handler in the wrapper, and the wrapper itself receives all
-/// events. Where a predicate is around such a wrapper all the same, the wrapper still receives
-/// the events that its finalizer needs: those of an object that is to be cleaned up, and those in
-/// which the finalizer has changed.
+/// The `filter` of a wrapper with a finalizer
+/// ([`OpinionatedReconciler::filter`](crate::OpinionatedReconciler::filter)) returns no `Filtered`:
+/// it adds the predicate to the inner handler, and the wrapper still receives all events. A
+/// `Filtered` around such a wrapper also passes the events that the finalizer needs: those of an
+/// object that has to be cleaned up, and those in which the finalizer has changed.
 ///
 /// # Example
 ///
@@ -154,7 +153,7 @@ impl<K, M: Mapper<K>, P: Predicate<K>> Mapper<K> for Filtered<M, P> {
     }
 }
 
-/// What was asked for last is asked first.
+/// The predicate that was added last is called first.
 fn both<'p, K>(
     mut inner: Vec<&'p dyn Predicate<K>>,
     outer: &'p dyn Predicate<K>,

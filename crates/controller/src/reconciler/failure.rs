@@ -4,11 +4,11 @@ use std::{error::Error, fmt, time::Duration};
 
 use super::State;
 
-/// A call that went wrong, and what its handler has to say about the next one.
+/// A failed call, with instructions for the retry.
 ///
-/// Every error becomes one by `?`, an `anyhow::Error` and a `Box<dyn Error + Send + Sync>` too, so
-/// it is named only where there is more to say. It is not itself an [`Error`], because no type can
-/// be one and be made of every error by `?`.
+/// Every error converts to a `Failure` with `?`, also `anyhow::Error` and `Box<dyn Error + Send +
+/// Sync>`. Use the type by name to add instructions. It does not implement [`Error`], because a
+/// type cannot do that and convert from all errors.
 ///
 /// # Example
 ///
@@ -39,22 +39,22 @@ pub struct Failure {
     retry: Retry,
 }
 
-/// What the handler says about being called again.
+/// The retry instruction of the handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// As the retry policy says.
+    /// The retry policy decides.
     #[default]
     Policy,
-    /// If the policy allows another attempt: after this time rather than after the policy's.
+    /// If the policy allows a retry, use this delay instead of the policy's.
     After(Duration),
-    /// It cannot help.
+    /// No retry.
     Never,
 }
 
 // === impl Failure ===
 
 impl Failure {
-    /// A failure because of `source`: an error, a boxed one, or a message.
+    /// Creates a failure from an error, a boxed error, or a message.
     pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             source: source.into(),
@@ -63,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// What the next call of this request finds.
+    /// Sets the state for the next call of this request.
     #[must_use]
     pub fn state(self, state: State) -> Self {
         Self {
@@ -72,9 +72,8 @@ impl Failure {
         }
     }
 
-    /// When to try again, if a server said so by `Retry-After`. It takes the place
-    /// of the retry policy's delay; whether there is another attempt is still the policy's to
-    /// say.
+    /// Sets the delay of the retry, for example from a server's `Retry-After`. It replaces the
+    /// delay of the retry policy, which still decides whether there is a retry.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         Self {
@@ -83,8 +82,8 @@ impl Failure {
         }
     }
 
-    /// Trying again cannot help: the call is given up at once, until something happens to the
-    /// object.
+    /// Prevents retries, because they cannot succeed: the call becomes a dead letter at once. The
+    /// next event of the object calls the handler again.
     #[must_use]
     pub fn permanent(self) -> Self {
         Self {
@@ -93,7 +92,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with what `state` makes of its state.
+    /// Replaces the state by the result of `state`.
     pub(crate) fn state_as(self, state: impl FnOnce(Option<State>) -> State) -> Self {
         Self {
             state: Some(state(self.state)),
@@ -106,7 +105,7 @@ impl Failure {
     }
 }
 
-/// Of any error, of `anyhow::Error`, `Box<dyn Error + Send + Sync>` and messages.
+/// From any error, `anyhow::Error`, `Box<dyn Error + Send + Sync>`, and messages.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(error)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::State;
 
-/// What is to follow a call that went well.
+/// The result of a successful call: whether to requeue.
 ///
 /// # Example
 ///
@@ -17,7 +17,7 @@ use super::State;
 /// assert_eq!(Outcome::done().delay(), None);
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "an outcome says whether the call is made again"]
+#[must_use = "an outcome says whether to requeue"]
 pub struct Outcome {
     requeue_after: Option<Duration>,
     state: Option<State>,
@@ -26,7 +26,7 @@ pub struct Outcome {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Nothing more is to be done until something happens.
+    /// Nothing remains to be done until the next event.
     pub const fn done() -> Self {
         Self {
             requeue_after: None,
@@ -34,7 +34,7 @@ impl Outcome {
         }
     }
 
-    /// The same call is to be made again after `delay`, unless something happens before.
+    /// Repeats the same call after `delay`, unless an event comes first.
     pub const fn requeue_after(delay: Duration) -> Self {
         Self {
             requeue_after: Some(delay),
@@ -42,7 +42,7 @@ impl Outcome {
         }
     }
 
-    /// What the next call of this request finds. Kept only where there is a next call.
+    /// Sets the state for the next call of this request. Dropped if there is no next call.
     pub fn state(self, state: State) -> Self {
         Self {
             state: Some(state),
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    /// After how long the call is made again, if it is.
+    /// The delay of the requeue, if there is one.
     #[must_use]
     pub const fn delay(&self) -> Option<Duration> {
         self.requeue_after

@@ -15,9 +15,9 @@ use crate::{
     event::AnyEvent,
 };
 
-/// One thing to reconcile: what happened, and to which object.
+/// A request to reconcile an object: the action, the object, and the attempt.
 ///
-/// Cloning one clones no object.
+/// Cloning a request clones references, not objects.
 pub struct Request<K> {
     key: ObjectKey,
     action: Action,
@@ -29,13 +29,13 @@ pub struct Request<K> {
     repeated: bool,
 }
 
-/// An earlier state of an object, which is decoded once, at the first read.
+/// The old state of an object, which is decoded once, at the first read.
 struct OldObject<K> {
     kept: LazyObject<K>,
     object: OnceLock<Option<Arc<K>>>,
 }
 
-/// A call of one handler, whatever its type.
+/// A call of a handler, with a type-erased event.
 pub(crate) struct Call {
     pub(crate) key: ObjectKey,
     pub(crate) action: Action,
@@ -43,15 +43,14 @@ pub(crate) struct Call {
     pub(crate) state: Option<State>,
     pub(crate) attempt: u32,
     pub(crate) last_attempt: bool,
-    /// Whether it repeats an earlier call, and is not made for a new event.
+    /// Whether it repeats an earlier call instead of being for a new event.
     pub(crate) repeated: bool,
 }
 
 // === impl Request ===
 
 impl<K> Request<K> {
-    /// A first request: `action` happened to `object`. For tests of reconcilers; the
-    /// controller makes its own.
+    /// Creates a first request, for tests of reconcilers. The controller creates its own.
     pub fn new(action: Action, object: Arc<K>) -> Self
     where
         K: windlass_informer::ObjectIdentity,
@@ -68,7 +67,7 @@ impl<K> Request<K> {
         }
     }
 
-    /// The same request as it comes after a call that left `state`.
+    /// Adds `state`, as if an earlier call had left it.
     #[must_use]
     pub fn resumed(self, state: State) -> Self {
         Self {
@@ -77,8 +76,8 @@ impl<K> Request<K> {
         }
     }
 
-    /// The same request, about the same object in another form. An update whose old state has no
-    /// such form becomes `Created`.
+    /// Converts the request to another type of the same object. An update whose old state cannot be
+    /// converted becomes `Created`.
     pub(super) fn about<T>(self, object: Arc<T>, old: Option<Arc<T>>) -> Request<T>
     where
         T: windlass_informer::Stored,
@@ -100,8 +99,8 @@ impl<K> Request<K> {
         }
     }
 
-    /// The same request as a wrapper passes it on: for another action, with newer states of the
-    /// object, and with the state of the inner handler.
+    /// Converts the request of a wrapper to that of its inner handler: with another action, newer
+    /// states of the object, and the inner handler's state.
     pub(crate) fn passed_on(
         self,
         action: Action,
@@ -121,7 +120,7 @@ impl<K> Request<K> {
         }
     }
 
-    /// The same request, with another state before the update.
+    /// Replaces the old state.
     pub(crate) fn with_old(self, old: Arc<K>) -> Self
     where
         K: windlass_informer::Stored,
@@ -132,7 +131,7 @@ impl<K> Request<K> {
         }
     }
 
-    /// Whether this repeats an earlier call, and is not made for a new event.
+    /// Whether this repeats an earlier call instead of being for a new event.
     pub(crate) const fn is_repeated(&self) -> bool {
         self.repeated
     }
@@ -143,20 +142,20 @@ impl<K> Request<K> {
         &self.key
     }
 
-    /// What happened.
+    /// The action.
     #[must_use]
     pub const fn action(&self) -> Action {
         self.action
     }
 
-    /// The object: as it was when it happened; in a retry, by default, the newest that the
-    /// informer has; for `Deleted`, its last known state.
+    /// The object. In a retry, by default, the newest dispatched state; for `Deleted`, the last
+    /// known state.
     #[must_use]
     pub const fn object(&self) -> &Arc<K> {
         &self.object
     }
 
-    /// The object before it was updated. Decoded by the first who asks, unless it is already.
+    /// The object before the update. Decoded at the first read.
     #[must_use]
     pub fn old(&self) -> Option<&Arc<K>>
     where
@@ -165,22 +164,20 @@ impl<K> Request<K> {
         self.old.as_ref()?.get()
     }
 
-    /// What an earlier call of this request left: none in the first call, and none unless an
-    /// earlier one failed, or asked to be called again, and left a state.
+    /// The state that an earlier call of this request left. `None` in the first call.
     #[must_use]
     pub const fn state(&self) -> Option<&State> {
         self.state.as_ref()
     }
 
-    /// How many calls of this request have failed so far, one after the other: 0 in the
-    /// first.
+    /// The number of failed calls of this request in a row: 0 in the first call.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Whether the retry policy makes no further attempt if this one fails, as far as it can
-    /// say before it sees the error.
+    /// Whether the retry policy allows no further attempt, as far as it can tell before it sees the
+    /// error.
     #[must_use]
     pub const fn last_attempt(&self) -> bool {
         self.last_attempt
@@ -244,11 +241,11 @@ impl<K> Clone for OldObject<K> {
 // === impl Call ===
 
 impl Call {
-    /// The call as a request about a `K`.
+    /// Converts the call to a request for a `K`.
     pub(crate) fn request<K: Send + Sync + 'static>(self) -> Result<Request<K>, Failure> {
         let (action, object, old) = match cast(self.event, &self.key)? {
             Event::Updated { old, new } => (self.action, new, Some(OldObject::new(old))),
-            // Its state before does not decode: the handler that is asked has not received it.
+            // The old state does not decode, and the handler has not received it.
             Event::Added(object) if self.action == Action::Updated => {
                 (Action::Created, object, None)
             }
@@ -269,11 +266,9 @@ impl Call {
     }
 }
 
-/// The event as one about a `K`, for a call. An object that does not decode is an error of the
-/// call, which is permanent.
+/// Converts the event for a call. An object that does not decode is a permanent error of the call.
 ///
-/// The kinds of a controller are typed, so it is a `K`; should it be none all the same, it is an
-/// error of one call and not a panic.
+/// Kinds are typed, so the object is a `K`. If it were not, this call would fail, without a panic.
 pub(crate) fn cast<K: Any + Send + Sync>(
     event: AnyEvent,
     key: &ObjectKey,
@@ -288,8 +283,8 @@ pub(crate) fn cast<K: Any + Send + Sync>(
     }
 }
 
-/// The event as one about a `K`, if it is. An update from a state that is known not to decode is
-/// an add: no handler has received that state.
+/// Converts the event, if its object is a `K`. An update whose old state is known not to decode
+/// becomes an add, because no handler has received that state.
 pub(crate) fn of_kind<K: Any + Send + Sync>(
     event: AnyEvent,
 ) -> Result<Option<Event<K>>, DecodeError> {

@@ -1,11 +1,10 @@
-//! `State`: values that a call leaves for the next call of the same request.
+//! `State`: a value that a call leaves for the next call of the same request.
 
 use std::{any::Any, fmt, sync::Arc};
 
-/// Whatever a handler wants to find again when its call is repeated: how far it came, what it
-/// waits for.
+/// A value that a handler receives again when its call is repeated, for example its progress.
 ///
-/// One value of a type of the handler's own. It lives as long as the request, in memory.
+/// It has any type of the handler's choice, and is kept in memory as long as the request.
 ///
 /// # Example
 ///
@@ -28,7 +27,7 @@ pub struct State {
 // === impl State ===
 
 impl State {
-    /// A state that is `value`.
+    /// Creates a state with `value`.
     pub fn new<T: Send + Sync + 'static>(value: T) -> Self {
         Self {
             value: Arc::new(value),

@@ -1,4 +1,4 @@
-//! A typed reconciler over objects whose type is known only when it runs.
+//! `TypedReconciler`: a typed reconciler for dynamic objects.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -10,12 +10,13 @@ use windlass_informer::{Event, LazyObject};
 use super::{Failure, Outcome, Reconciler, Request};
 use crate::Predicate;
 
-/// Lets a reconciler of `K`s reconcile dynamic objects.
+/// Adapts a reconciler of `K`s to dynamic objects.
 ///
-/// Each object is read as a `K`; everything else of the request stays as it is. One that
-/// cannot be read is a [`CannotCastError`] of its call, which is reported and not repeated
-/// until the object changes: the error is permanent. An update from a state that cannot be read is
-/// passed on as `Created`, because the reconciler has not received that state.
+/// Each object is deserialized as a `K`; the rest of the request does not change. An object that
+/// cannot be deserialized is a [`CannotCastError`] of its call. This error is permanent: it is
+/// reported, and the call is not repeated until the object changes. An update whose old state
+/// cannot be deserialized is passed as `Created`, because the reconciler has not received that
+/// state.
 ///
 /// # Example
 ///
@@ -40,7 +41,7 @@ pub struct TypedReconciler<K, R> {
     of: PhantomData<fn(K)>,
 }
 
-/// An object cannot be read as the type that its reconciler is for.
+/// An object cannot be deserialized as the type of its reconciler.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {kind}.{group} {namespace}/{name} as {expected}")]
 #[non_exhaustive]
@@ -49,13 +50,13 @@ pub struct CannotCastError {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// The group of its kind; empty for the core group, or if the object does not say it.
+    /// The group of its kind. Empty for the core group, and if the object has no types.
     pub group: String,
-    /// Its kind; empty if the object does not say it.
+    /// Its kind. Empty if the object has no types.
     pub kind: String,
-    /// The type that was expected.
+    /// The type of the reconciler.
     pub expected: &'static str,
-    /// What is wrong with it.
+    /// The error.
     pub source: serde_json::Error,
 }
 
@@ -66,7 +67,7 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     R: Reconciler<K>,
 {
-    /// Lets `reconciler` reconcile dynamic objects.
+    /// Adapts `reconciler` to dynamic objects.
     pub const fn new(reconciler: R) -> Self {
         Self {
             reconciler,
@@ -83,7 +84,7 @@ where
     type Error = Failure;
 
     fn predicates(&self) -> Vec<&dyn Predicate<DynamicObject>> {
-        // Nothing is read for a reconciler that takes every event.
+        // Without predicates no object is deserialized here.
         if self.reconciler.predicates().is_empty() {
             Vec::new()
         } else {
@@ -112,8 +113,8 @@ where
     }
 }
 
-/// Asks the predicates of the typed reconciler, so that its filter holds for the dynamic objects
-/// too. An object that cannot be read passes: its call reports why.
+/// Calls the predicates of the typed reconciler, so that its filter also applies to dynamic
+/// objects. An object that cannot be deserialized passes, so that its call reports the error.
 impl<K, R> Predicate<DynamicObject> for TypedReconciler<K, R>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
@@ -124,7 +125,7 @@ where
     }
 }
 
-/// The event as one about a `K`, if its objects can be read.
+/// Converts the event, if its objects can be deserialized.
 fn typed<K>(event: &Event<DynamicObject>) -> Option<Event<K>>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
@@ -165,7 +166,7 @@ fn read<K: DeserializeOwned>(object: &DynamicObject) -> Result<K, CannotCastErro
     read.map_err(|source| CannotCastError::new::<K>(object, source))
 }
 
-/// The name of a type without its path, which says how a crate is built and nothing more.
+/// The name of a type without its path.
 fn short_name<K>() -> &'static str {
     let name = std::any::type_name::<K>();
     name.rsplit("::").next().unwrap_or(name)
@@ -174,7 +175,7 @@ fn short_name<K>() -> &'static str {
 // === impl CannotCastError ===
 
 impl CannotCastError {
-    /// Names `object` by what can be read of it.
+    /// Describes `object` by its metadata.
     fn new<K>(object: &DynamicObject, source: serde_json::Error) -> Self {
         let types = object.types.clone().unwrap_or_default();
         let group = match types.api_version.split_once('/') {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::RetryPolicy;
 use crate::ErrorReport;
 
-/// A retry policy that waits longer after every failure.
+/// A retry policy with exponentially growing delays.
 ///
-/// The delay after the failure of attempt n is `initial * factor^n`, at most `cap`, moved by
-/// a random part of it where there is jitter. It cannot overflow.
+/// The delay after the failure of attempt n is `initial * factor^n`, at most `cap`, plus or minus
+/// the jitter. It cannot overflow.
 ///
 /// # Example
 ///
@@ -32,40 +32,39 @@ pub struct ExponentialBackoff {
     jitter: Jitter,
 }
 
-/// Where in relation to the computed delay the real one may be.
+/// The range of the delay relative to the computed one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Jitter {
     None,
-    /// Within this part of the delay, to both sides.
+    /// Plus or minus this fraction of the delay.
     Around(f64),
-    /// Anywhere in the upper half.
+    /// Uniform in the upper half.
     UpperHalf,
 }
 
 // === impl ExponentialBackoff ===
 
 impl ExponentialBackoff {
-    /// The default: retries after 1, 2, 4, … seconds, at most 5 minutes, without end, each moved
-    /// by up to a tenth to both sides. A call that fails is repeated until it succeeds, so that
-    /// an outage of any length strands no object.
+    /// The default: retries after 1, 2, 4, … seconds, at most 5 minutes, without end, plus or minus
+    /// a tenth. A failed call is repeated until it succeeds, so that an outage of any length leaves
+    /// no object unprocessed.
     pub const DEFAULT: Self = Self::forever(Duration::from_secs(1))
         .cap(Duration::from_secs(300))
         .jitter(0.1);
 
-    /// grafana-app-sdk's default: five retries, after 5, 10, 20, 40 and 80 seconds. It gives up:
-    /// an object whose calls fail for longer is left alone until its next event or resync.
+    /// grafana-app-sdk's default: five retries, after 5, 10, 20, 40 and 80 seconds. After longer
+    /// failures an object is not processed before its next event or resync.
     ///
-    /// Source: grafana-app-sdk, `operator.DefaultRetryPolicy`, without its sixth retry, which
-    /// its documentation does not mean.
+    /// Source: grafana-app-sdk, `operator.DefaultRetryPolicy`, without its sixth retry, which its
+    /// documentation does not mention.
     pub const GRAFANA: Self = Self::new(Duration::from_secs(5), 5);
 
-    /// consul-k8s's: five retries, from 5 ms on.
+    /// consul-k8s's: five retries, the first after 5 ms.
     ///
-    /// Source: consul-k8s, `helper/controller`. Its limit on all retries together is not a
-    /// matter of one call, and not here.
+    /// Source: consul-k8s, `helper/controller`, without its limit on the rate of all retries.
     pub const CONSUL: Self = Self::new(Duration::from_millis(5), 5);
 
-    /// `k8s_controller`'s: for ever, 2^n seconds up to 256, anywhere in the upper half.
+    /// `k8s_controller`'s: without end, 2^n seconds up to 256, uniform in the upper half.
     ///
     /// Source: `k8s_controller`, the default `error_action`.
     pub const K8S_CONTROLLER: Self = Self {
@@ -73,8 +72,8 @@ impl ExponentialBackoff {
         ..Self::forever(Duration::from_secs(2)).cap(Duration::from_secs(256))
     };
 
-    /// roperator's: for ever, from 100 ms on, half as much again each time, up to ten minutes,
-    /// half of it to both sides at random.
+    /// roperator's: without end, from 100 ms on with factor 1.5, at most ten minutes, plus or minus
+    /// a half.
     ///
     /// Source: roperator, `runner`, its backoff.
     pub const ROPERATOR: Self = Self {
@@ -83,14 +82,14 @@ impl ExponentialBackoff {
         ..Self::forever(Duration::from_millis(100)).cap(Duration::from_secs(600))
     };
 
-    /// client-go's and controller-runtime's: for ever, from 5 ms up to 1000 s.
+    /// client-go's and controller-runtime's: without end, from 5 ms up to 1000 s.
     ///
-    /// Source: client-go, `DefaultTypedControllerRateLimiter`, its half for one item.
+    /// Source: client-go, `DefaultTypedControllerRateLimiter`, its part for one item.
     pub const CLIENT_GO: Self =
         Self::forever(Duration::from_millis(5)).cap(Duration::from_secs(1000));
 
-    /// Waits `initial` after the first failure and twice as long after each further one, and
-    /// tries again exactly `max_attempts` times.
+    /// Waits `initial` after the first failure, doubles the delay after each further one, and
+    /// allows exactly `max_attempts` retries.
     pub const fn new(initial: Duration, max_attempts: u32) -> Self {
         Self {
             max_attempts: Some(max_attempts),
@@ -98,7 +97,7 @@ impl ExponentialBackoff {
         }
     }
 
-    /// The same, without giving up.
+    /// Like [`new`](Self::new), without end.
     pub const fn forever(initial: Duration) -> Self {
         Self {
             initial,
@@ -109,13 +108,13 @@ impl ExponentialBackoff {
         }
     }
 
-    /// Never waits longer than `cap`, whatever the jitter.
+    /// Limits the delay to `cap`, including the jitter.
     pub const fn cap(self, cap: Duration) -> Self {
         Self { cap, ..self }
     }
 
-    /// Moves each delay by up to `part` of it, to both sides, so that what failed together is
-    /// not tried again together. `part` is held between 0 and 1.
+    /// Adds a jitter of plus or minus `part` of each delay, so that calls that failed at the same
+    /// time are not repeated at the same time. `part` is clamped to 0..1.
     pub const fn jitter(self, part: f64) -> Self {
         Self {
             jitter: Jitter::Around(part.clamp(0.0, 1.0)),
@@ -125,14 +124,14 @@ impl ExponentialBackoff {
 }
 
 impl ExponentialBackoff {
-    /// The delay after the failure of `attempt`, which is 0 for the first call; none after the
-    /// last attempt. `random` is in `[0, 1)` and selects the jitter.
+    /// Returns the delay after the failure of `attempt`, which is 0 for the first call. `None` after
+    /// the last attempt. `random` is in `[0, 1)` and determines the jitter.
     #[must_use]
     pub fn delay_after(&self, attempt: u32, random: f64) -> Option<Duration> {
         if self.max_attempts.is_some_and(|max| attempt >= max) {
             return None;
         }
-        // 2^1024 is more than an `f64` holds; the cap was long before that.
+        // 2^1024 does not fit into an `f64`, and exceeds every cap.
         let power = i32::try_from(attempt.min(1023)).unwrap_or(i32::MAX);
         let cap = self.cap.as_secs_f64();
         let delay = (self.initial.as_secs_f64() * self.factor.powi(power)).min(cap);
@@ -206,7 +205,7 @@ mod tests {
         ] {
             for attempt in [0, 63, 64, 1_023, 1_024, u32::MAX] {
                 let delay = backoff.delay_after(attempt, 0.999);
-                assert!(delay.expect("it goes on for ever") <= backoff.cap);
+                assert!(delay.expect("it never ends") <= backoff.cap);
             }
         }
     }

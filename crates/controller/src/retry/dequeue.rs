@@ -6,30 +6,30 @@ use windlass_informer::ObjectKey;
 
 use crate::{Action, ErasedObject, HandlerError, HandlerId};
 
-/// Says of each pending call whether a new event makes it needless.
+/// Decides for each pending call whether a new event drops it.
 ///
-/// Every `Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool` is one.
+/// Every `Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool` is a dequeue policy.
 ///
 /// # Contract
 ///
 /// *Guaranteed.*
-/// - It is asked before a new event is dispatched, outside of any lock, once for each pending call
-///   of the same uid: a failed call, or one that the handler asked for. It is not asked about a
-///   pending delete, and not at a delete, which cancels all other calls of its uid.
-/// - A call of a handler whose [`Predicate`](crate::Predicate) does not let the event pass is kept,
-///   and the policy is not asked.
-/// - A call that is kept is made at its time, at most one for each handler and action. It has the
-///   newest object, also if the call for the event had that already, and the attempt and state of
-///   its own request. The call for the event has the count of failures, and no state.
-/// - A policy that panics is taken to have said yes, as the default does.
+/// - It is called before a new event is dispatched, without a lock, once for each pending call of
+///   the same uid: a failed call or a requeue. It is not called for a pending delete, and not for a
+///   new delete, which cancels all other calls of its uid.
+/// - A call of a handler whose [`Predicate`](crate::Predicate) rejects the event is kept without
+///   calling the policy.
+/// - A kept call is made when it is due, at most one for each handler and action. It gets the
+///   newest object, even if the call for the event had that object already, and the attempt and
+///   state of its own request. The call for the event gets the number of failures, and no state.
+/// - If the policy panics, the default applies: yes.
 ///
-/// *Required.* It answers at once.
+/// *Required.* It returns immediately.
 pub trait RetryDequeuePolicy: Send + Sync + 'static {
-    /// Whether `pending` is to be dropped, now that `arrival` is there.
-    fn dequeue(&self, arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool;
+    /// Whether to drop `pending` for `new_event`.
+    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool;
 }
 
-/// What happened, and to which object.
+/// A new event of an object with pending calls.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct NewEvent<'a> {
@@ -37,29 +37,29 @@ pub struct NewEvent<'a> {
     pub kind: &'a str,
     /// The object's namespace and name.
     pub key: &'a ObjectKey,
-    /// What happened.
+    /// The action.
     pub action: Action,
-    /// The object, in its newest state.
+    /// The object in its newest state.
     pub object: &'a Arc<dyn ErasedObject>,
 }
 
-/// A call that is to be made again.
+/// A pending call.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct PendingRetry<'a> {
     /// The handler to call.
     pub handler: HandlerId,
-    /// What the call is for.
+    /// The action of the call.
     pub action: Action,
-    /// The object with which it was called.
+    /// The object of the last call.
     pub object: &'a Arc<dyn ErasedObject>,
-    /// Why it failed; none if it went well and asked to be made again.
+    /// The error of the last call. `None` for a requeue.
     pub error: Option<&'a HandlerError>,
-    /// How many calls of this request have failed so far.
+    /// The number of failed calls of this request.
     pub attempt: u32,
 }
 
-/// Drops every pending call: whatever comes of the new event replaces it. The default.
+/// Drops every pending call: the calls for the new event replace them. The default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysDequeue;
 
@@ -67,11 +67,11 @@ pub struct AlwaysDequeue;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NeverDequeue;
 
-/// What suits handlers that look at nothing but the spec.
+/// The policy of grafana-app-sdk, for handlers that only use the spec.
 ///
 /// 1. A delete drops the pending call.
-/// 2. Another action keeps it: an update does not tell what a create that failed was to tell.
-/// 3. The same generation keeps it: the new event is no news for the handler.
+/// 2. Another action keeps it: a call for an update does not replace a failed create.
+/// 3. The same generation keeps it: the handler does not need the new event.
 /// 4. Anything else drops it.
 ///
 /// Source: grafana-app-sdk, `operator.OpinionatedRetryDequeuePolicy`.
@@ -84,8 +84,8 @@ impl<F> RetryDequeuePolicy for F
 where
     F: Fn(&NewEvent<'_>, &PendingRetry<'_>) -> bool + Send + Sync + 'static,
 {
-    fn dequeue(&self, arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
-        self(arrival, pending)
+    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
+        self(new_event, pending)
     }
 }
 
@@ -102,12 +102,12 @@ impl RetryDequeuePolicy for NeverDequeue {
 }
 
 impl RetryDequeuePolicy for OpinionatedRetryDequeuePolicy {
-    fn dequeue(&self, arrival: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
-        if arrival.action == Action::Deleted {
+    fn dequeue(&self, new_event: &NewEvent<'_>, pending: &PendingRetry<'_>) -> bool {
+        if new_event.action == Action::Deleted {
             return true;
         }
-        arrival.action == pending.action
-            && arrival.object.generation() != pending.object.generation()
+        new_event.action == pending.action
+            && new_event.object.generation() != pending.object.generation()
     }
 }
 

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use crate::ErrorReport;
 
-/// Says whether a call that failed is made again, and after how long.
+/// Decides whether a failed call is repeated, and after which delay.
 ///
-/// Every `Fn(&ErrorReport<'_>) -> Option<Duration>` is one. [`ExponentialBackoff`] has the
-/// presets of other frameworks.
+/// Every `Fn(&ErrorReport<'_>) -> Option<Duration>` is a retry policy. [`ExponentialBackoff`] has
+/// the presets of other frameworks.
 ///
 /// [`ExponentialBackoff`]: crate::ExponentialBackoff
 ///
 /// # Contract
 ///
-/// *Guaranteed.* It is asked once for each failure, outside of any lock. A policy that panics is
-/// replaced by the default for that failure.
+/// *Guaranteed.* It is called once for each failure, without a lock. If it panics, the default
+/// policy decides about that failure.
 ///
-/// *Required.* That it answers at once.
+/// *Required.* It returns immediately.
 ///
 /// # Example
 ///
@@ -39,21 +39,21 @@ use crate::ErrorReport;
     note = "use `ExponentialBackoff`, `NeverRetry`, or a closure `|failed: &ErrorReport<'_>| -> Option<Duration>`"
 )]
 pub trait RetryPolicy: Send + Sync + 'static {
-    /// After how long to try again; none to give up.
+    /// Returns the delay until the retry, or `None` for no retry.
     ///
-    /// `failed` names the object, the handler, the error and the attempt; its `retry_in` is
-    /// always none here. `random` is a number in `[0, 1)` from the controller's own source, so
-    /// that a run with the same seed has the same delays.
+    /// `failed` has the object's key, the handler, the error and the attempt; its `retry_in` is
+    /// `None`. `random` is a number in `[0, 1)` from the controller, so that a run with the same
+    /// seed has the same delays.
     fn delay(&self, failed: &ErrorReport<'_>, random: f64) -> Option<Duration>;
 
-    /// How many retries it allows at most, where it knows without seeing the error. The
-    /// handler of the last one is informed of that.
+    /// The maximum number of retries, if it does not depend on the error. The handler is informed
+    /// of its last attempt.
     fn max_attempts(&self) -> Option<u32> {
         None
     }
 }
 
-/// Gives up at once.
+/// Never retries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NeverRetry;
 

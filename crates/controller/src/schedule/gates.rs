@@ -1,21 +1,21 @@
-//! Gates of kinds: no kind is worked on before all informers have synced. *(pure)*
+//! The gates of kinds: a kind is closed until its informers have synced. *(pure)*
 
 use crate::route::KindId;
 
-/// Which kinds are closed. A lane of a closed kind collects events, and no worker takes it.
+/// The closed kinds. A lane of a closed kind queues events, but no worker takes it.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    /// No kind is open.
+    /// Whether all kinds are closed.
     all_closed: bool,
 
-    /// The kinds that are closed by themselves: few, and mostly none.
+    /// The kinds that are closed individually: few, and usually none.
     closed: Vec<KindId>,
 }
 
 // === impl Gates ===
 
 impl Gates {
-    /// Whether no kind is closed, which is the case once everything has synced.
+    /// Whether no kind is closed, which is usual after the start.
     pub(super) const fn all_open(&self) -> bool {
         !self.all_closed && self.closed.is_empty()
     }
@@ -24,7 +24,7 @@ impl Gates {
         !self.all_closed && !self.closed.contains(&kind)
     }
 
-    /// Opens or closes `kind`, or all together. Returns whether that changed something.
+    /// Opens or closes `kind`, or all kinds together. Returns whether that changed something.
     pub(super) fn set(&mut self, kind: Option<KindId>, open: bool) -> bool {
         let Some(kind) = kind else {
             return std::mem::replace(&mut self.all_closed, !open) == open;

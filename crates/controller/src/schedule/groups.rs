@@ -1,4 +1,4 @@
-//! Groups of lanes that share turns: those of one kind and one namespace.
+//! Groups of lanes that share turns: the lanes of one kind and namespace.
 
 use std::{collections::VecDeque, hash::BuildHasher, sync::Arc};
 
@@ -10,36 +10,36 @@ use super::{
 };
 use crate::route::KindId;
 
-/// The groups that have a lane, and some that had one lately.
+/// The groups with lanes, and some that recently had lanes.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     known: Slab<Group>,
     index: HashTable<GroupId>,
     hasher: DefaultHashBuilder,
 
-    /// Those whose last lane has left: where one event comes at a time, each would make its
-    /// group anew.
+    /// Groups without lanes. Kept, because with one event at a time each event would otherwise
+    /// create its group.
     left: VecDeque<GroupId>,
 }
 
-/// A kind and a namespace: what all its lanes have in common, and no lane has for itself.
+/// A kind and a namespace, which its lanes share.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) kind: KindId,
     pub(super) namespace: Option<Arc<str>>,
     lanes: u32,
-    /// It is among those that were left.
+    /// Whether it is in the list of groups without lanes.
     left: bool,
 }
 
 // === impl Groups ===
 
 impl Groups {
-    /// How many are kept without a lane: a few for each kind.
+    /// The number of groups without lanes that are kept.
     const LEFT: usize = 64;
 
-    /// The group of this kind and namespace. It exists until the next [`trim`](Self::trim), or as
-    /// long as a lane that has [entered](Self::enter) it.
+    /// Returns the group of this kind and namespace, which is created if necessary. It exists until
+    /// the next [`trim`](Self::trim), or as long as a lane that has [entered](Self::enter) it.
     pub(super) fn of(&mut self, kind: KindId, namespace: Option<Arc<str>>) -> GroupId {
         let hash = self.hasher.hash_one((kind, namespace.as_deref()));
         let known = self.index.find(hash, |&group| {
@@ -66,12 +66,12 @@ impl Groups {
         self.known.iter().map(|(id, group)| (id, group.kind))
     }
 
-    /// Notes that `group` has one lane more.
+    /// Adds a lane to `group`.
     pub(super) fn enter(&mut self, group: GroupId) {
         self.known[group].lanes += 1;
     }
 
-    /// Notes that `group` has one lane less.
+    /// Removes a lane from `group`.
     pub(super) fn leave(&mut self, group: GroupId) {
         let it = &mut self.known[group];
         it.lanes -= 1;
@@ -82,7 +82,8 @@ impl Groups {
         self.left.push_back(group);
     }
 
-    /// Removes the groups that have had no lane for longest, but for [`LEFT`](Self::LEFT).
+    /// Removes the groups that have been without lanes longest, except [`LEFT`](Self::LEFT) of
+    /// them.
     pub(super) fn trim(&mut self) {
         while self.left.len() > Self::LEFT
             && let Some(oldest) = self.left.pop_front()

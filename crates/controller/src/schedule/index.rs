@@ -1,13 +1,13 @@
-//! The index of lanes by name.
+//! The lanes by the hash of their name.
 //!
-//! The names themselves are in the lanes. The index is in shards, because a table that is full
-//! is copied by the writer that puts in one more: so it is a small part of it that others wait for.
+//! The names are stored in the lanes. The index is sharded, because a full hash table is copied by
+//! the writer that adds the next entry: with shards this is a small part of the index.
 
 use hashbrown::HashTable;
 
 use super::slab::SlabKey;
 
-/// The numbers of lanes, by the hashes of their names.
+/// The slab keys of lanes, by the hashes of their names.
 #[derive(Debug)]
 pub(super) struct LaneIndex {
     shards: [HashTable<IndexEntry>; Self::SHARDS],
@@ -22,14 +22,14 @@ struct IndexEntry {
 // === impl LaneIndex ===
 
 impl LaneIndex {
-    /// Enough that a shard is copied in a fraction of a millisecond where there are a million
-    /// lanes, and few enough that an idle engine costs little.
+    /// Enough that a shard is copied in a fraction of a millisecond with a million lanes, and few
+    /// enough that an idle engine needs little memory.
     const SHARDS: usize = 64;
 
-    /// Below this many a shard is not worth to be made smaller.
+    /// Shards below this size are not shrunk.
     const SMALL: usize = 64;
 
-    /// The lane of this hash that is `wanted`.
+    /// Returns the lane with this hash that is `wanted`.
     pub(super) fn find(&self, hash: u32, wanted: impl Fn(SlabKey) -> bool) -> Option<SlabKey> {
         let known = self.shards[Self::shard(hash)].find(spread(hash), |known| {
             known.hash == hash && wanted(known.lane)
@@ -37,7 +37,7 @@ impl LaneIndex {
         known.map(|known| known.lane)
     }
 
-    /// Puts in a lane that is not here yet.
+    /// Adds a new lane.
     pub(super) fn insert(&mut self, hash: u32, lane: SlabKey) {
         let shard = &mut self.shards[Self::shard(hash)];
         shard.insert_unique(spread(hash), IndexEntry { hash, lane }, |it| {
@@ -45,7 +45,7 @@ impl LaneIndex {
         });
     }
 
-    /// Takes out a lane.
+    /// Removes a lane.
     pub(super) fn remove(&mut self, hash: u32, lane: SlabKey) {
         let shard = &mut self.shards[Self::shard(hash)];
         if let Ok(known) = shard.find_entry(spread(hash), |known| known.lane == lane) {
@@ -56,13 +56,13 @@ impl LaneIndex {
         }
     }
 
-    /// How many lanes are here.
+    /// The number of lanes.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(HashTable::len).sum()
     }
 
-    /// The bits in the middle: a table uses those at both ends.
+    /// Uses the middle bits, because a hash table uses the lowest and the highest.
     const fn shard(hash: u32) -> usize {
         (hash >> 18) as usize % Self::SHARDS
     }
@@ -76,7 +76,7 @@ impl Default for LaneIndex {
     }
 }
 
-/// The hash as a table wants it, with something at both ends.
+/// Expands the hash to 64 bits with the hash in the lowest and the highest bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }

@@ -1,4 +1,4 @@
-//! One object's lane: its events and pending calls, in order.
+//! The lane of one object: its events and pending calls, in order.
 //!
 //! ```text
 //!            offer, due            take              finish
@@ -9,9 +9,9 @@
 //!                          └──────────────── Idle
 //! ```
 //!
-//! A lane is (kind, namespace, name). The uid is not part of it, but a tag on each event and call:
-//! so the deletion of an object is always dispatched before the object that was made again under
-//! its name, and never beside it.
+//! A lane is identified by kind, namespace and name. The uid is a property of each event and call.
+//! So the delete of an object is always dispatched before an object that was created again with its
+//! name, and never concurrently.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -25,63 +25,64 @@ use super::{
 };
 use crate::{Action, HandlerId, route::KindId};
 
-/// Which lane: the object, and the name under which its kind was added.
+/// The key of a lane: the kind, and the key of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LaneKey {
     pub(crate) kind: KindId,
     pub(crate) object: ObjectKey,
 }
 
-/// What is about one object, and knows the uid of it. The schedule keeps no uid of its own.
+/// An event or call of one object. The schedule itself stores no uids.
 pub(crate) trait ScheduleItem {
     fn uid(&self) -> Option<&str>;
 
-    /// What happened to it, if something did.
+    /// The action, if it is an event.
     fn action(&self) -> Option<Action> {
         None
     }
 
-    /// Where in memory the object is, if it is shared: what two have at one place is one.
+    /// The address of the object, if it is shared. Two items with the same address have the same
+    /// object.
     fn address(&self) -> Option<usize> {
         None
     }
 
-    /// Whether both are about one object. To look at its uid may be to wait for the memory, and
-    /// mostly both have the same state of it.
+    /// Whether both have the same uid. Compares the addresses first, because they are usually
+    /// equal, and reading the uid may access uncached memory.
     fn is_same_object(&self, other: &impl ScheduleItem) -> bool {
         let (own, its) = (self.address(), other.address());
         (own.is_some() && own == its) || self.uid() == other.uid()
     }
 
-    /// How many hold the object: written first by a worker that takes it.
+    /// The reference count of the object, which a worker changes first. Reading it prefetches it.
     fn owners(&self) -> usize {
         0
     }
 }
 
-/// Something that happened to the lane's object, to be told to all its handlers.
+/// An event of the lane's object.
 #[derive(Debug)]
 pub(crate) struct Offer<E> {
     pub(crate) priority: Priority,
 
-    /// The pending calls have been asked about; what is pending since is of its own making.
+    /// Whether the pending calls were checked against this event. Later pending calls are its own.
     pub(crate) pendings_checked: bool,
 
     pub(crate) event: E,
 }
 
-/// What becomes of a new event where another one of the same object is undispatched.
+/// The result of folding a new event into an undispatched one.
 #[derive(Debug)]
 pub(crate) enum Fold<E> {
     /// Both are dispatched.
     Separate(E),
-    /// The older one stands for both.
+    /// The older one represents both.
     Merged,
     /// Neither is dispatched.
     Cancelled,
 }
 
-/// A call of one handler that is to be made later.
+/// A call of a handler that is made later.
 #[derive(Debug)]
 pub(crate) struct Pending<P> {
     pub(crate) handler: HandlerId,
@@ -89,10 +90,10 @@ pub(crate) struct Pending<P> {
     pub(crate) reason: Reason,
     pub(crate) due: Moment,
 
-    /// It was due when a newer event went first, and was kept: now it is its turn.
+    /// Whether it was due when a newer event went first, and was kept: it goes next.
     pub(crate) overtaken: bool,
 
-    /// What the call needs, which is no matter of the schedule.
+    /// The data of the call.
     pub(crate) call: P,
 }
 
@@ -101,63 +102,63 @@ pub(crate) struct Pending<P> {
 pub(crate) enum Reason {
     /// The handler failed.
     Failed,
-    /// The handler asked to be called again.
+    /// The handler requested a requeue.
     Requeued,
 }
 
 /// The events and pending calls of one object.
 ///
-/// There may be a lane for each object, and most hold one event or one pending call: so the
-/// first event is in it, what is rare is elsewhere, and its pending calls are with those of all. Its kind and its namespace are those
-/// of its group.
+/// There can be one lane for each object, and most lanes have one event or one pending call. So the
+/// first event is stored inline, further events are boxed, and pending calls are stored in one
+/// place for all lanes. The kind and the namespace are stored in the group.
 #[derive(Debug)]
 pub(super) struct Lane<E> {
     pub(super) name: Arc<str>,
     pub(super) group: GroupId,
-    /// The hash of its name, by which it is found.
+    /// The hash of its name for the index.
     pub(super) hash: u32,
     pub(super) phase: Phase,
 
-    /// What has not been told, oldest first: the first of it here, with its class and whether
-    /// its pending calls have been asked about.
+    /// The first undispatched event, with its priority and whether its pending calls were checked.
+    /// Further events are in `backlog`.
     first: Option<E>,
     priority: Priority,
     pendings_checked: bool,
     backlog: Option<Box<Backlog<E>>>,
 
     slots: SmallList,
-    /// Whether one of them has come due: they are elsewhere, and this is asked all the time.
+    /// Whether one of the pending calls is due. Stored here, because it is read often.
     due: bool,
 }
 
-/// The events behind the first.
+/// The events after the first one.
 #[derive(Debug)]
 struct Backlog<E> {
     events: VecDeque<Offer<E>>,
 
-    /// How many of them are of each class: the lane is as urgent as the most urgent.
+    /// The number of events of each priority. The lane has the highest one.
     priorities: [u32; 4],
 }
 
-/// What is being done about a lane.
+/// The phase of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing now: something is pending, and not due.
+    /// A call is pending and not due.
     Idle,
-    /// It waits for a worker.
+    /// Waits for a worker.
     Ready(Priority),
-    /// A worker has it.
+    /// Taken by a worker.
     Held,
 }
 
-/// The calls that are pending, of all lanes, and when they are due.
+/// The pending calls of all lanes, and their timers.
 #[derive(Debug)]
 pub(super) struct PendingCalls<P> {
     slots: ListNodes<PendingSlot<P>>,
     pub(super) timers: TimerQueue,
 }
 
-/// A pending call in its place.
+/// A pending call and its timer.
 #[derive(Debug)]
 pub(super) struct PendingSlot<P> {
     pending: Pending<P>,
@@ -182,9 +183,8 @@ impl<E> Fold<E> {
 // === impl Pending ===
 
 impl<P: ScheduleItem> Pending<P> {
-    /// Whether only one of the two can be pending: failures have a slot for each action, and
-    /// a handler that asks to be called again is called again once, whatever it was called
-    /// for.
+    /// Whether the two share a slot: failed calls have a slot for each action, and requeues have
+    /// one for all actions.
     fn same_slot(&self, other: &Self) -> bool {
         self.handler == other.handler
             && self.reason == other.reason
@@ -211,7 +211,7 @@ impl<E: ScheduleItem> Lane<E> {
         }
     }
 
-    /// Its key, of what it shares with its group and what it has for itself.
+    /// The key, from the group and the name.
     pub(super) fn key(&self, group: &Group) -> LaneKey {
         let object = ObjectKey::new(Arc::clone(&self.name));
         LaneKey {
@@ -223,12 +223,12 @@ impl<E: ScheduleItem> Lane<E> {
         }
     }
 
-    /// Where its pending calls are: read next when a lane has been found.
+    /// The list of its pending calls.
     pub(super) const fn pendings(&self) -> &SmallList {
         &self.slots
     }
 
-    /// Reads what is changed when the lane is taken and is not in it.
+    /// Reads the data outside of the lane that a worker changes when it takes the lane.
     pub(super) fn look_ahead(&self) -> (usize, Option<usize>) {
         let event = self.first.as_ref();
         (
@@ -237,7 +237,7 @@ impl<E: ScheduleItem> Lane<E> {
         )
     }
 
-    /// How urgent the lane is, if there is something to do now.
+    /// The priority of the lane, if it has work now.
     pub(super) fn urgency(&self) -> Option<Priority> {
         let event = self.first.as_ref().map(|_| match &self.backlog {
             Some(backlog) => backlog
@@ -267,7 +267,7 @@ impl<E: ScheduleItem> Lane<E> {
         }
     }
 
-    /// Puts back what was taken and not told.
+    /// Returns an event that was taken and not dispatched.
     pub(super) fn push_front(&mut self, offer: Offer<E>) {
         if let Some(second) = self.take_first() {
             let backlog = self.backlog.get_or_insert_default();
@@ -277,9 +277,9 @@ impl<E: ScheduleItem> Lane<E> {
         self.put_first(offer);
     }
 
-    /// Folds `offer` into the newest undispatched event of the same object, as `fold` decides.
-    /// The merged event has the higher priority of the two. Events that are not needed any more
-    /// are put into `dropped`. Returns the offer if it has to be queued by itself.
+    /// Folds `offer` into the newest undispatched event of the same object, as `fold` decides. The
+    /// merged event has the higher priority of the two. Moves obsolete events into `dropped`.
+    /// Returns the offer if it has to be queued separately.
     pub(super) fn fold(
         &mut self,
         offer: Offer<E>,
@@ -315,7 +315,7 @@ impl<E: ScheduleItem> Lane<E> {
         None
     }
 
-    /// Takes the newest undispatched event.
+    /// Removes the newest undispatched event.
     fn pop_newest(&mut self) -> Option<E> {
         let Some(backlog) = &mut self.backlog else {
             return self.first.take();
@@ -330,7 +330,7 @@ impl<E: ScheduleItem> Lane<E> {
         newest.map(|offer| offer.event)
     }
 
-    /// Takes the oldest undelivered event.
+    /// Removes the oldest undispatched event.
     pub(super) fn pop(&mut self) -> Option<Offer<E>> {
         let offer = self.take_first()?;
         if let Some(backlog) = &mut self.backlog {
@@ -352,7 +352,7 @@ impl<E: ScheduleItem> Lane<E> {
         !self.slots.is_empty()
     }
 
-    /// Takes the first pending call out that is `wanted`.
+    /// Removes the first pending call that is `wanted`.
     pub(super) fn take_pending<P>(
         &mut self,
         later: &mut PendingCalls<P>,
@@ -370,7 +370,7 @@ impl<E: ScheduleItem> Lane<E> {
         groups[self.group].kind
     }
 
-    /// Takes the due call whose turn it is: of those that were overtaken, or of all.
+    /// Removes the due call that is due longest: of the overtaken ones, or of all.
     pub(super) fn take_due<P>(
         &mut self,
         later: &mut PendingCalls<P>,
@@ -392,8 +392,8 @@ impl<E: ScheduleItem> Lane<E> {
         slot.map(|slot| slot.pending)
     }
 
-    /// Makes `pending` pending. What is pending in the same slot is replaced; where both are
-    /// requeues the sooner due time wins. Returns what was replaced.
+    /// Adds a pending call. Replaces the pending call in the same slot, and returns it. Of two
+    /// requeues the earlier due time is kept.
     pub(super) fn set<P: ScheduleItem>(
         &mut self,
         mut pending: Pending<P>,
@@ -416,7 +416,7 @@ impl<E: ScheduleItem> Lane<E> {
         replaced
     }
 
-    /// Notes that the time of `timer` has come.
+    /// Marks the call of `timer` as due.
     pub(super) fn come_due<P>(&mut self, later: &mut PendingCalls<P>, timer: TimerKey) {
         let its = |slot: &PendingSlot<P>| slot.when == TimerState::Waiting(timer);
         let due = self.slots.find_mut(&mut later.slots, its);
@@ -426,7 +426,7 @@ impl<E: ScheduleItem> Lane<E> {
         }
     }
 
-    /// Moves every pending call of `handler` into `discarded`.
+    /// Moves all pending calls of `handler` into `discarded`.
     pub(super) fn cancel<P>(
         &mut self,
         handler: HandlerId,
@@ -441,7 +441,7 @@ impl<E: ScheduleItem> Lane<E> {
         self.update_due(later);
     }
 
-    /// Notes whether a pending call has come due, after one that had may have gone.
+    /// Updates `due` after a pending call was removed.
     fn update_due<P>(&mut self, later: &PendingCalls<P>) {
         let mut slots = self.slots.iter(&later.slots);
         self.due = slots.any(|slot| slot.when == TimerState::Due);
@@ -474,7 +474,7 @@ impl<E> Backlog<E> {
 impl<E> Default for Backlog<E> {
     fn default() -> Self {
         Self {
-            // A burst of few is one allocation.
+            // A second event needs one allocation.
             events: VecDeque::with_capacity(1),
             priorities: [0; 4],
         }
@@ -484,7 +484,7 @@ impl<E> Default for Backlog<E> {
 // === impl PendingCalls ===
 
 impl<P> PendingCalls<P> {
-    /// Reads the first of some pending calls, if there is one.
+    /// The due time of the first pending call in `slots`. Reading it prefetches the call.
     pub(super) fn look_ahead(&self, slots: &SmallList) -> Option<Moment> {
         let slot = slots.iter(&self.slots).next();
         slot.map(|slot| slot.pending.due)

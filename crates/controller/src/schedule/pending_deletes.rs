@@ -1,8 +1,8 @@
 //! The pending deletes of each kind, oldest first, with a bound. *(pure)*
 //!
-//! Every other pending call is about an object that lives, so there are as many as there are
-//! objects. A delete outlives its object: without a bound, a handler that always fails would
-//! keep every object that was ever deleted.
+//! Other pending calls belong to existing objects, so their number is bounded by the number of
+//! objects. A delete outlives its object: without a bound, a handler that always fails would keep
+//! all objects that were ever deleted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -19,20 +19,20 @@ pub(super) struct PendingDeletes {
 /// The pending deletes of one kind.
 #[derive(Debug, Default)]
 struct KindDeletes {
-    /// By the order in which they became pending.
+    /// In the order in which they became pending.
     order: BTreeMap<u64, (LaneId, HandlerId)>,
-    /// Objects of one name can follow each other faster than their deletes succeed.
+    /// Several, because objects with one name can be deleted faster than the deletes succeed.
     places: HashMap<(LaneId, HandlerId), VecDeque<u64>>,
 }
 
 // === impl PendingDeletes ===
 
 impl PendingDeletes {
-    /// How many deletes of one kind can be pending. Each holds the last state of an object, so
-    /// this bounds memory to some tens of megabytes.
+    /// The maximum number of pending deletes of one kind. Each holds the last state of an object,
+    /// so this bounds memory to some tens of megabytes.
     pub(super) const LIMIT: usize = 10_000;
 
-    /// Notes a pending delete. Returns the one that has waited longest if there are too many.
+    /// Adds a pending delete. Returns the oldest one if there are too many.
     pub(super) fn insert(
         &mut self,
         kind: KindId,
@@ -53,7 +53,7 @@ impl PendingDeletes {
         Some(oldest)
     }
 
-    /// Notes that a delete is not pending any more.
+    /// Removes a pending delete.
     pub(super) fn remove(&mut self, kind: KindId, lane: LaneId, handler: HandlerId) {
         let Some(known) = self.kinds.get_mut(&kind) else {
             return;
@@ -72,7 +72,7 @@ impl PendingDeletes {
         }
     }
 
-    /// Notes that no delete of `handler` for this object is pending any more.
+    /// Removes all pending deletes of `handler` in `lane`.
     pub(super) fn remove_all(&mut self, kind: KindId, lane: LaneId, handler: HandlerId) {
         let known = self.kinds.get(&kind);
         let places = known.and_then(|known| known.places.get(&(lane, handler)));
@@ -81,7 +81,7 @@ impl PendingDeletes {
         }
     }
 
-    /// Forgets all of `kind`.
+    /// Removes all pending deletes of `kind`.
     pub(super) fn forget(&mut self, kind: KindId) {
         self.kinds.remove(&kind);
     }

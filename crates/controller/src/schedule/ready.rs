@@ -1,7 +1,7 @@
 //! The queue of ready lanes, by priority and fair between groups.
 //!
-//! Lanes that are ready wait in classes of priority; within a class the groups (a kind and a
-//! namespace) take turns; within a group the lane that has waited longest is first.
+//! Ready lanes wait by priority. Within a priority the groups (a kind and a namespace) take turns.
+//! Within a group the lane that has waited longest is first.
 //!
 //! ```text
 //! Live ──▶ ( shop ▶ web ▶ infra )     a ring of groups
@@ -9,65 +9,65 @@
 //!              └▶ lane ▶ lane ▶ lane  first in, first out
 //! ```
 //!
-//! Priorities age: of every sixteen turns, four begin their search in a lower class, so that
-//! whatever is ready is served, however much of a higher class there is.
+//! Priorities age: four of sixteen turns begin with a lower priority, so that every ready lane is
+//! taken, whatever the load of higher priorities.
 
 use std::iter::successors;
 
 use super::slab::SlabKey;
 
-/// The number of a lane, for as long as it is there.
+/// The key of a lane, as long as the lane exists.
 pub(crate) type LaneId = SlabKey;
 
-/// The number of a group of lanes that share their turns: a kind and a namespace.
+/// The key of a group: a kind and a namespace.
 pub(crate) type GroupId = SlabKey;
 
-/// How urgent something is.
+/// The priority of an event or retry, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Priority {
-    /// An object changed.
+    /// A change of an object.
     Live,
-    /// Something is to be tried again, and its time has come.
+    /// A retry or requeue that is due.
     Retry,
-    /// It was there before we came.
+    /// An object of the first list.
     FirstList,
-    /// Nothing changed; the object is dispatched again.
+    /// A periodic resync.
     Resync,
 }
 
-/// The lanes that are ready to be worked on, in the order in which they will be.
+/// The queue of ready lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     rings: [Ring; Priority::ALL.len()],
 
-    /// The lanes of each group, by its number.
+    /// The lanes of each group, by the key of the group.
     groups: Vec<GroupQueues>,
 
-    /// The neighbours of each lane, by its number: a lane that becomes more urgent leaves the
-    /// middle of its queue as cheaply as the front.
+    /// The neighbours of each lane, by its key. So a lane whose priority rises is removed from the
+    /// middle of its queue in constant time.
     links: Vec<Link>,
 
     turn: usize,
     len: usize,
 }
 
-/// The groups of one class that have a lane, in turn.
+/// The groups of one priority with ready lanes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ring {
     front: Option<GroupId>,
     back: Option<GroupId>,
 }
 
-/// The lanes of one group.
+/// The ready lanes of one group.
 #[derive(Clone, Copy, Debug, Default)]
 struct GroupQueues {
     queues: [LaneQueue; Priority::ALL.len()],
     len: u32,
-    /// It is in no ring, and has no turn. Its lanes wait in their order.
+    /// Closed groups are in no ring. Their lanes wait in order.
     closed: bool,
 }
 
-/// The lanes of one group and class, and the group's place in its ring.
+/// The ready lanes of one group and priority, and the links of the group in its ring.
 #[derive(Clone, Copy, Debug, Default)]
 struct LaneQueue {
     front: Option<LaneId>,
@@ -75,7 +75,7 @@ struct LaneQueue {
     link: Link,
 }
 
-/// A place among others.
+/// The neighbours in a doubly linked list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     previous: Option<SlabKey>,
@@ -87,9 +87,9 @@ struct Link {
 impl Priority {
     pub(crate) const ALL: [Self; 4] = [Self::Live, Self::Retry, Self::FirstList, Self::Resync];
 
-    /// Where the search begins, turn by turn. Three quarters of the turns are by priority;
-    /// due retries, the first list and resyncs have at least an eighth, a sixteenth and a
-    /// sixteenth, which is enough never to starve and too little to be noticed.
+    /// The priority with which the search of each turn begins. Three quarters of the turns begin
+    /// with the highest. Due retries, the first list and resyncs get at least an eighth, a
+    /// sixteenth and a sixteenth: enough never to starve, and little enough not to matter.
     const FIRST: [Self; 16] = {
         let mut first = [Self::Live; 16];
         first[3] = Self::Retry;
@@ -103,8 +103,8 @@ impl Priority {
 // === impl Ready ===
 
 impl Ready {
-    /// Puts `lane`, which is not here yet, behind all others of its class and group. A group
-    /// without a lane becomes `open` or closed with this one.
+    /// Adds `lane` after all others of its priority and group. A group without lanes becomes `open`
+    /// or closed.
     pub(crate) fn push(&mut self, lane: LaneId, priority: Priority, group: GroupId, open: bool) {
         if self.links.len() <= lane.index() {
             self.links.resize(lane.index() + 1, Link::default());
@@ -138,7 +138,7 @@ impl Ready {
         }
     }
 
-    /// Takes `lane`, which is here, out of the middle.
+    /// Removes `lane` from its queue.
     pub(crate) fn remove(&mut self, lane: LaneId, priority: Priority, group: GroupId) {
         let Link { previous, next } = std::mem::take(&mut self.links[lane.index()]);
         let lanes = &mut self.groups[group.index()];
@@ -162,7 +162,7 @@ impl Ready {
         self.len -= 1;
     }
 
-    /// Gives `group` turns, or none. Looks at no lane.
+    /// Opens or closes `group`. Reads no lane.
     pub(crate) fn set_open(&mut self, group: GroupId, open: bool) {
         let Some(lanes) = self.groups.get_mut(group.index()) else {
             return;
@@ -186,7 +186,7 @@ impl Ready {
         }
     }
 
-    /// Takes the lane whose turn it is.
+    /// Takes the next lane.
     pub(crate) fn pop(&mut self) -> Option<LaneId> {
         if self.len == 0 {
             return None;
@@ -198,8 +198,8 @@ impl Ready {
             .find_map(|priority| self.next(priority))
     }
 
-    /// Lanes whose turns come soon: those of the next so many turns, if each group has as many
-    /// lanes, nothing more urgent comes, and no lower class has its turn. In no order.
+    /// The lanes of about the next `turns` turns, in no particular order: exact if all groups have
+    /// equally many lanes, no higher priority arrives, and no lower one has its turn.
     pub(crate) fn upcoming(&self, turns: usize) -> impl Iterator<Item = LaneId> {
         let mut rings = Priority::ALL.into_iter().zip(&self.rings);
         let ring = rings.find_map(|(priority, ring)| Some((priority, ring.front?)));
@@ -214,12 +214,12 @@ impl Ready {
         })
     }
 
-    /// How many lanes of open groups are ready.
+    /// The number of ready lanes in open groups.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// The oldest lane of the group whose turn it is, which then goes behind the others.
+    /// Takes the oldest lane of the next group, and moves the group to the end of its ring.
     fn next(&mut self, priority: Priority) -> Option<LaneId> {
         let group = self.rings[priority as usize].front?;
         let lane = self.queue(group, priority).front?;
@@ -231,7 +231,7 @@ impl Ready {
         Some(lane)
     }
 
-    /// Puts `group` behind the others of its class.
+    /// Adds `group` to the end of the ring of this priority.
     fn join(&mut self, group: GroupId, priority: Priority) {
         let previous = self.rings[priority as usize].back.replace(group);
         match previous {
@@ -242,7 +242,7 @@ impl Ready {
         self.queue(group, priority).link = Link { previous, next };
     }
 
-    /// Takes `group` out of the ring of its class.
+    /// Removes `group` from the ring of this priority.
     fn part(&mut self, group: GroupId, priority: Priority) {
         let Link { previous, next } = std::mem::take(&mut self.queue(group, priority).link);
         match previous {

@@ -1,57 +1,56 @@
 //! A slab: values by small numbers, whose memory grows and shrinks by chunks.
 //!
-//! Values lie in chunks, so that growing never moves the others, however many there are; and a
-//! chunk that is empty is given back. The crate `slab` gives neither guarantee: it is one `Vec`,
-//! which moves all of a million lanes under the engine's lock when it grows, and never shrinks.
+//! Values are stored in chunks. So growing never moves values, and empty chunks are freed. The
+//! crate `slab` guarantees neither: it is one `Vec`, which moves all of a million lanes under the
+//! engine's lock when it grows, and never shrinks.
 
 use std::{
     num::NonZeroU32,
     ops::{Index, IndexMut},
 };
 
-/// The number of a thing in a [`Slab`], for as long as it is there. None of them costs no more
-/// than one.
+/// The key of a value in a [`Slab`]. An `Option` of it has the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SlabKey(NonZeroU32);
 
-/// Things by their numbers.
+/// Values by small keys.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
-    /// The first of the chunks with a free place.
+    /// The first chunk with a free entry.
     open: Option<SlabKey>,
-    /// How many chunks hold nothing, and have not been given back.
+    /// The number of empty chunks that are not freed.
     spare: usize,
 }
 
 #[derive(Debug)]
 struct Chunk<T> {
-    /// Empty, or with capacity for a whole chunk.
+    /// Without memory, or with capacity for a whole chunk.
     places: Vec<SlabEntry<T>>,
-    /// The first of the places that were left.
+    /// The first free entry.
     left: Option<SlabKey>,
     used: u32,
-    /// The next chunk with a free place.
+    /// The next chunk with a free entry.
     open: Option<SlabKey>,
 }
 
 #[derive(Debug)]
 enum SlabEntry<T> {
     Taken(T),
-    /// With the place that was left before.
+    /// Free, with the next free entry.
     Left(Option<SlabKey>),
 }
 
 // === impl SlabKey ===
 
 impl SlabKey {
-    /// The number of the thing at `index`.
+    /// The key of the entry at `index`.
     pub(super) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
         Self(number.expect("fewer than four thousand million objects have work"))
     }
 
-    /// Where its thing is.
+    /// The index of its entry.
     pub(super) const fn index(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -60,12 +59,12 @@ impl SlabKey {
 // === impl Slab ===
 
 impl<T> Slab<T> {
-    /// Few enough that an idle engine costs little, and enough that what a chunk needs is
-    /// nothing beside what is in it.
+    /// Few enough that an idle engine needs little memory, and enough that the overhead of a chunk
+    /// does not matter.
     const CHUNK: usize = 64;
 
-    /// Keeps `thing`, under the number that is returned.
-    pub(super) fn insert(&mut self, thing: T) -> SlabKey {
+    /// Stores `value`, and returns its key.
+    pub(super) fn insert(&mut self, value: T) -> SlabKey {
         let open = self.open.unwrap_or_else(|| {
             let new = SlabKey::at(self.chunks.len());
             self.chunks.push(Chunk::default());
@@ -83,10 +82,10 @@ impl<T> Slab<T> {
             if let SlabEntry::Left(next) = *place {
                 chunk.left = next;
             }
-            *place = SlabEntry::Taken(thing);
+            *place = SlabEntry::Taken(value);
             left.index()
         } else {
-            chunk.places.push(SlabEntry::Taken(thing));
+            chunk.places.push(SlabEntry::Taken(value));
             chunk.places.len() - 1
         };
         chunk.used += 1;
@@ -96,12 +95,12 @@ impl<T> Slab<T> {
         SlabKey::at(open.index() * Self::CHUNK + place)
     }
 
-    /// Takes what has this number.
+    /// Removes and returns the value with this key.
     pub(super) fn remove(&mut self, number: SlabKey) -> Option<T> {
         let (at, place) = Self::split(number);
         let chunk = self.chunks.get_mut(at)?;
         let left = SlabEntry::Left(chunk.left);
-        let SlabEntry::Taken(thing) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
+        let SlabEntry::Taken(value) = std::mem::replace(chunk.places.get_mut(place)?, left) else {
             unreachable!("a number is given back once");
         };
         chunk.left = Some(SlabKey::at(place));
@@ -110,7 +109,7 @@ impl<T> Slab<T> {
         }
         chunk.used -= 1;
         if chunk.used == 0 {
-            // One stays, for what comes and goes alone.
+            // One empty chunk is kept, for values that come and go one at a time.
             if self.spare == 0 {
                 self.spare = 1;
             } else {
@@ -118,30 +117,30 @@ impl<T> Slab<T> {
                 chunk.left = None;
             }
         }
-        Some(thing)
+        Some(value)
     }
 
-    /// The thing with this number, if it is there.
+    /// The value with this key, if it exists.
     pub(super) fn get(&self, number: SlabKey) -> Option<&T> {
         let (at, place) = Self::split(number);
         match self.chunks.get(at)?.places.get(place)? {
-            SlabEntry::Taken(thing) => Some(thing),
+            SlabEntry::Taken(value) => Some(value),
             SlabEntry::Left(_) => None,
         }
     }
 
-    /// How many there are.
+    /// The number of values.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// All of them, with their numbers.
+    /// All values with their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SlabKey, &T)> {
         self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
             let places = chunk.places.iter().enumerate();
-            places.filter_map(move |(place, thing)| match thing {
-                SlabEntry::Taken(thing) => Some((SlabKey::at(at * Self::CHUNK + place), thing)),
+            places.filter_map(move |(place, value)| match value {
+                SlabEntry::Taken(value) => Some((SlabKey::at(at * Self::CHUNK + place), value)),
                 SlabEntry::Left(_) => None,
             })
         })
@@ -168,8 +167,8 @@ impl<T> Index<SlabKey> for Slab<T> {
     fn index(&self, number: SlabKey) -> &T {
         let (at, place) = Self::split(number);
         match &self.chunks[at].places[place] {
-            SlabEntry::Taken(thing) => thing,
-            SlabEntry::Left(_) => unreachable!("a number is used while its thing is there"),
+            SlabEntry::Taken(value) => value,
+            SlabEntry::Left(_) => unreachable!("a number is used while its value is there"),
         }
     }
 }
@@ -178,8 +177,8 @@ impl<T> IndexMut<SlabKey> for Slab<T> {
     fn index_mut(&mut self, number: SlabKey) -> &mut T {
         let (at, place) = Self::split(number);
         match &mut self.chunks[at].places[place] {
-            SlabEntry::Taken(thing) => thing,
-            SlabEntry::Left(_) => unreachable!("a number is used while its thing is there"),
+            SlabEntry::Taken(value) => value,
+            SlabEntry::Left(_) => unreachable!("a number is used while its value is there"),
         }
     }
 }
@@ -204,14 +203,14 @@ mod tests {
     #[test]
     fn what_was_put_in_is_there_until_it_is_taken_out() {
         let mut pool = Slab::default();
-        let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
-        for (thing, number) in numbers.iter().enumerate() {
-            assert_eq!(pool[*number], thing);
+        let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
+        for (value, number) in numbers.iter().enumerate() {
+            assert_eq!(pool[*number], value);
         }
-        for (thing, number) in numbers.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
-            assert_eq!(pool.remove(*number), Some(thing));
+        for (value, number) in numbers.iter().enumerate().filter(|(at, _)| at % 3 > 0) {
+            assert_eq!(pool.remove(*number), Some(value));
         }
-        let left: Vec<_> = pool.iter().map(|(_, thing)| *thing).collect();
+        let left: Vec<_> = pool.iter().map(|(_, value)| *value).collect();
         assert_eq!(left, (0..1_000).step_by(3).collect::<Vec<_>>());
         assert_eq!(pool.len(), left.len());
     }
@@ -219,12 +218,12 @@ mod tests {
     #[test]
     fn a_number_that_was_given_back_is_used_again() {
         let mut pool = Slab::default();
-        let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
+        let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
         for number in &numbers[..500] {
             pool.remove(*number);
         }
-        for thing in 0..500 {
-            assert!(pool.insert(thing).index() < 1_000);
+        for value in 0..500 {
+            assert!(pool.insert(value).index() < 1_000);
         }
         assert_eq!(pool.len(), 1_000);
     }
@@ -233,7 +232,7 @@ mod tests {
     fn an_empty_pool_keeps_one_chunk() {
         let mut pool = Slab::default();
         for round in 0..3 {
-            let numbers: Vec<_> = (0..1_000).map(|thing| pool.insert(thing)).collect();
+            let numbers: Vec<_> = (0..1_000).map(|value| pool.insert(value)).collect();
             for number in numbers {
                 pool.remove(number);
             }

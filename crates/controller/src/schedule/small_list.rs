@@ -1,25 +1,25 @@
-//! A list of a few values: four bytes while it is empty, and a place in a pool for each value.
+//! A list of few values: four bytes while it is empty, and a slab entry for each value.
 //!
-//! Not a `smallvec`: inline it makes each lane larger by one value (104 bytes for a pending call,
-//! where a lane with its event is 112 and most have no pending call), and on the heap it is a box
-//! for each. A million boxes that come and go are a million small pieces of memory, which some
-//! allocators merge all at once, while every worker waits. `tests/counted.rs` holds what a waiting
-//! and a pending call may cost.
+//! Not a `smallvec`: inline it makes each lane larger by one value (a pending call has 104 bytes; a
+//! lane with its event has 112, and most lanes have no pending call), and on the heap each value is
+//! a separate allocation. A million small allocations that are freed at about the same time make
+//! some allocators merge them all at once, while all workers wait. `tests/counted.rs` bounds the
+//! memory of a waiting and of a pending call.
 
 use super::slab::{Slab, SlabKey};
 
-/// Some things, in the order in which they came: mostly none, and rarely more than one. They
-/// are in the pool that every call is given, and must be taken from there before this is dropped.
+/// A list in insertion order, usually empty, rarely with more than one value. The values are in the
+/// nodes that each call receives. Remove them before the list is dropped.
 #[derive(Debug)]
 pub(super) struct SmallList(Option<SlabKey>);
 
-/// Where things of several lists are.
+/// The nodes of several lists.
 pub(super) type ListNodes<T> = Slab<ListNode<T>>;
 
-/// One of the things of a list.
+/// A value of a list.
 #[derive(Debug)]
 pub(super) struct ListNode<T> {
-    thing: T,
+    value: T,
     next: SmallList,
 }
 
@@ -34,58 +34,58 @@ impl SmallList {
         self.0.is_none()
     }
 
-    /// Puts `thing` behind the others.
-    pub(super) fn push<T>(&mut self, things: &mut ListNodes<T>, thing: T) {
+    /// Appends `value`.
+    pub(super) fn push<T>(&mut self, values: &mut ListNodes<T>, value: T) {
         let next = Self::new();
-        let new = Some(things.insert(ListNode { thing, next }));
+        let new = Some(values.insert(ListNode { value, next }));
         let Some(mut last) = self.0 else {
             self.0 = new;
             return;
         };
-        while let Some(next) = things[last].next.0 {
+        while let Some(next) = values[last].next.0 {
             last = next;
         }
-        things[last].next.0 = new;
+        values[last].next.0 = new;
     }
 
-    /// Takes the first that is `wanted`.
+    /// Removes the first value that is `wanted`.
     pub(super) fn take<T>(
         &mut self,
-        things: &mut ListNodes<T>,
+        values: &mut ListNodes<T>,
         wanted: impl Fn(&T) -> bool,
     ) -> Option<T> {
         let (mut before, mut at) = (None, self.0?);
-        while !wanted(&things[at].thing) {
-            (before, at) = (Some(at), things[at].next.0?);
+        while !wanted(&values[at].value) {
+            (before, at) = (Some(at), values[at].next.0?);
         }
-        let ListNode { thing, next } = things.remove(at)?;
+        let ListNode { value, next } = values.remove(at)?;
         match before {
-            Some(before) => things[before].next = next,
+            Some(before) => values[before].next = next,
             None => *self = next,
         }
-        Some(thing)
+        Some(value)
     }
 
-    pub(super) fn iter<'a, T>(&self, things: &'a ListNodes<T>) -> impl Iterator<Item = &'a T> {
+    pub(super) fn iter<'a, T>(&self, values: &'a ListNodes<T>) -> impl Iterator<Item = &'a T> {
         let mut at = self.0;
         std::iter::from_fn(move || {
-            let ListNode { thing, next } = &things[at?];
+            let ListNode { value, next } = &values[at?];
             at = next.0;
-            Some(thing)
+            Some(value)
         })
     }
 
-    /// The first that is `wanted`, to be changed.
+    /// Returns the first value that is `wanted`.
     pub(super) fn find_mut<'a, T>(
         &self,
-        things: &'a mut ListNodes<T>,
+        values: &'a mut ListNodes<T>,
         wanted: impl Fn(&T) -> bool,
     ) -> Option<&'a mut T> {
         let mut at = self.0?;
-        while !wanted(&things[at].thing) {
-            at = things[at].next.0?;
+        while !wanted(&values[at].value) {
+            at = values[at].next.0?;
         }
-        Some(&mut things[at].thing)
+        Some(&mut values[at].value)
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_stay_in_the_order_in_which_they_came() {
+    fn values_stay_in_the_order_in_which_they_came() {
         check("", "1 2 3");
         check("1", "2 3");
         check("2", "1 3");
@@ -110,18 +110,18 @@ mod tests {
     /// Takes `taken` out of 1, 2 and 3.
     #[track_caller]
     fn check(taken: &str, left: &str) {
-        let (mut things, mut few, mut other) =
+        let (mut values, mut few, mut other) =
             (ListNodes::default(), SmallList::new(), SmallList::new());
         for it in ["1", "2", "3"] {
-            few.push(&mut things, it);
-            other.push(&mut things, it);
+            few.push(&mut values, it);
+            other.push(&mut values, it);
         }
         for it in taken.split_whitespace() {
-            assert_eq!(few.take(&mut things, |other| *other == it), Some(it));
+            assert_eq!(few.take(&mut values, |other| *other == it), Some(it));
         }
-        assert_eq!(few.take(&mut things, |it| *it == "4"), None);
-        assert_eq!(few.find_mut(&mut things, |it| *it == "4"), None);
-        let show = |few: &SmallList| few.iter(&things).copied().collect::<Vec<_>>().join(" ");
+        assert_eq!(few.take(&mut values, |it| *it == "4"), None);
+        assert_eq!(few.find_mut(&mut values, |it| *it == "4"), None);
+        let show = |few: &SmallList| few.iter(&values).copied().collect::<Vec<_>>().join(" ");
         assert_eq!((&*show(&few), &*show(&other)), (left, "1 2 3"));
         assert_eq!(few.is_empty(), left.is_empty());
     }

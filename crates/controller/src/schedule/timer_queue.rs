@@ -1,12 +1,12 @@
 //! A timer queue: values by due time, removable, without a clock.
 //!
-//! A heap in which each node has eight children, and a table that says where in it each
-//! appointment is: to set and to cancel one is a few moves for most, and O(log n) at worst;
-//! the next one is read at the root; nothing ticks, and what was cancelled is gone.
+//! An 8-ary heap, and a table with the position of each timer in it. Setting and cancelling a timer
+//! takes a few moves for most timers, and O(log n) at most. The next timer is at the root.
+//! Cancelled timers are removed at once.
 //!
-//! Not tokio-util's `DelayQueue`: it reads the clock, which the pure core does not, and rounds to
-//! milliseconds of a wheel. A `BTreeMap` by due time and number would do the same job; the heap
-//! keeps each entry in 16 bytes and next to its siblings, without an allocation for each.
+//! Not tokio-util's `DelayQueue`: it reads the clock, which the pure core does not, and has a
+//! resolution of milliseconds. A `BTreeMap` by due time and number would work too; the heap stores
+//! each entry in 16 bytes next to its siblings, without a separate allocation.
 
 use std::{
     ops::{Add, Sub},
@@ -15,73 +15,72 @@ use std::{
 
 use super::{ready::LaneId, slab::SlabKey};
 
-/// A point in time, counted from when the engine was made.
+/// A point in time, since the engine was created.
 ///
-/// The engine never reads a clock: the time is an argument. Eight bytes rather than the sixteen
-/// of an `Instant`, because there is one for every pending retry.
+/// The schedule never reads a clock: the time is an argument. Eight bytes instead of the sixteen of
+/// an `Instant`, because each pending retry has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
-/// What was written down in an [`TimerQueue`]: enough to cancel it. The number of one that is over
-/// is used again.
+/// The key of a timer, to cancel it. Reused after the timer is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimerKey(SlabKey);
 
-/// The due times of everything that is pending.
+/// A timer queue: lanes by due time.
 #[derive(Debug, Default)]
 pub(crate) struct TimerQueue {
-    /// Nothing is due before its parent, which is at an eighth of its place.
+    /// No entry is due before its parent, which is at an eighth of its index.
     heap: Vec<TimerEntry>,
 
-    /// By the number of the appointment.
+    /// The positions, by timer key.
     places: Vec<TimerSlot>,
 
-    /// The number that was given back last.
+    /// The first free key.
     left: Option<SlabKey>,
 
-    /// How many have been set, beginning again after four thousand million.
+    /// The number of timers that were set, modulo 2^32.
     numbers: u32,
 }
 
-/// Sixteen bytes: the children of a node are in two or three lines of a cache.
+/// Sixteen bytes, so that the children of a node are in two or three cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct TimerEntry {
     due: Moment,
-    /// Tells apart what is due at the same time, in the order in which it was set.
+    /// Orders timers with the same due time by insertion.
     number: u32,
     timer: SlabKey,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum TimerSlot {
-    /// Where in the heap, and for which lane.
+    /// The index in the heap, and the lane.
     Set { at: u32, lane: LaneId },
-    /// With the number that was given back before.
+    /// Free, with the next free key.
     Left(Option<SlabKey>),
 }
 
 // === impl Moment ===
 
 impl Moment {
-    /// The same moment in an integer, to be kept in an atomic.
+    /// The moment as an integer, for an atomic.
     pub(crate) const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The moment that [`to_bits`](Self::to_bits) gave.
+    /// The inverse of [`to_bits`](Self::to_bits).
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// So far away that nothing due then ever comes.
+    /// A moment that never comes.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `elapsed` after the beginning; what is too far away is [`NEVER`](Self::NEVER).
+    /// The moment `elapsed` after the start; at most [`NEVER`](Self::NEVER).
     pub(crate) fn after(elapsed: Duration) -> Self {
         Self(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time between the beginning and this moment.
+    /// The time since the start.
     pub(crate) const fn elapsed(self) -> Duration {
         Duration::from_nanos(self.0)
     }
@@ -90,7 +89,7 @@ impl Moment {
 impl Add<Duration> for Moment {
     type Output = Self;
 
-    /// Never overflows: what a user asks for may be as long as `Duration::MAX`.
+    /// Saturates, because a user's delay may be `Duration::MAX`.
     fn add(self, rhs: Duration) -> Self {
         Self(self.0.saturating_add(Self::after(rhs).0))
     }
@@ -107,18 +106,18 @@ impl Sub for Moment {
 // === impl TimerQueue ===
 
 impl TimerQueue {
-    /// With a million set, to cancel one and to set another took a third less than with four,
-    /// and to take the first one no longer; with sixteen that did.
+    /// With a million timers, cancelling one and setting another took a third less time than with
+    /// four children, and taking the first one no longer; with sixteen it took longer.
     const CHILDREN: usize = 8;
 
-    /// Capacity for as many is kept when there is none.
+    /// An empty queue keeps memory for this number of timers.
     const SMALL: usize = 1024;
 
-    /// Notes that something in `lane` is due at `due`.
+    /// Sets a timer for `lane`.
     pub(crate) fn set(&mut self, due: Moment, lane: LaneId) -> TimerKey {
         let at = self.heap.len();
         let place = TimerSlot::Set {
-            at: u32::try_from(at).expect("fewer appointments than lanes have slots"),
+            at: u32::try_from(at).expect("fewer timers than 2^32"),
             lane,
         };
         let timer = if let Some(left) = self.left {
@@ -142,19 +141,19 @@ impl TimerQueue {
         TimerKey(timer)
     }
 
-    /// Forgets `timer`, which has not come due.
+    /// Cancels a timer that is not due.
     pub(crate) fn cancel(&mut self, timer: TimerKey) {
         if let TimerSlot::Set { at, .. } = self.places[timer.0.index()] {
             self.remove(at as usize);
         }
     }
 
-    /// When the next thing is due.
+    /// The next due time.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.heap.first().map(|first| first.due)
     }
 
-    /// Takes the first thing that is due by `now`.
+    /// Takes the first timer that is due at `now`.
     pub(crate) fn take_due(&mut self, now: Moment) -> Option<(TimerKey, LaneId)> {
         let first = self.heap.first()?;
         if first.due > now {
@@ -162,13 +161,13 @@ impl TimerQueue {
         }
         let timer = first.timer;
         let TimerSlot::Set { lane, .. } = self.places[timer.index()] else {
-            unreachable!("what is in the heap is set");
+            unreachable!("a timer in the heap is set");
         };
         self.remove(0);
         Some((TimerKey(timer), lane))
     }
 
-    /// Takes out what is at `at`, and puts the last in its place.
+    /// Removes the entry at `at`, and moves the last entry to its position.
     fn remove(&mut self, at: usize) {
         let gone = self.heap.swap_remove(at);
         self.places[gone.timer.index()] = TimerSlot::Left(self.left.replace(gone.timer));
@@ -178,13 +177,13 @@ impl TimerQueue {
                 self.sink(at, moved);
             }
         } else if self.heap.is_empty() && self.places.len() > Self::SMALL {
-            // After a storm.
+            // Frees the memory after a peak.
             *self = Self::default();
         }
     }
 
-    /// Moves `entry` up from `from` for as long as it is due before its parents. Returns where
-    /// it is then.
+    /// Moves `entry` from `from` towards the root until its parent is not due later. Returns its
+    /// position.
     fn rise(&mut self, from: usize, entry: TimerEntry) -> usize {
         let mut at = from;
         while at > 0 {
@@ -201,7 +200,7 @@ impl TimerQueue {
         at
     }
 
-    /// Moves `entry` down from `from` for as long as one of its children is due before it.
+    /// Moves `entry` from `from` towards the leaves until no child is due earlier.
     fn sink(&mut self, from: usize, entry: TimerEntry) {
         let mut at = from;
         loop {
@@ -224,7 +223,7 @@ impl TimerQueue {
     fn put(&mut self, to: usize, entry: TimerEntry) {
         self.heap[to] = entry;
         if let TimerSlot::Set { at, .. } = &mut self.places[entry.timer.index()] {
-            *at = u32::try_from(to).expect("fewer appointments than lanes have slots");
+            *at = u32::try_from(to).expect("fewer timers than 2^32");
         }
     }
 }
@@ -279,7 +278,7 @@ mod tests {
             }
         }
         set.sort_unstable_by_key(|(due, lane, _)| (*due, *lane));
-        assert_eq!(timers.heap.len(), set.len(), "what was cancelled is gone");
+        assert_eq!(timers.heap.len(), set.len(), "cancelled timers are removed");
         for (due, lane, timer) in set {
             assert_eq!(timers.next_due(), Some(due));
             let taken = timers.take_due(due);

@@ -1,8 +1,8 @@
-//! The origin of a trace without OpenTelemetry: none.
+//! `TraceParent` without OpenTelemetry: empty.
 
 use tracing::Span;
 
-/// Where a trace would go on from.
+/// The parent of later spans, without content.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceParent(());
 

@@ -1,4 +1,4 @@
-//! A watcher made of closures.
+//! `SimpleWatcher`: a watcher made of closures.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -7,7 +7,7 @@ use futures::{FutureExt, future::BoxFuture};
 use super::Watcher;
 use crate::Failure;
 
-/// A watcher made of closures; what is not set does nothing.
+/// A watcher made of closures. A method without a closure does nothing.
 ///
 /// # Example
 ///
@@ -19,11 +19,11 @@ use crate::Failure;
 ///
 /// let watcher = SimpleWatcher::new()
 ///     .on_add(|object: Arc<ConfigMap>| async move {
-///         println!("{:?} is there", object.metadata.name);
+///         println!("{:?} exists", object.metadata.name);
 ///         Ok::<_, Infallible>(())
 ///     })
 ///     .on_delete(|last: Arc<ConfigMap>| async move {
-///         println!("{:?} is gone", last.metadata.name);
+///         println!("{:?} was deleted", last.metadata.name);
 ///         Ok::<_, Infallible>(())
 ///     });
 /// # let _ = watcher;
@@ -42,7 +42,7 @@ type UpdateFn<K> = Box<dyn Fn(Arc<K>, Arc<K>) -> CallFuture + Send + Sync>;
 // === impl SimpleWatcher ===
 
 impl<K> SimpleWatcher<K> {
-    /// A watcher that does nothing.
+    /// Creates a watcher that does nothing.
     pub const fn new() -> Self {
         Self {
             add: None,
@@ -51,7 +51,7 @@ impl<K> SimpleWatcher<K> {
         }
     }
 
-    /// What to do when an object comes into being, or was there when we came.
+    /// Calls `f` when an object was created, or existed at the start.
     pub fn on_add<F, Fut, E>(mut self, f: F) -> Self
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
@@ -62,7 +62,7 @@ impl<K> SimpleWatcher<K> {
         self
     }
 
-    /// What to do when an object changes: the first argument becomes the second.
+    /// Calls `f` with the old and the new object when an object was updated.
     pub fn on_update<F, Fut, E>(mut self, f: F) -> Self
     where
         F: Fn(Arc<K>, Arc<K>) -> Fut + Send + Sync + 'static,
@@ -73,7 +73,7 @@ impl<K> SimpleWatcher<K> {
         self
     }
 
-    /// What to do when an object is gone.
+    /// Calls `f` with the last known state when an object was deleted.
     pub fn on_delete<F, Fut, E>(mut self, f: F) -> Self
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,

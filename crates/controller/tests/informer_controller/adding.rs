@@ -105,7 +105,7 @@ async fn a_watcher_that_is_removed_is_called_no_more_and_the_others_keep_their_o
     running.apply(config("web", 1)).await;
     assert_eq!(running.said().await, "w1 add web=1, w3 add web=1");
 
-    assert!(!controller.remove_watcher(KIND, ids[1]), "it is gone");
+    assert!(!controller.remove_watcher(KIND, ids[1]), "it was removed");
     assert!(!controller.remove_reconciler(KIND, ids[0]), "not one");
     assert!(!controller.remove_watcher("no such kind", ids[0]));
     running.apply(config("web", 2)).await;
@@ -209,7 +209,7 @@ async fn pass_and_end(log: Log) -> Result<(), Refused> {
 }
 
 /// One informer is replaced by another one that shows the same objects: these get no event until
-/// the first one is removed, and then go on with the second one.
+/// the first one is removed, and then continue with the second one.
 ///
 /// Rows: GA-90
 #[tokio::test(start_paused = true)]

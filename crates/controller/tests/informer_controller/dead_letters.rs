@@ -1,4 +1,4 @@
-//! Calls that were given up: which events make them obsolete, and what a redrive calls.
+//! Dead letters: which events make them obsolete, and what a redrive calls.
 
 use std::sync::{Arc, OnceLock};
 

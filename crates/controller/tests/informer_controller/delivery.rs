@@ -1,4 +1,4 @@
-//! How much may wait, and who waits for it.
+//! The bounds of the queue, and what waits at a bound.
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ async fn the_latest_update_has_the_oldest_state_that_was_not_told() {
     running.stop().await.expect("it stops");
 }
 
-/// While too much waits to be told, the watch waits: memory is bounded.
+/// While the queue is full, the watch waits: memory is bounded.
 #[tokio::test(start_paused = true)]
 async fn the_watch_waits_while_the_queue_is_full() {
     let (running, gate) = gated(Coalescing::Never, 4, 1).await;
@@ -92,7 +92,7 @@ async fn the_watch_waits_while_the_queue_is_full() {
     assert!(first_refusal.is_some(), "{sent} events went in");
     gate.add_permits(5_000);
     settle().await;
-    // It goes on where it stopped.
+    // It continues at the same point.
     running.apply(config("web", 9_999)).await;
     assert!(running.said().await.ends_with("updated web=9999"));
     running.stop().await.expect("it stops");

@@ -1,4 +1,4 @@
-//! Which pending calls a new event makes needless.
+//! Which pending calls a new event drops.
 
 use windlass_controller::{
     Action, InformerController, InformerControllerBuilder, NeverDequeue, NewEvent,
@@ -18,7 +18,11 @@ async fn a_new_event_drops_what_is_pending_unless_somebody_says_otherwise() {
     rig.watch(rig.log.failing("w", 1));
     let running = rig.start_empty().await;
     running.apply(config("web", 1)).await;
-    assert_eq!(running.rig.controller.pending_retries(), 0, "not told yet");
+    assert_eq!(
+        running.rig.controller.pending_retries(),
+        0,
+        "not dispatched yet"
+    );
     assert_eq!(running.said().await, "w add web=1");
     assert_eq!(running.rig.controller.pending_retries(), 1);
     running.apply(generation(config("web", 2), 2)).await;
@@ -86,7 +90,7 @@ async fn a_policy_is_asked_about_each_pending_call() {
 #[tokio::test(start_paused = true)]
 async fn the_opinionated_policy_keeps_what_an_update_does_not_replace() {
     for (first, then, kept) in [
-        // Another action: the create that failed is still to be told.
+        // Another action: the failed create is still pending.
         (None, generation(config("web", 2), 2), true),
         // The same action and generation: no news.
         (Some(config("web", 2)), config("web", 3), true),

@@ -304,7 +304,7 @@ async fn an_informer_that_does_not_sync_ends_the_run_with_its_name() {
         .add_informer("secrets", &Informer::new(source))
         .expect("added");
     let began = Instant::now();
-    let ended = running.ended().await.expect_err("it gives up");
+    let ended = running.ended().await.expect_err("it fails");
     assert!(began.elapsed() >= secs(120) && began.elapsed() < secs(125));
     let RunError::NotSynced { informers, .. } = &ended else {
         panic!("{ended}");
@@ -459,7 +459,7 @@ async fn a_kind_that_nothing_refers_to_leaves_nothing_behind() {
         settle().await;
     }
     assert_eq!(controller.pending_retries(), 0);
-    assert_eq!(series(), before, "their series are gone too");
+    assert_eq!(series(), before, "their series were removed too");
     running.stop().await.expect("it stops");
 }
 

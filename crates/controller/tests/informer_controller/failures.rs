@@ -39,7 +39,16 @@ async fn the_error_handler_is_told_what_failed_and_decides_nothing() {
 
 fn line(report: &ErrorReport<'_>) -> String {
     let retry = report.retry_in.unwrap_or_default();
-    format!("{report} ({} {}s)", report.attempt, retry.as_secs())
+    let text = without_type(&report.to_string());
+    format!("{text} ({} {}s)", report.attempt, retry.as_secs())
+}
+
+/// The text of a report, without the type of the handler.
+fn without_type(text: &str) -> String {
+    let (before, rest) = text.split_once(" (").expect("the type is in brackets");
+    let (name, after) = rest.split_once(") of ").expect("the type is in brackets");
+    assert!(name.starts_with("informer_controller::"), "{text}");
+    format!("{before} of {after}")
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +250,8 @@ async fn a_retry_policy_sees_the_object_the_handler_and_the_error() {
     let policy = told.clone();
     let builder = InformerController::builder().on_error(|_| {}).retry_policy(
         move |failed: &ErrorReport<'_>| {
-            policy.say(format_args!("{failed}, attempt {}", failed.attempt));
+            let text = without_type(&failed.to_string());
+            policy.say(format_args!("{text}, attempt {}", failed.attempt));
             assert!(failed.retry_in.is_none());
             (failed.key.name() == "web" && failed.attempt < 1).then_some(secs(1))
         },

@@ -35,14 +35,14 @@ async fn an_informer_that_lags_lists_again_when_too_many_deletes_are_remembered(
     }
     running.said().await;
 
-    // Out of the watch that is given up.
+    // From the watch that is then stopped.
     lagging.apply(config("late", 1)).await.expect("it runs");
     assert_eq!(running.said().await, "");
     list(&lagging, [config("alive", 5)]).await;
     assert_eq!(running.said().await, "w add alive=5");
     assert!(informer.has_synced());
 
-    // It goes on as before.
+    // It continues as before.
     let last = 3 + 2 * DELETES;
     lagging.apply(config("alive", last)).await.expect("it runs");
     let updated = format!("w update alive=5 alive={last}");

@@ -1,4 +1,4 @@
-//! How a controller begins, runs and ends.
+//! How a controller starts, runs and stops.
 
 use std::{
     num::NonZeroUsize,
@@ -50,6 +50,7 @@ async fn run_starts_all_informers_and_blocks_until_it_is_stopped() {
     assert!(health.iter().all(|informer| informer.watch.is_healthy()));
 
     tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!running.has_ended(), "it blocks until it is stopped");
     running.stop().await.expect("it stops");
     for informer in [&first, &second] {
         assert!(matches!(informer.health().state, HealthState::Stopped));
@@ -128,7 +129,7 @@ async fn a_stop_waits_for_no_fence() {
     assert_eq!(log.take().await, "");
 }
 
-/// A source that cannot go on.
+/// A source that fails permanently.
 struct Hopeless;
 
 impl Source<ConfigMap> for Hopeless {

@@ -1,4 +1,4 @@
-//! `InformerController` through its public face, over scripted informers, on paused time.
+//! Tests of `InformerController` through its public API, with scripted informers, on paused time.
 
 mod support;
 

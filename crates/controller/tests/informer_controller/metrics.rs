@@ -1,18 +1,23 @@
-//! What is counted.
+//! The metrics of a controller.
 
 use std::{
     collections::{BTreeMap, HashSet},
     num::NonZeroUsize,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use prometheus::{Encoder, Registry, TextEncoder};
+use tokio::sync::Semaphore;
 use windlass_controller::{
-    Coalescing, ExponentialBackoff, InformerController, NeverRetry, Outcome, Request,
+    Action, Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController, NeverRetry,
+    Outcome, Request,
 };
 
-use crate::support::{Refused, Rig, Running, config, pass, secs, settle};
+use crate::support::{KIND, Refused, Rig, Running, ask, config, pass, secs, settle};
 
 /// A registry with the collectors of a controller.
 fn registry(controller: &InformerController) -> Registry {
@@ -233,22 +238,155 @@ async fn waits_retries_folded_events_and_failed_watchers_are_counted() {
             format!(r#"event_handler_latency_seconds_count{{{name},kind="configs"}}"#),
             "2",
         ),
+        // Two events and two requeues; the call that failed was one of the watcher.
+        (
+            format!(r#"controller_runtime_reconcile_time_seconds_count{{{name},kind="configs"}}"#),
+            "4",
+        ),
     ] {
         let value = value(&running, &series);
         assert_eq!(value, expected, "{series}");
     }
-    // The event of `web` waited for the slow call of ten seconds.
-    let waited = value(
+    // The event of `web` waited for the slow call of ten seconds, which began a millisecond before.
+    for series in [
+        format!("workqueue_queue_duration_seconds_sum{{{queue}}}"),
+        format!(r#"event_handler_latency_seconds_sum{{{name},kind="configs"}}"#),
+    ] {
+        let waited = value(&running, &series);
+        let waited: f64 = waited.parse().expect("a number");
+        assert!((9.9..40.0).contains(&waited), "{series} {waited}");
+    }
+    // The call of `slow` took ten seconds, and so did its requeue.
+    let took = value(
         &running,
-        &format!("workqueue_queue_duration_seconds_sum{{{queue}}}"),
+        &format!(r#"controller_runtime_reconcile_time_seconds_sum{{{name},kind="configs"}}"#),
     );
-    let waited: f64 = waited.parse().expect("a number");
-    assert!((10.0..40.0).contains(&waited), "{waited}");
+    let took: f64 = took.parse().expect("a number");
+    assert!((20.0..21.0).contains(&took), "{took}");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_depth_of_the_queue_is_the_number_of_objects_that_wait_for_a_worker() {
+    let rig = Rig::new(
+        InformerController::builder()
+            .name("shop")
+            .concurrency(NonZeroUsize::MIN),
+    );
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    rig.reconcile(move |_: Request<ConfigMap>| {
+        let opened = Arc::clone(&opened);
+        async move {
+            opened.acquire().await?.forget();
+            Ok::<_, Failure>(Outcome::done())
+        }
+    });
+    let running = rig.start_empty().await;
+    let depth = || {
+        value(
+            &running,
+            r#"workqueue_depth{controller="shop",name="shop"}"#,
+        )
+    };
+    for name in ["called", "a", "b", "c"] {
+        running.apply(config(name, 1)).await;
+    }
+    // An object waits once.
+    running.apply(config("c", 2)).await;
+    settle().await;
+    assert_eq!(depth(), "3");
+    gate.add_permits(2);
+    settle().await;
+    assert_eq!(depth(), "1");
+    gate.add_permits(9);
+    settle().await;
+    assert_eq!(depth(), "0");
+    running.stop().await.expect("it stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_series_of_a_kind_that_was_removed_is_left() {
+    let rig = Rig::new(InformerController::builder().on_error(|_| {}));
+    rig.watch(rig.log.failing("w", 1))
+        .reconcile(rig.log.reconciler("r"));
+    rig.controller
+        .add_mapper(KIND, KIND, |_: &ConfigMap| None)
+        .expect("the kind is there");
+    let (controller, informer) = (rig.controller.clone(), rig.informer.clone());
+    let registry = registry(&controller);
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    running.apply(config("web", 2)).await;
+    running.delete(config("web", 3)).await;
+    pass(60).await;
+    let of_kind = || -> Vec<String> {
+        let names = series(&registry).into_keys();
+        names
+            .filter(|name| name.contains(r#"kind="configs""#))
+            .collect()
+    };
+    assert!(of_kind().len() > 100, "{:#?}", of_kind());
+
+    assert_eq!(controller.remove_all_watchers(KIND), 1);
+    assert_eq!(controller.remove_all_reconcilers(KIND), 1);
+    assert_eq!(controller.remove_all_mappers(KIND), 1);
+    assert!(controller.remove_informer(&informer));
+    settle().await;
+    assert_eq!(of_kind(), Vec::<String>::new());
+    running.stop().await.expect("it stops");
+}
+
+/// The engine keeps 10,000 pending deletes of a kind. The call that it drops for another one is
+/// kept as a dead letter, and counted as one.
+#[tokio::test(start_paused = true)]
+async fn a_pending_delete_that_is_dropped_for_another_becomes_a_dead_letter() {
+    const DELETES: usize = 10_001;
+    let rig = Rig::new(
+        InformerController::builder()
+            .name("shop")
+            .on_error(|_| {})
+            .retry_policy(|_: &ErrorReport<'_>| Some(secs(3600))),
+    );
+    let (log, failing) = (rig.log.clone(), Arc::new(AtomicBool::new(true)));
+    let fails = Arc::clone(&failing);
+    rig.reconcile(move |request: Request<ConfigMap>| {
+        let fails = fails.load(Ordering::Relaxed) && request.action() == Action::Deleted;
+        log.say(ask(&request));
+        async move {
+            if fails {
+                return Err(Refused("no"));
+            }
+            Ok(Outcome::done())
+        }
+    });
+    let controller = rig.controller.clone();
+    let running = rig.start();
+    let object = |number: usize| config(&format!("web-{number}"), 1);
+    let list = running.rig.script.list((0..DELETES).map(object));
+    list.await.expect("it runs");
+    settle().await;
+    for number in 0..DELETES {
+        running.delete(object(number)).await;
+    }
+    running.said().await;
+    assert_eq!(controller.pending_retries(), DELETES - 1);
+    let exhausted = r#"retries_exhausted_total{controller="shop",kind="configs"}"#;
+    assert_eq!(value(&running, exhausted), "1");
+    let letters = controller.dead_letters();
+    assert_eq!(letters.len(), 1, "{letters:#?}");
+    assert_eq!(letters[0].key.name(), "web-0", "the oldest");
+    assert_eq!(letters[0].action, Action::Deleted);
+    assert_eq!(letters[0].attempts, 1);
+
+    failing.store(false, Ordering::Relaxed);
+    assert!(controller.redrive(&letters[0]));
+    assert_eq!(running.said().await, "deleted web-0=1");
     running.stop().await.expect("it stops");
 }
 
 /// A registry is looked at for longer than there is a controller: what was counted since it was
-/// last looked at is in it all the same, and once.
+/// last gathered are included, and once.
 #[tokio::test(start_paused = true)]
 async fn what_was_counted_outlives_the_controller() {
     let rig = Rig::new(
@@ -360,7 +498,7 @@ async fn the_objects_of_a_kind_are_those_of_the_informers_that_it_has() {
         .expect("added again");
     assert_eq!(objects(&controller), "1");
 
-    // With the kind its series are removed, and made again with it.
+    // With the kind its series are removed, and created again with it.
     assert!(other.remove_informer(&informer));
     assert_eq!(series(&registry(&other)).get(OBJECTS), None);
     other

@@ -1,11 +1,14 @@
-//! In which order handlers are called.
+//! The order in which handlers are called.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use windlass_controller::{InformerController, Outcome, Request, SimpleWatcher};
+use parking_lot::Mutex;
+use windlass_controller::{
+    ExponentialBackoff, InformerController, Outcome, Request, SimpleWatcher,
+};
 
-use crate::support::{Refused, Rig, config, settle, show};
+use crate::support::{Log, Refused, Rig, config, pass, settle, show};
 
 /// Rows: GA-20, GA-21, GA-32
 #[tokio::test(start_paused = true)]
@@ -24,7 +27,7 @@ async fn watchers_of_a_kind_are_called_one_after_the_other_in_add_order() {
             }
         })
     };
-    // The earlier is the slower: if they ran side by side, or in another order, it would show.
+    // The earlier is the slower: if they ran concurrently, or in another order, it would show.
     rig.watch(slow("first", 90))
         .watch(slow("second", 30))
         .watch(slow("third", 0));
@@ -79,6 +82,60 @@ async fn all_watchers_come_before_all_reconcilers() {
     assert_eq!(
         running.said().await,
         "w1 add web=1, w2 add web=1, r1 created web=1, r2 created web=1"
+    );
+    running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-103
+#[tokio::test(start_paused = true)]
+async fn an_add_an_update_and_a_delete_may_each_fail_and_are_then_called_again() {
+    let failures = Log::default();
+    let hook = failures.clone();
+    let rig = Rig::new(
+        InformerController::builder()
+            .retry_policy(ExponentialBackoff::GRAFANA)
+            .on_error(move |failed| {
+                hook.say(format_args!("{} {}", failed.action.as_str(), failed.error))
+            }),
+    );
+    // Each call fails once.
+    let (log, called) = (rig.log.clone(), Arc::new(Mutex::new(HashSet::new())));
+    let call = move |line: String| {
+        log.say(&line);
+        let is_first = called.lock().insert(line);
+        async move {
+            if is_first {
+                return Err(Refused("not yet"));
+            }
+            Ok(())
+        }
+    };
+    let (add, update, delete) = (call.clone(), call.clone(), call);
+    rig.watch(
+        SimpleWatcher::new()
+            .on_add(move |object: Arc<ConfigMap>| add(format!("add {}", show(&object))))
+            .on_update(move |old: Arc<ConfigMap>, new: Arc<ConfigMap>| {
+                update(format!("update {} {}", show(&old), show(&new)))
+            })
+            .on_delete(move |last: Arc<ConfigMap>| delete(format!("delete {}", show(&last)))),
+    );
+
+    let running = rig.start_empty().await;
+    running.apply(config("web", 1)).await;
+    pass(60).await;
+    assert_eq!(running.said().await, "add web=1, add web=1");
+    running.apply(config("web", 2)).await;
+    pass(60).await;
+    assert_eq!(
+        running.said().await,
+        "update web=1 web=2, update web=1 web=2"
+    );
+    running.delete(config("web", 3)).await;
+    pass(60).await;
+    assert_eq!(running.said().await, "delete web=3, delete web=3");
+    assert_eq!(
+        failures.take().await,
+        "CREATE the handler failed, UPDATE the handler failed, DELETE the handler failed"
     );
     running.stop().await.expect("it stops");
 }
@@ -144,7 +201,7 @@ async fn a_deletion_mark_is_an_update_and_the_end_is_a_delete() {
     running.stop().await.expect("it stops");
 }
 
-/// An object is in one hand, and another object does not wait for it.
+/// Calls for one object never overlap, and another object does not wait for it.
 #[tokio::test(start_paused = true)]
 async fn one_object_is_worked_on_once_at_a_time_and_others_beside_it() {
     let rig = Rig::new(InformerController::builder());

@@ -122,7 +122,7 @@ async fn what_is_not_told_drops_no_requeue() {
     running.stop().await.expect("it stops");
 }
 
-/// ... and what was given up is still known.
+/// ... and its dead letters stay.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_told_forgets_nothing_that_was_given_up() {
     let rig = Rig::new(quiet().retry_policy(NeverRetry));

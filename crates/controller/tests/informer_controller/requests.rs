@@ -1,4 +1,4 @@
-//! What a reconciler is given.
+//! The requests that a reconciler receives.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -140,7 +140,7 @@ fn closures_functions_and_structs_are_handlers() {
 /// Rows: GA-111
 #[tokio::test(start_paused = true)]
 async fn a_typed_reconciler_reads_dynamic_objects_and_leaves_the_rest_of_the_request() {
-    let rig = dynamic(|log| {
+    let rig = dynamic(Duration::ZERO, |log| {
         TypedReconciler::new(move |request: Request<ConfigMap>| {
             let state = request.state().and_then(State::get::<u32>).copied();
             log.say(format_args!("{} {state:?}", ask(&request)));
@@ -161,10 +161,57 @@ async fn a_typed_reconciler_reads_dynamic_objects_and_leaves_the_rest_of_the_req
     assert_eq!(log.take().await, "created web=1 Some(7)");
 }
 
+/// Rows: GA-111
+#[tokio::test(start_paused = true)]
+async fn a_typed_reconciler_has_the_action_and_the_state_of_each_request() {
+    let rig = dynamic(Duration::from_secs(3600), |log| {
+        TypedReconciler::new(move |request: Request<ConfigMap>| {
+            let state = request.state().and_then(State::get::<u32>).copied();
+            log.say(format_args!("{} {state:?}", ask(&request)));
+            async move {
+                match state {
+                    None => Err(Failure::new("not yet").state(State::new(7_u32))),
+                    Some(_) => Ok(Outcome::done()),
+                }
+            }
+        })
+    });
+    let (script, log) = rig.run();
+    let web = |value: u32| {
+        let web = serde_json::to_value(config("web", value)).expect("JSON");
+        serde_json::from_value::<DynamicObject>(web).expect("an object")
+    };
+    script.list([]).await.expect("it runs");
+    script.apply(web(1)).await.expect("it runs");
+    pass(40).await;
+    assert_eq!(
+        log.take().await,
+        "created web=1 None, created web=1 Some(7)"
+    );
+    script.apply(web(2)).await.expect("it runs");
+    pass(40).await;
+    assert_eq!(
+        log.take().await,
+        "updated web=2 None, updated web=2 Some(7)"
+    );
+    // One resync in each hour.
+    pass(3600).await;
+    assert_eq!(
+        log.take().await,
+        "resynced web=2 None, resynced web=2 Some(7)"
+    );
+    script.delete(web(3)).await.expect("it runs");
+    pass(40).await;
+    assert_eq!(
+        log.take().await,
+        "deleted web=3 None, deleted web=3 Some(7)"
+    );
+}
+
 /// Rows: GA-14, GA-15, GA-112
 #[tokio::test(start_paused = true)]
 async fn an_object_of_another_type_is_an_error_that_says_who_it_is() {
-    let rig = dynamic(|log| {
+    let rig = dynamic(Duration::ZERO, |log| {
         TypedReconciler::new(move |request: Request<ConfigMap>| {
             log.say(ask(&request));
             async { Ok::<_, Refused>(Outcome::done()) }
@@ -191,7 +238,11 @@ struct Dynamic {
     log: Log,
 }
 
-fn dynamic<R: Reconciler<DynamicObject>>(reconciler: impl FnOnce(Log) -> R) -> Dynamic {
+/// The informer resyncs each object once in `resync`; if that is zero, never.
+fn dynamic<R: Reconciler<DynamicObject>>(
+    resync: Duration,
+    reconciler: impl FnOnce(Log) -> R,
+) -> Dynamic {
     let log = Log::default();
     let hook = log.clone();
     let controller = InformerController::builder()
@@ -211,7 +262,7 @@ fn dynamic<R: Reconciler<DynamicObject>>(reconciler: impl FnOnce(Log) -> R) -> D
         .expect("good settings");
     let (script, source) = Scripted::new();
     controller
-        .add_informer(KIND, &Informer::new(source))
+        .add_informer(KIND, &Informer::builder(source).resync(resync).build())
         .expect("added");
     controller
         .add_reconciler(KIND, reconciler(log.clone()))

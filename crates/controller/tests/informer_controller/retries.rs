@@ -1,4 +1,4 @@
-//! Which calls are made again, when, and with what.
+//! Which calls are repeated, when, and with which object.
 
 use std::{
     num::NonZeroUsize,
@@ -12,13 +12,14 @@ use std::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use windlass_controller::{
     Action, Coalescing, ErrorReport, ExponentialBackoff, Failure, InformerController,
     InformerControllerBuilder, NeverDequeue, Outcome, Request, RetryObject, State,
 };
 use windlass_informer::{Informer, Scripted};
 
-use crate::support::{KIND, Refused, Rig, ask, config, generation, pass, reborn, secs, show};
+use crate::support::{KIND, Log, Refused, Rig, ask, config, generation, pass, reborn, secs, show};
 
 /// A controller that reports nothing.
 fn quiet() -> InformerControllerBuilder {
@@ -191,6 +192,56 @@ async fn a_call_that_asks_for_it_is_made_again_with_its_state() {
     );
     assert_eq!(running.rig.controller.pending_retries(), 0);
     running.stop().await.expect("it stops");
+}
+
+/// Rows: GA-99
+#[tokio::test(start_paused = true)]
+async fn a_requeue_repeats_its_action_with_the_same_objects() {
+    let controller = quiet().build().expect("good settings");
+    let (script, source) = Scripted::new();
+    let informer = Informer::builder(source).resync(secs(3600)).build();
+    controller.add_informer(KIND, &informer).expect("added");
+    let log = Log::default();
+    let lines = log.clone();
+    let reconciler = move |request: Request<ConfigMap>| {
+        let old = request.old().map_or("nothing".to_owned(), |old| show(old));
+        let round = request.state().and_then(State::get::<u32>).copied();
+        lines.say(format_args!("{} after {old}, {round:?}", ask(&request)));
+        async move {
+            Ok::<_, Refused>(match round {
+                None => Outcome::requeue_after(secs(30)).state(State::new(1_u32)),
+                Some(_) => Outcome::done(),
+            })
+        }
+    };
+    controller.add_reconciler(KIND, reconciler).expect("added");
+    tokio::spawn(async move { controller.run(CancellationToken::new()).await });
+    script.list([]).await.expect("it runs");
+
+    script.apply(config("web", 1)).await.expect("it runs");
+    pass(40).await;
+    assert_eq!(
+        log.take().await,
+        "created web=1 after nothing, None, created web=1 after nothing, Some(1)"
+    );
+    script.apply(config("web", 2)).await.expect("it runs");
+    pass(40).await;
+    assert_eq!(
+        log.take().await,
+        "updated web=2 after web=1, None, updated web=2 after web=1, Some(1)"
+    );
+    // One resync in each hour.
+    pass(3600).await;
+    assert_eq!(
+        log.take().await,
+        "resynced web=2 after nothing, None, resynced web=2 after nothing, Some(1)"
+    );
+    script.delete(config("web", 3)).await.expect("it runs");
+    pass(40).await;
+    assert_eq!(
+        log.take().await,
+        "deleted web=3 after nothing, None, deleted web=3 after nothing, Some(1)"
+    );
 }
 
 #[tokio::test(start_paused = true)]

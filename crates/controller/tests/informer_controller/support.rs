@@ -1,4 +1,4 @@
-//! A controller that runs, over informers that tell what the test says.
+//! A running controller with scripted informers.
 
 use std::{fmt::Display, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ impl Log {
         std::mem::take(&mut *self.0.lock()).join(", ")
     }
 
-    /// A watcher that says what it receives.
+    /// A watcher that logs its calls.
     pub(crate) fn watcher(&self, name: &'static str) -> SimpleWatcher<ConfigMap> {
         let (add, update, delete) = (self.clone(), self.clone(), self.clone());
         SimpleWatcher::new()
@@ -79,7 +79,7 @@ impl Log {
         }
     }
 
-    /// A watcher that says what it receives, and fails at it so many times.
+    /// A watcher that logs its calls, and fails the first `times` of them.
     pub(crate) fn failing(&self, name: &'static str, times: usize) -> impl Watcher<ConfigMap> {
         Failing {
             name,
@@ -190,6 +190,11 @@ impl Running {
     /// What has been said, when all is quiet.
     pub(crate) async fn said(&self) -> String {
         self.rig.log.take().await
+    }
+
+    /// Whether the run has returned.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
     }
 
     /// Stops the controller, and waits for its end.

@@ -30,7 +30,7 @@ struct Seen {
     calls: u32,
 }
 
-/// One hand, in order, each once, with failures among them, whatever the threads do.
+/// Exclusive, in order, each once, with failures, on any number of threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
     for delivery in [Coalescing::Never, Coalescing::Always] {
@@ -40,7 +40,7 @@ async fn each_object_is_in_one_hand_and_told_in_order_on_many_threads() {
             .concurrency(NonZeroUsize::new(8).expect("not zero"))
             .queue(NonZeroUsize::new(64).expect("not zero"))
             .coalescing(delivery)
-            // The newest object could be ahead of the events that are still to be told.
+            // The newest object could be ahead of the undispatched events.
             .retry_object(RetryObject::AsReceived)
             // At once: what fails comes between all the rest.
             .retry_policy(|_: &ErrorReport<'_>| Some(Duration::ZERO))

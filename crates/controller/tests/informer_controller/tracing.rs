@@ -1,4 +1,4 @@
-//! What is logged, and which spans there are.
+//! Log lines and spans of a controller.
 
 use std::{
     io,
@@ -90,6 +90,39 @@ async fn by_default_errors_are_logged_with_their_component() {
         "error=the handler failed: not yet",
     ] {
         assert!(errors[0].contains(part), "no {part} in {}", errors[0]);
+    }
+}
+
+/// The last line about a call says that it was the last, and names no next time.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_is_logged_as_not_retried_or_exhausted() {
+    for (attempts, said) in [
+        (0, "call failed, not retried"),
+        (2, "call failed, retries exhausted"),
+    ] {
+        let (lines, _guard) = Lines::listen(FmtSpan::NONE);
+        let policy = windlass_controller::ExponentialBackoff::new(
+            std::time::Duration::from_secs(1),
+            attempts,
+        );
+        let rig = Rig::new(InformerController::builder().retry_policy(policy));
+        rig.watch(rig.log.failing("w", 9));
+        let running = rig.start_empty().await;
+        running.apply(config("web", 1)).await;
+        pass(60).await;
+        running.stop().await.expect("it stops");
+
+        let all = lines.all();
+        let errors: Vec<_> = all.iter().filter(|line| line.contains("ERROR")).collect();
+        let last = errors.last().expect("the call failed");
+        assert!(last.contains(said), "{all:#?}");
+        assert!(!last.contains("retry_in"), "{all:#?}");
+        assert_eq!(errors.len() as u32, attempts + 1, "{all:#?}");
+        let others = &errors[..errors.len() - 1];
+        assert!(
+            others.iter().all(|line| line.contains("retry_in=")),
+            "{all:#?}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Others who write at the same time.
+//! Other writers that write at the same time.
 
 use std::error::Error as _;
 
@@ -45,7 +45,7 @@ async fn races_without_end_are_an_error_and_not_a_loop() {
     let said = rig.said().await;
     assert!(
         said.starts_with(&format!(
-            "{own} was written over by others 8 times, web [{all} wip], add web=1, web [{all} own]"
+            "cannot write {own}: other writers changed its finalizers during each of 8 attempts, web [{all} wip], add web=1, web [{all} own]"
         )),
         "{said}"
     );

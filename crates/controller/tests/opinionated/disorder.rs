@@ -188,7 +188,7 @@ async fn a_clean_up_that_failed_is_finished_though_the_finalizer_was_removed() {
         rig.log.fail(failing);
         rig.world.delete("web").await;
         assert_eq!(rig.said().await, format!("{failing} web=1"));
-        // By another writer, so that the object is gone.
+        // By another writer, so that the object is deleted.
         rig.world.set_finalizers("web", &[]).await;
         assert_eq!(rig.world.finalizers("web").await, "gone");
         assert_eq!(
@@ -312,7 +312,7 @@ async fn a_filter_of_the_wrapped_handler_decides_which_calls_it_gets() {
     );
     let running = rig.watch(watcher).await;
     rig.world.create("web", 1).await;
-    // The finalizer is there all the same, for the delete that is to come.
+    // The finalizer is there nevertheless, for the delete that follows.
     assert_eq!(rig.said().await, "web [wip], web [own]");
     rig.world.delete("web").await;
     assert_eq!(rig.said().await, "delete web=1, web []");

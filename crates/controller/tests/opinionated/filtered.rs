@@ -79,7 +79,7 @@ async fn a_predicate_around_a_wrapper_strands_no_object() {
     }
 }
 
-/// Also an object that was deleted while the operator was down, or that is gone before its
+/// Also an object that was deleted while the operator was down, or before its
 /// clean-up.
 #[tokio::test(start_paused = true)]
 async fn a_predicate_around_a_wrapper_keeps_no_delete_from_it() {

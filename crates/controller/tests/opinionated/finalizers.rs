@@ -1,4 +1,4 @@
-//! Names and suppliers of finalizers, their migration, and who writes them.
+//! Finalizer names and suppliers, their migration, and their writers.
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::core::GroupVersionKind;

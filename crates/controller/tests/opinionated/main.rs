@@ -1,4 +1,4 @@
-//! The wrappers with finalizers through their public face, over a world in memory whose writes
+//! Tests of the wrappers with finalizers through their public API, with a world in memory whose writes
 //! come back as events, on paused time.
 
 mod support;
@@ -10,6 +10,7 @@ mod disorder;
 mod fenced;
 mod filtered;
 mod finalizers;
+mod orphans;
 mod reconciler;
 mod selector_exit;
 mod watcher;

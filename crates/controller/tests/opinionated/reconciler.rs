@@ -1,4 +1,4 @@
-//! What `OpinionatedReconciler` passes on, and as what.
+//! The calls that `OpinionatedReconciler` passes to its reconciler.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn the_order_of_the_page_removes_first_and_tells_afterwards() {
     assert_eq!(rig.said().await, "web [], deleted web=1");
     assert_eq!(rig.world.finalizers("web").await, "gone");
 
-    // What it can lose: the finalizer is gone, the call has failed, and no process remembers.
+    // What it can lose: the finalizer was removed, the call has failed, and no process remembers.
     rig.world.create("web", 2).await;
     rig.said().await;
     rig.log.fail("deleted");
@@ -171,7 +171,7 @@ async fn what_somebody_else_let_go_is_passed_on_when_gone() {
     running.stop(&rig).await;
 }
 
-/// A reconciler that always asks to be called again gets its finalizer all the same, and the
+/// A reconciler that always requests a requeue still gets its finalizer, and the
 /// calls that it asked for, as what they were.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_asks_for_another_passes_through() {
@@ -209,6 +209,49 @@ async fn a_call_that_asks_for_another_passes_through() {
         assert_eq!(rig.said().await, "created web=1 Some(2)");
         running.stop(&rig).await;
     }
+}
+
+/// Rows: GA-99
+#[tokio::test(start_paused = true)]
+async fn a_requeue_of_a_wrapped_reconciler_repeats_its_action_with_the_same_objects() {
+    let rig = Rig::new();
+    let log = rig.log.clone();
+    let twice = move |request: Request<Lease>| {
+        let old = request.old().map_or("nothing".to_owned(), |old| show(old));
+        let round = request.state().and_then(State::get::<u32>).copied();
+        let (action, object) = (word(request.action()), show(request.object()));
+        log.say(format_args!("{action} {object} after {old} {round:?}"));
+        let outcome = match round {
+            None => Outcome::requeue_after(Duration::from_secs(60)).state(State::new(1_u32)),
+            Some(_) => Outcome::done(),
+        };
+        async { Ok::<_, Refused>(outcome) }
+    };
+    let controller = builder().build().expect("good settings");
+    let reconciler = OpinionatedReconciler::new(rig.finalizers(), twice);
+    let added = controller.add_reconciler("leases", reconciler);
+    added.expect("added");
+    let running = rig.start(controller, Some(3600)).await;
+    rig.world.create("web", 1).await;
+    pass(70).await;
+    assert_eq!(
+        rig.said().await,
+        "web [wip], created web=1 after nothing None, web [own], \
+         created web=1 after nothing Some(1)"
+    );
+    rig.world.update("web", 2).await;
+    pass(70).await;
+    assert_eq!(
+        rig.said().await,
+        "updated web=2 after web=1 None, updated web=2 after web=1 Some(1)"
+    );
+    // One resync in each hour.
+    pass(3600).await;
+    assert_eq!(
+        rig.said().await,
+        "resynced web=2 after nothing None, resynced web=2 after nothing Some(1)"
+    );
+    running.stop(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,7 +91,7 @@ async fn a_real_delete_is_told_to_nobody() {
     rig.world.create("web", 1).await;
     rig.said().await;
     rig.world.delete("web").await;
-    // Once: the object is gone when its clean-up has succeeded.
+    // Once: the object is deleted when its clean-up has succeeded.
     assert_eq!(rig.said().await, "delete web=1, web []");
     assert_eq!(rig.world.finalizers("web").await, "gone");
     pass(60).await;

@@ -1,4 +1,4 @@
-//! An operator that can be started again, in a world.
+//! An operator that can be restarted, with a simulated server.
 
 use std::{fmt::Display, sync::Arc, time::Duration};
 
@@ -160,7 +160,7 @@ impl Rig {
         self.start(controller, None).await
     }
 
-    /// Starts an operator, with a resync each so many seconds.
+    /// Starts an operator with this resync period in seconds.
     pub(crate) async fn start(
         &self,
         controller: InformerController,

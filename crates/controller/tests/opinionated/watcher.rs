@@ -1,4 +1,4 @@
-//! What `OpinionatedWatcher` tells its watcher, and when.
+//! The calls that `OpinionatedWatcher` passes to its watcher.
 
 use std::sync::Arc;
 
@@ -339,7 +339,7 @@ async fn an_add_is_given_the_object_as_it_is_with_the_guard() {
     running.stop(&rig).await;
 }
 
-/// A watcher can be told by hand, without a controller; nothing has to be remembered for it.
+/// A watcher can be called directly, without a controller; it then has nothing to remember.
 #[tokio::test(start_paused = true)]
 async fn what_stays_pending_by_policy_is_no_second_delete() {
     let rig = Rig::new();

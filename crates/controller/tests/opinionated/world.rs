@@ -1,4 +1,4 @@
-//! A world of leases: what an API server does about finalizers, in memory, and no more.
+//! A simulated server with leases: only the behaviour of an API server for finalizers, in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ pub(crate) const OWN: &str = "test.windlass.dev/own";
 #[derive(Clone)]
 pub(crate) struct World {
     state: Arc<Mutex<State>>,
-    /// Told when the operator is to crash.
+    /// Notified when the operator has to crash.
     pub(crate) crash: Arc<Notify>,
     log: Log,
 }
@@ -44,7 +44,7 @@ struct State {
     hidden: BTreeSet<String>,
 }
 
-/// What becomes of a patch, the first of which has number 1.
+/// The fault of a patch. The first patch has number 1.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// It is not made: 500.
@@ -249,7 +249,7 @@ impl PatchClient<Lease> for World {
 // === impl State ===
 
 impl State {
-    /// Stores `lease`, and tells of it. What dies without finalizers is gone.
+    /// Stores `lease`, and sends its event. Removes a terminating lease without finalizers.
     async fn write(&mut self, mut lease: Lease) -> Lease {
         self.version += 1;
         let prefix = if self.version_names { "v" } else { "" };
@@ -265,7 +265,7 @@ impl State {
         let name = lease.metadata.name.clone().expect("a name");
         let script = (self.script.as_ref()).filter(|_| !self.hidden.contains(&name));
         if lease.metadata.deletion_timestamp.is_some() && lease.metadata.finalizers.is_none() {
-            // Told as it was last stored.
+            // Sent as it was last stored.
             let last = self.objects.remove(&name);
             if let (Some(script), Some(last)) = (script, last) {
                 script.delete(last).await.expect("it runs");

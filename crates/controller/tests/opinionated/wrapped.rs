@@ -1,4 +1,4 @@
-//! Objects in objects: a user's type around the type of a kind.
+//! A user's type that contains the type of a kind.
 //!
 //! grafana-app-sdk has an interface for what wraps an object, and one for what writes itself
 //! into an object that is given. Here a wrapper is a `Resource` by its field, and is read and

@@ -1,7 +1,7 @@
 //! Bit masks of sixty-four bytes of JSON: one mask for each kind of byte. *(pure)*
 //!
-//! The widest instructions of the machine that it runs on are used, whichever the program was
-//! built for: a caller looks at blocks within [`dispatch!`](fearless_simd::dispatch).
+//! Uses the widest SIMD instructions of the processor at run time: call it within
+//! [`dispatch!`](fearless_simd::dispatch).
 //!
 //! Source: Langdale and Lemire, [Parsing Gigabytes of JSON per Second][paper], for the masks
 //! of escapes and strings.
@@ -10,7 +10,7 @@
 
 use fearless_simd::{Level, dispatch, prelude::*, u8x64};
 
-/// How many bytes a block has.
+/// The size of a block in bytes.
 pub(super) const BLOCK: usize = 64;
 
 /// The bytes of one block.
@@ -20,13 +20,13 @@ pub(super) struct Block<S: Simd> {
     bytes: u8x64<S>,
 }
 
-/// Where strings may begin and end in a block.
+/// The quotes and escapes of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quotes {
-    /// The quotes that no backslash escapes.
+    /// The quotes that are not escaped.
     pub(super) ends: u64,
     pub(super) backslashes: u64,
-    /// 1 if the byte behind the block is escaped.
+    /// 1 if the byte after the block is escaped.
     pub(super) carried: u64,
 }
 
@@ -45,14 +45,14 @@ impl<S: Simd> Block<S> {
         }
     }
 
-    /// Where `byte` stands.
+    /// The positions of `byte`.
     #[inline(always)]
     pub(super) fn places(self, byte: u8) -> u64 {
         let places = self.bytes.simd_eq(u8x64::splat(self.simd, byte));
         places.to_bitmask()
     }
 
-    /// Where brackets of either form open, and where they close.
+    /// The positions of opening and of closing brackets, `{[` and `]}`.
     #[inline(always)]
     pub(super) fn brackets(self) -> (u64, u64) {
         // `[` and `{`, and `]` and `}`, differ in this bit alone.
@@ -61,13 +61,13 @@ impl<S: Simd> Block<S> {
         (curly.places(b'{'), curly.places(b'}'))
     }
 
-    /// Where strings begin and end. Of the block `length` bytes are JSON, and the first of them
-    /// is escaped if `carried` is 1.
+    /// The quotes and escapes. `length` bytes of the block are JSON. The first byte is escaped if
+    /// `carried` is 1.
     #[inline(always)]
     pub(super) fn quotes(self, length: usize, carried: u64) -> Quotes {
         let (quotes, backslashes) = (self.places(b'"'), self.places(b'\\'));
         if backslashes | carried == 0 {
-            // By far the most.
+            // The usual case.
             return Quotes {
                 ends: quotes,
                 backslashes,
@@ -90,7 +90,7 @@ impl<S: Simd> Block<S> {
 // === impl Quotes ===
 
 impl Quotes {
-    /// Those of the first block of `bytes`, whose first byte is escaped if `carried` is 1.
+    /// The quotes of the first block of `bytes`, whose first byte is escaped if `carried` is 1.
     pub(super) fn first(bytes: &[u8], carried: u64) -> Self {
         let level = Level::new();
         if let Some(bytes) = bytes.first_chunk() {
@@ -100,8 +100,8 @@ impl Quotes {
         dispatch!(level, simd => Block::of(simd, &bytes).quotes(length, carried))
     }
 
-    /// How long the string is of which the byte `at` is the first, if it ends in this block, and
-    /// whether it holds an escape.
+    /// The length of the string that begins at byte `at`, if it ends in this block, and whether it
+    /// has an escape.
     #[inline]
     pub(super) const fn end(self, at: usize) -> Option<(usize, bool)> {
         let (quotes, backslashes) = (self.ends >> at, self.backslashes >> at);
@@ -113,29 +113,29 @@ impl Quotes {
     }
 }
 
-/// `bytes`, which are fewer than a block, and blanks.
+/// Pads fewer bytes than a block with spaces.
 pub(super) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     let mut block = [b' '; BLOCK];
     block[..bytes.len()].copy_from_slice(bytes);
     block
 }
 
-/// Which bytes are escaped: those after a backslash that is not escaped itself; and whether the
-/// one behind the block is.
+/// The escaped bytes: those after a backslash that is not escaped itself; and 1 if the byte after
+/// the block is escaped.
 #[inline]
 const fn escaped(backslashes: u64, carried: u64) -> (u64, u64) {
     const EVEN: u64 = 0x5555_5555_5555_5555;
 
     let backslashes = backslashes & !carried;
     let after = backslashes << 1 | carried;
-    // A run of backslashes that begins at an odd place is carried by the addition to the byte
-    // behind its end; whether that is even or odd says which of them escape.
+    // The addition carries a run of backslashes that begins at an odd position to the byte after
+    // its end. Whether that position is even or odd shows which backslashes escape.
     let odd = backslashes & !EVEN & !after;
     let (carry, over) = odd.overflowing_add(backslashes);
     ((EVEN ^ (carry << 1)) & after, over as u64)
 }
 
-/// Each bit from an odd quote up to the even one that follows it.
+/// The bits from each odd quote up to the next even one.
 #[inline]
 pub(super) const fn within(quotes: u64) -> u64 {
     let bits = quotes ^ quotes << 1;

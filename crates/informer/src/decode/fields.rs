@@ -1,4 +1,4 @@
-//! The fields of an object, one after the other, their values as they stand. *(pure)*
+//! A cursor over the fields of JSON objects, with their raw values. *(pure)*
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use super::{
     nesting::Nesting,
 };
 
-/// Walks through JSON from field to field, and into a field only where the caller asks for it.
+/// Moves through JSON from field to field, and enters an object only on request.
 ///
-/// Looks at no more than it must to know where a value ends, so what it walks past need not be
-/// valid; a decoder of it finds out.
+/// Only reads what is necessary to find the end of each value, so skipped values may be invalid.
+/// Decoding them detects that.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
     json: &'a [u8],
     at: usize,
 
-    /// Where strings end in the block that was looked at last: most hold several.
+    /// The quotes of the last block that was read: most blocks have several.
     quotes: Quotes,
-    /// Where that block begins.
+    /// The position of that block.
     looked: usize,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Fields<'a> {
         Self {
             json,
             at: 0,
-            // Nothing was found yet, so the next search for a quote looks again.
+            // Empty, so that the next search reads a block.
             quotes: Quotes {
                 ends: 0,
                 backslashes: 0,
@@ -42,25 +42,24 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Where the walk has come to.
+    /// The current position.
     pub(super) const fn at(&self) -> usize {
         self.at
     }
 
-    /// Steps into the object that comes next. False, and stays before it, if something else
-    /// does.
+    /// Enters the next value if it is an object. Otherwise returns false and stays before it.
     pub(super) fn enter(&mut self) -> bool {
         let object = self.peek() == Some(b'{');
         self.at += usize::from(object);
         object
     }
 
-    /// The name of the next field of the object that it is in; none behind the last, and then
-    /// it is behind the object.
+    /// Returns the name of the next field of the current object, or `None` after the last one; then
+    /// the position is after the object.
     ///
     /// # Errors
     ///
-    /// [`DecodeError::Syntax`] where there is neither a name nor an end.
+    /// [`DecodeError::Syntax`] if neither a name nor the end follows.
     pub(super) fn next(&mut self) -> Result<Option<Cow<'a, [u8]>>, DecodeError> {
         let first = match self.peek() {
             Some(b',') => {
@@ -89,7 +88,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value that comes next, as it stands.
+    /// Returns the next value as raw JSON.
     ///
     /// # Errors
     ///
@@ -114,7 +113,7 @@ impl<'a> Fields<'a> {
         Ok(self.take(length))
     }
 
-    /// Steps behind the object that it is in, whatever is in it.
+    /// Moves to the end of the current object.
     ///
     /// # Errors
     ///
@@ -125,19 +124,19 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Steps over the comma that comes next, if one does.
+    /// Skips the next comma, if there is one.
     pub(super) fn comma(&mut self) {
         if self.peek() == Some(b',') {
             self.at += 1;
         }
     }
 
-    /// Whether nothing is left but white space.
+    /// Whether only white space follows.
     pub(super) fn is_over(&mut self) -> bool {
         self.peek().is_none()
     }
 
-    /// Says where the end is, in an error.
+    /// Moves to the end of the JSON, for the position of an error.
     pub(super) const fn skip_to_end(&mut self) {
         self.at = self.json.len();
     }
@@ -156,7 +155,7 @@ impl<'a> Fields<'a> {
     #[inline]
     fn peek(&mut self) -> Option<u8> {
         match self.json.get(self.at) {
-            // No white space, as mostly.
+            // Usually no white space.
             Some(byte) if *byte > b' ' => Some(*byte),
             _ => self.peek_further(),
         }
@@ -173,8 +172,7 @@ impl<'a> Fields<'a> {
         self.json.get(self.at).copied()
     }
 
-    /// The string that begins here, with its quotes, and whether it holds an escape; none if it
-    /// has no end.
+    /// The next string with its quotes, and whether it has an escape. `None` if it has no end.
     #[inline]
     fn string(&mut self) -> Option<(&'a [u8], bool)> {
         let inner = self.at + 1;
@@ -187,7 +185,7 @@ impl<'a> Fields<'a> {
         self.long_string(inner)
     }
 
-    /// A string that begins here, and does not end in the block that was looked at.
+    /// A string that does not end in the current block.
     #[inline(never)]
     fn long_string(&mut self, inner: usize) -> Option<(&'a [u8], bool)> {
         let (mut carried, mut escapes) = (0, false);
@@ -219,11 +217,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value as text, borrowed where it holds no escape; none if it is `null`.
+/// Returns a value as text, borrowed if it has no escape. `None` for `null`.
 ///
 /// # Errors
 ///
-/// [`DecodeError`] if it is anything else; `path` says where.
+/// [`DecodeError`] if it is not a string. `path` is its path.
 pub(super) fn text<'a>(value: &'a [u8], path: &str) -> Result<Option<Cow<'a, str>>, DecodeError> {
     let inner = match value {
         b"null" => return Ok(None),

@@ -8,20 +8,20 @@ use super::{
 };
 use crate::{ObjectIdentity, ObjectKey, Uid, watch::one_line};
 
-/// Who an object is, and how new this state of it is.
+/// The identity of an object, and the version of this state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Namespace and name.
+    /// The namespace and the name.
     pub key: ObjectKey,
 
-    /// Which of the objects that ever bore that name.
+    /// The uid, which distinguishes it from other objects with this name.
     pub uid: Option<Uid>,
 
-    /// The version of this state, opaque.
+    /// The `resourceVersion` of this state.
     pub resource_version: Option<String>,
 }
 
-/// Who an object is, as far as its JSON says it without an allocation.
+/// The identity of an object, borrowed from its JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct BorrowedIdentity<'a> {
     name: Cow<'a, str>,
@@ -30,14 +30,14 @@ pub(crate) struct BorrowedIdentity<'a> {
     resource_version: Option<Cow<'a, str>>,
 }
 
-/// What an object says of who it is, as it stands.
+/// The identity fields of an object, as raw JSON.
 #[derive(Debug, Default)]
 pub(super) struct IdentityFields<'a> {
     kind: Option<&'a [u8]>,
     metadata: Option<IdentityMeta<'a>>,
 }
 
-/// What metadata say of who an object is, as it stands.
+/// The identity fields of the metadata, as raw JSON.
 #[derive(Debug, Default)]
 pub(super) struct IdentityMeta<'a> {
     pub(super) name: Option<&'a [u8]>,
@@ -87,8 +87,8 @@ impl ObjectIdentity for Identity {
 // === impl BorrowedIdentity ===
 
 impl<'a> BorrowedIdentity<'a> {
-    /// Who the object in `json` is, which must be of kind `kind` if it says of which it is;
-    /// objects in lists of built-in kinds don't.
+    /// Reads the identity from `json`. An object of another kind than `kind` is an error. Objects
+    /// in lists of built-in kinds have no kind.
     pub(super) fn read(json: &'a [u8], kind: &str) -> Result<Self, DecodeError> {
         let head = IdentityFields::read(json)?;
         let meta = head.meta(kind)?;
@@ -127,9 +127,8 @@ impl ObjectIdentity for BorrowedIdentity<'_> {
 // === impl IdentityFields ===
 
 impl<'a> IdentityFields<'a> {
-    /// Reads as far as the metadata, and in it no further than what is asked for; in what the
-    /// API server writes that is before the managed fields, and nothing of it comes after the
-    /// metadata.
+    /// Reads up to the metadata, and in the metadata until all identity fields are found. The API
+    /// server writes them before the managed fields, and writes none after the metadata.
     fn read(json: &'a [u8]) -> Result<Self, DecodeError> {
         let mut head = Self::default();
         let mut fields = Fields::of(json);
@@ -151,19 +150,19 @@ impl<'a> IdentityFields<'a> {
         Ok(head)
     }
 
-    /// Takes notice of a field of the object.
+    /// Notes a field of the object.
     pub(super) fn field(&mut self, name: &[u8], value: &'a [u8]) {
         if name == b"kind" {
             self.kind = Some(value);
         }
     }
 
-    /// There are metadata.
+    /// Notes that the object has metadata.
     pub(super) fn enter_metadata(&mut self) {
         self.metadata.get_or_insert_default();
     }
 
-    /// Takes notice of a field of the metadata.
+    /// Notes a field of the metadata.
     pub(super) fn metadata_field(&mut self, name: &[u8], value: &'a [u8]) {
         let metadata = self.metadata.get_or_insert_default();
         match name {
@@ -175,8 +174,8 @@ impl<'a> IdentityFields<'a> {
         }
     }
 
-    /// What the metadata say of the object, which must be of kind `kind` if it says of which it
-    /// is, and must have a name.
+    /// Returns the metadata fields. The object must have a name, and the kind `kind` if it has a
+    /// kind.
     pub(super) fn meta(self, kind: &str) -> Result<IdentityMeta<'a>, DecodeError> {
         if let Some(found) = self.kind
             && let Some(found) = text(found, "kind")?

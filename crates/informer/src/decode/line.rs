@@ -1,4 +1,4 @@
-//! One line of a watch, its object not yet decoded. *(pure)*
+//! One line of a watch, with its object not decoded. *(pure)*
 
 use std::borrow::Cow;
 
@@ -7,29 +7,28 @@ use super::{
     fields::{Fields, shape, text},
 };
 
-/// What a line says, and about which object.
+/// The type and the object of a line.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub(crate) kind: Cow<'a, str>,
 
-    /// The object, as it stands.
+    /// The object as raw JSON.
     pub(crate) object: &'a [u8],
 }
 
 // === impl Line ===
 
 impl<'a> Line<'a> {
-    /// What stands around the object of a line that says that it is there, as API servers
-    /// write it.
+    /// The text before the object in an `ADDED` or `MODIFIED` line, as API servers write it.
     const THERE: [&'static [u8]; 2] = [
         br#"{"type":"ADDED","object":"#,
         br#"{"type":"MODIFIED","object":"#,
     ];
 
-    /// The object of a line that says that it is there, without a look at where it ends: it
-    /// must be the rest of the line, which the decoder finds out. None if the line says
-    /// something else, or says it otherwise.
+    /// Returns the object of an `ADDED` or `MODIFIED` line without a search for its end: it must be
+    /// the rest of the line, which the decoder checks. `None` for other lines, and for lines in
+    /// another format.
     pub(crate) fn there(line: &'a [u8]) -> Option<&'a [u8]> {
         let object = Self::THERE
             .iter()
@@ -37,7 +36,7 @@ impl<'a> Line<'a> {
         object.strip_suffix(b"}")
     }
 
-    /// Whether `line` says that an object was added, as API servers write it.
+    /// Whether `line` is an `ADDED` line, as API servers write it.
     pub(crate) fn is_added(line: &[u8]) -> bool {
         line.starts_with(Self::THERE[0])
     }

@@ -1,27 +1,27 @@
-//! Lines cut out of chunks, however the chunks were cut. *(pure)*
+//! Splits chunks into lines, wherever the chunks were cut. *(pure)*
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
 /// Splits a body that arrives in chunks into lines.
 ///
-/// A line that came within one chunk is a slice of it, not a copy. Works on bytes, so a
-/// character cut in half by a chunk is whole again in its line.
+/// A line within one chunk is a slice of it, not a copy. Works on bytes, so a character that is
+/// split between chunks is complete in its line.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    /// What came after the last newline.
+    /// The bytes after the last newline.
     rest: BytesMut,
 
-    /// A line that came in several chunks: the only one that is copied.
+    /// A line from several chunks: the only one that is copied.
     spanning: Option<Bytes>,
 
-    /// Whole lines that were not asked for yet, with their newlines.
+    /// Complete lines that were not taken yet, with their newlines.
     chunk: Bytes,
 
     longest: usize,
 }
 
-/// A line is longer than anything the API server would send.
+/// A line is longer than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of more than {limit} bytes")]
 pub(crate) struct LineTooLong {
@@ -40,12 +40,12 @@ impl Lines {
         }
     }
 
-    /// Takes the next chunk. Every line of the one before must have been taken.
+    /// Adds the next chunk. All lines of the previous one must have been taken.
     ///
     /// # Errors
     ///
-    /// [`LineTooLong`] if a line has passed the limit before its end came; what came so far
-    /// is dropped, so memory stays bounded.
+    /// [`LineTooLong`] if a line exceeds the limit before its end. Its bytes are dropped, so memory
+    /// stays bounded.
     pub(crate) fn push(&mut self, chunk: Bytes) -> Result<(), LineTooLong> {
         debug_assert!(self.chunk.is_empty(), "lines of the last chunk were left");
         if self.rest.is_empty() {
@@ -67,7 +67,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next whole line, without its newline; empty lines are passed over.
+    /// Returns the next complete line, without its newline. Skips empty lines.
     pub(crate) fn next(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         loop {
             if let Some(line) = self.spanning.take() {

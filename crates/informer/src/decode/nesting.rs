@@ -1,26 +1,25 @@
-//! The depth of brackets in JSON, sixty-four bytes at a time. *(pure)*
+//! Finds the end of a JSON value by its brackets, sixty-four bytes at a time. *(pure)*
 //!
-//! To find where an object ends nothing in it need be understood: only which brackets stand
-//! outside of strings. That is a few comparisons a block, against one branch a byte in a
-//! parser, and is the cost of an object of which only the name is read.
+//! The end of an object depends only on the brackets outside of strings. Finding it takes a few
+//! comparisons for each block, where a parser needs a branch for each byte. It is the cost of an
+//! object of which only the name is read.
 
 use fearless_simd::{Level, dispatch, prelude::*};
 
 use super::block::{BLOCK, Block, padded, within};
 
-/// Reads brackets, in pieces of any size.
+/// Counts brackets in pieces of any size.
 ///
-/// *Guaranteed.* For valid JSON, the end of the value that the first bracket began.
+/// *Guaranteed.* For valid JSON, the end of the value that the first bracket begins.
 ///
-/// *Not guaranteed.* That what it passes over is valid: `[}` has an end too. The decoder finds
-/// out.
+/// *Not guaranteed.* That the value is valid: `[}` has an end too. The decoder checks that.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nesting {
-    /// Brackets that were opened and not closed.
+    /// The number of open brackets.
     depth: usize,
-    /// Whether the next byte is within a string: all bits, or none.
+    /// All bits set if the next byte is within a string, otherwise 0.
     string: u64,
-    /// 1 if the next byte is what a backslash escapes.
+    /// 1 if the next byte is escaped.
     escaped: u64,
 }
 
@@ -28,10 +27,10 @@ pub(super) struct Nesting {
 
 #[expect(
     clippy::inline_always,
-    reason = "what is not inlined into `dispatch!` is built for the oldest of machines"
+    reason = "code that is not inlined into `dispatch!` is compiled without wide instructions"
 )]
 impl Nesting {
-    /// Behind a bracket that was opened.
+    /// Begins after an opening bracket.
     pub(super) const fn inside() -> Self {
         Self {
             depth: 1,
@@ -40,16 +39,14 @@ impl Nesting {
         }
     }
 
-    /// Reads `bytes`, which follow on those of the last call. Returns how many of them belong
-    /// to the value, if it ends within them.
+    /// Reads the next `bytes`. Returns how many of them belong to the value, if it ends in them.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         let (nesting, end) = dispatch!(Level::new(), simd => self.blocks(simd, bytes));
         *self = nesting;
         end
     }
 
-    /// Which bytes of `block` are brackets outside of strings, opening and closing ones. It
-    /// follows on that of the last call.
+    /// The positions of brackets outside of strings in the next block.
     #[inline(always)]
     pub(super) fn brackets<S: Simd>(&mut self, block: Block<S>) -> u64 {
         let strings = self.strings(block, BLOCK);
@@ -80,8 +77,8 @@ impl Nesting {
         }
     }
 
-    /// Reads blocks of which it is certain that they do not hold the end, and returns how many.
-    /// They are nearly all, so nothing is called here: that would take the registers.
+    /// Reads blocks that certainly do not contain the end, and returns their number. These are
+    /// nearly all blocks, so the loop calls no function, which would spill registers.
     #[inline(always)]
     fn further<S: Simd>(&mut self, simd: S, blocks: &[[u8; BLOCK]]) -> usize {
         let mut it = *self;
@@ -94,8 +91,7 @@ impl Nesting {
             let mut closed = closing.count_ones() as usize;
             let mut opened = opening.count_ones() as usize;
             if closed >= it.depth {
-                // What opens and closes at once ends nothing. Managed fields consist of little
-                // else.
+                // Empty brackets end nothing. Managed fields consist of little else.
                 let empty = (opening & closing >> 1).count_ones() as usize;
                 (opened, closed) = (opened - empty, closed - empty);
                 if closed >= it.depth {
@@ -110,7 +106,7 @@ impl Nesting {
         read
     }
 
-    /// Which bytes are within strings, of a block of which `length` bytes are JSON.
+    /// The bytes within strings, of a block with `length` bytes of JSON.
     #[inline(always)]
     fn strings<S: Simd>(&mut self, block: Block<S>, length: usize) -> u64 {
         let quotes = block.quotes(length, self.escaped);
@@ -121,8 +117,8 @@ impl Nesting {
     }
 }
 
-/// Goes through the brackets of one block, beginning so deep. How deep it ends, or, as an
-/// error, where it has come out of the last one.
+/// Counts the brackets of one block from `depth` on. Returns the depth after it, or, as an error,
+/// the end of the value.
 #[inline(never)]
 fn through(mut depth: usize, opening: u64, closing: u64) -> Result<usize, usize> {
     let mut brackets = opening | closing;

@@ -1,4 +1,4 @@
-//! One page of a list, its items handed out as they arrive. *(pure)*
+//! Splits one page of a list into items as it arrives. *(pure)*
 
 use std::{collections::VecDeque, mem};
 
@@ -14,23 +14,22 @@ use super::{
     value_scanner::ValueScanner,
 };
 
-/// Cuts a page that arrives in chunks into its items, none of them decoded.
+/// Splits a page that arrives in chunks into items, without decoding them.
 ///
-/// An item that came within one chunk is a slice of it, not a copy; and no item waits for the
-/// page's last byte. Where a server writes the list's metadata behind the items, copies of the items
-/// wait for it.
+/// An item within one chunk is a slice of it, not a copy. Items are returned before the page is
+/// complete, but after the metadata of the list.
 ///
-/// Memory is bounded: by the longest item, [`EARLY`](Self::EARLY) and
-/// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once, whatever the chunks; fields
-/// that are not used are not kept.
+/// Memory is bounded by the longest item, [`EARLY`](Self::EARLY) and
+/// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once. Fields that are not used are not
+/// kept.
 #[derive(Debug)]
 pub(crate) struct Page {
     place: PagePosition,
 
-    /// What is not read yet of the last chunk.
+    /// The unread rest of the last chunk.
     chunk: Bytes,
 
-    /// What came before it of an item, a field's name or a value, that has not ended.
+    /// The beginning of an incomplete item, field name or value, from earlier chunks.
     rest: BytesMut,
 
     metadata: Option<PageMeta>,
@@ -38,18 +37,18 @@ pub(crate) struct Page {
     /// Items that came before the metadata.
     early: VecDeque<Bytes>,
 
-    /// How many bytes they take.
+    /// Their size in bytes.
     early_bytes: usize,
 
     longest: usize,
 }
 
-/// Where in the page we are.
+/// The position in the page.
 #[derive(Debug)]
 enum PagePosition {
-    /// Before its first byte.
+    /// Before the first byte.
     Start,
-    /// Before the name of a field, or within it, or before the page's end.
+    /// Before or within the name of a field, or before the end of the page.
     Fields,
     /// Before the value of a field.
     Before(Field),
@@ -59,7 +58,7 @@ enum PagePosition {
     Items,
     /// Within an item.
     Item(Nesting),
-    /// Behind its last byte.
+    /// After the last byte.
     End,
 }
 
@@ -68,11 +67,11 @@ enum PagePosition {
 enum Field {
     Metadata,
     Items,
-    /// One that is not used.
+    /// A field that is not used.
     Other,
 }
 
-/// What a page says about the list.
+/// The metadata of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PageMeta {
@@ -80,12 +79,12 @@ pub(crate) struct PageMeta {
     #[serde(default)]
     pub(crate) resource_version: Option<String>,
 
-    /// Where the next page begins; empty on the last.
+    /// The `continue` token of the next page; empty on the last one.
     #[serde(rename = "continue", default)]
     pub(crate) continue_token: Option<String>,
 }
 
-/// Why a page cannot be read on.
+/// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
     #[error(transparent)]
@@ -101,17 +100,17 @@ pub(crate) enum PageError {
 // === impl Page ===
 
 impl Page {
-    /// What items that came before the metadata may take, in bytes. No API server writes them so, but one
-    /// that sorts its fields does; then a page is kept until its end.
+    /// The maximum size of items before the metadata, in bytes. API servers write the metadata
+    /// first, but a server that sorts its fields does not; then the page is kept until its end.
     const EARLY: usize = 32 * 1024 * 1024;
 
-    /// The metadata of a list: a version and a token.
+    /// The maximum size of the metadata of a list: a version and a token.
     const LONGEST_FIELD: usize = 1024 * 1024;
 
-    /// The name of a field, with the white space around it.
+    /// The maximum size of a field name with the white space around it.
     const LONGEST_NAME: usize = 1024;
 
-    /// Begins a page none of whose items may be of more than `longest` bytes.
+    /// Begins a page whose items have at most `longest` bytes.
     pub(crate) fn new(longest: usize) -> Self {
         Self {
             place: PagePosition::Start,
@@ -124,17 +123,17 @@ impl Page {
         }
     }
 
-    /// Takes the next chunk. Every item of the one before must have been taken.
+    /// Adds the next chunk. All items of the previous one must have been taken.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         debug_assert!(self.chunk.is_empty(), "items of the last chunk were left");
         self.chunk = chunk;
     }
 
-    /// The next item, if all of it has come.
+    /// Returns the next complete item.
     ///
     /// # Errors
     ///
-    /// [`PageError`] if it is not a page, or an item of it is too long.
+    /// [`PageError`] if the text is not a page, or an item is too long.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, PageError> {
         loop {
             if self.metadata.is_some()
@@ -209,17 +208,16 @@ impl Page {
         }
     }
 
-    /// What the page says about the list, once it has said it; before that no item is handed
-    /// out.
+    /// The metadata, once they were read. Before that no item is returned.
     pub(crate) const fn metadata(&self) -> Option<&PageMeta> {
         self.metadata.as_ref()
     }
 
-    /// The page's last byte has come.
+    /// Ends the page after its last byte.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if that cannot be.
+    /// [`DecodeError`] if the page is incomplete.
     pub(crate) fn end(self) -> Result<PageMeta, DecodeError> {
         if !matches!(self.place, PagePosition::End) {
             return Err(Fields::of(&self.rest).malformed());
@@ -228,7 +226,7 @@ impl Page {
         metadata.ok_or_else(|| shape("metadata", "missing field `metadata`"))
     }
 
-    /// Reads the name of a field, or the page's end. False if not all of it has come.
+    /// Reads the name of a field, or the end of the page. Returns false if it is incomplete.
     fn name(&mut self) -> Result<bool, PageError> {
         if !self.rest.is_empty() {
             self.rest.extend_from_slice(&self.chunk);
@@ -236,7 +234,7 @@ impl Page {
         }
         let mut fields = Fields::of(&self.chunk);
         let is_in = !matches!(self.place, PagePosition::Start) || fields.enter();
-        // What looks wrong may be what has not come yet; at the end we know.
+        // An error may be an incomplete name, until the limit is reached.
         let name = if is_in { fields.next().ok() } else { None };
         let Some(name) = name else {
             let malformed = fields.malformed();
@@ -256,7 +254,7 @@ impl Page {
         Ok(true)
     }
 
-    /// Reads the value of a field, or what has come of it. False if that is not all.
+    /// Reads the value of a field, or its next part. Returns false if it is incomplete.
     fn value(&mut self) -> Result<bool, PageError> {
         if let PagePosition::Before(field) = self.place {
             let space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -301,7 +299,7 @@ impl Page {
         }
     }
 
-    /// Keeps the next `length` bytes, of something that may have no more than `limit`.
+    /// Keeps the next `length` bytes of a value of at most `limit` bytes.
     fn keep(&mut self, length: usize, limit: usize) -> Result<(), PageError> {
         self.rest.extend_from_slice(&self.chunk.split_to(length));
         if self.rest.len() > limit {
@@ -315,7 +313,7 @@ impl Page {
 // === impl PageMeta ===
 
 impl PageMeta {
-    /// Where the next page begins, unless this is the last.
+    /// The token of the next page, unless this is the last one.
     pub(crate) fn next(&self) -> Option<&str> {
         self.continue_token
             .as_deref()

@@ -1,4 +1,4 @@
-//! The form in which an object is kept. *(pure)*
+//! The forms in which a store keeps objects. *(pure)*
 
 use std::sync::Arc;
 
@@ -8,16 +8,15 @@ use serde::de::DeserializeOwned;
 use super::{DecodeError, Decoder};
 use crate::{IncomingObject, LazyObject, RawObject, Stored};
 
-/// A form in which a store can keep a `K`: as it is, or [`RawObject`].
+/// A form in which a store can keep a `K`: decoded, or as [`RawObject`].
 ///
-/// It is chosen where the list and watch is set up, with
-/// [`ListWatch::raw`](crate::ListWatch::raw).
+/// Chosen with [`ListWatch::raw`](crate::ListWatch::raw).
 pub trait StoredForm<K>: Stored + Sized {
-    /// Reads an object that came over the wire.
+    /// Reads an object from JSON.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if it cannot be kept in this form.
+    /// [`DecodeError`] if it cannot be read in this form.
     #[doc(hidden)]
     fn read(
         decoder: &Arc<Decoder<K>>,
@@ -25,27 +24,26 @@ pub trait StoredForm<K>: Stored + Sized {
     ) -> Result<IncomingObject<Self>, DecodeError>;
 }
 
-/// An object as it came over the wire.
+/// The JSON of one object.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct RawJson<'a> {
     pub(crate) json: &'a [u8],
 
-    /// Whether it was cut out of something greater by its brackets. Where it was not, the decoder
-    /// finds out whether it has an end.
+    /// Whether its end was found by its brackets. Otherwise the decoder checks that it has an end.
     pub(crate) is_whole: bool,
 }
 
 // === impl RawJson ===
 
 impl<'a> RawJson<'a> {
-    /// What should be one object.
+    /// JSON that should be one object.
     pub(crate) const fn of(json: &'a [u8]) -> Self {
         let is_whole = false;
         Self { json, is_whole }
     }
 
-    /// What was cut out of something greater by its brackets.
+    /// JSON whose end was found by its brackets.
     pub(crate) const fn whole(json: &'a [u8]) -> Self {
         let is_whole = true;
         Self { json, is_whole }
@@ -69,13 +67,13 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K
         if decoder.keep_decoded {
             return Ok(IncomingObject::from(named(decoder.object(raw.json)?)?));
         }
-        let packed = RawObject::new(decoder.pruned(raw)?, Arc::clone(decoder));
-        // Where it is wrong is a place in what came, and not in what is kept.
+        let raw_object = RawObject::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        // The position in the error refers to the received JSON, not to the trimmed one.
         let explain = |error| decoder.object(raw.json).err().unwrap_or(error);
-        let object = packed.decode().map_err(explain)?;
+        let object = raw_object.decode().map_err(explain)?;
         Ok(IncomingObject {
             object: Some(named(object)?),
-            kept: LazyObject::from_erased(Arc::new(packed)),
+            kept: LazyObject::from_erased(Arc::new(raw_object)),
             bytes: 0,
         })
     }
@@ -86,7 +84,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for R
         decoder: &Arc<Decoder<K>>,
         raw: RawJson<'_>,
     ) -> Result<IncomingObject<Self>, DecodeError> {
-        let packed = Self::new(decoder.pruned(raw)?, Arc::clone(decoder));
-        Ok(IncomingObject::from(packed))
+        let raw_object = Self::new(decoder.pruned(raw)?, Arc::clone(decoder));
+        Ok(IncomingObject::from(raw_object))
     }
 }

@@ -1,12 +1,12 @@
-//! Fields that are skipped while an object is parsed, and so never cost memory. *(pure)*
+//! `Trim`: fields that are removed before an object is kept. *(pure)*
 //!
-//! A [`Trim`] says which, and the reader of JSON steps over them, whatever type is read: no
-//! string is unescaped, no map is built. On real Pods managed fields are a third of the bytes.
+//! While an object is decoded, the JSON reader skips its trimmed fields: it unescapes no string and
+//! builds no map. In real Pods the managed fields are a third of the bytes.
 //!
-//! Where an object is kept as JSON, the same fields are cut out of it (`prune`).
+//! From an object that is kept as JSON the same fields are cut out (`prune`).
 //!
-//! The same place fills in `apiVersion` and `kind` where a list of a built-in kind leaves
-//! them out of its items, so that a `DynamicObject` always knows what it is.
+//! This module also adds `apiVersion` and `kind` to items of lists of built-in kinds, which lack
+//! them, so that each `DynamicObject` has its types.
 
 mod prune;
 mod type_meta;
@@ -17,9 +17,9 @@ pub(crate) use self::prune::Pruned;
 use self::type_meta::WithTypeMeta;
 use super::{DecodeError, RawJson, json::Reader};
 
-/// Which fields of an object are dropped before it is kept.
+/// The fields of an object that are removed before it is kept.
 ///
-/// The default drops `metadata.managedFields`, which only the API server needs.
+/// The default removes `metadata.managedFields`, which only the API server needs.
 ///
 /// # Example
 ///
@@ -37,14 +37,14 @@ pub struct Trim {
     root: Node,
 }
 
-/// What is dropped below one field: everything, or some of the fields in it.
+/// What is removed below one field: everything, or some of its fields.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Dropped,
     LazyObject(BTreeMap<String, Node>),
 }
 
-/// What an object says that it is.
+/// The types of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct TypeMeta {
     pub(crate) api_version: String,
@@ -62,8 +62,8 @@ impl Trim {
         }
     }
 
-    /// Drops one more field, named by the way to it from the object's root; fields inside
-    /// of lists cannot be named.
+    /// Also removes the field at `path`, from the root of the object. Fields inside of lists cannot
+    /// be named.
     #[must_use]
     pub fn field<S: Into<String>>(mut self, path: impl IntoIterator<Item = S>) -> Self {
         let mut node = &mut self.root;
@@ -84,7 +84,7 @@ impl Trim {
         self
     }
 
-    /// Whether the field at `path` is dropped.
+    /// Whether the field at `path` is removed.
     #[must_use]
     pub fn drops(&self, path: &[&str]) -> bool {
         let mut node = &self.root;
@@ -100,13 +100,12 @@ impl Trim {
         matches!(node, Node::Dropped)
     }
 
-    /// Reads `json` without the fields that are dropped.
+    /// A reader of `json` without the removed fields.
     pub(super) fn reader<'de>(&'de self, json: &'de str) -> Reader<'de> {
         Reader::new(json, Some(&self.root))
     }
 
-    /// Cuts the fields that are dropped out of an object, which must be of kind `kind` if it
-    /// says of which it is.
+    /// Cuts the removed fields out of an object, which must have the kind `kind` if it has a kind.
     pub(super) fn prune(&self, raw: RawJson<'_>, kind: &str) -> Result<Pruned, DecodeError> {
         let (head, cuts) = prune::prune(raw, &self.root)?;
         Pruned::new(raw.json, &cuts, &head.meta(kind)?)
@@ -122,7 +121,7 @@ impl Default for Trim {
 // === impl Node ===
 
 impl Node {
-    /// What is dropped of the fields below, if anything is.
+    /// The trimmed fields below, if there are any.
     pub(super) fn fields(&self) -> Option<&BTreeMap<String, Self>> {
         match self {
             Self::LazyObject(fields) if !fields.is_empty() => Some(fields),
@@ -141,7 +140,7 @@ impl TypeMeta {
         }
     }
 
-    /// The object that `reader` reads, which is one of these.
+    /// The object that `reader` reads, with these types if it lacks them.
     pub(super) fn with_type_meta<'r, 'de>(
         &'de self,
         reader: &'r mut Reader<'de>,

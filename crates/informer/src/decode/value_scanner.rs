@@ -1,18 +1,18 @@
-//! Finds where a JSON value ends, in pieces of any size, and keeps none of it. *(pure)*
+//! Finds the end of a JSON value, in pieces of any size, and keeps nothing. *(pure)*
 
 use memchr::memchr2;
 
 use super::nesting::Nesting;
 
-/// Reads over one value.
+/// Skips one value.
 ///
-/// Guarantees the end of a valid value, however it is cut. Does not check that what it reads
-/// over is valid: the code that decodes the value does.
+/// Guarantees the end of a valid value, wherever it is cut. Does not check that the value is valid:
+/// the code that decodes it does.
 #[derive(Debug)]
 pub(super) enum ValueScanner {
     /// An object or a list.
     Nested(Nesting),
-    /// A string, and whether the next byte is what a backslash escapes.
+    /// A string, and whether the next byte is escaped.
     Text { is_open: bool, is_escaped: bool },
     /// A number, `true`, `false` or `null`.
     Scalar,
@@ -21,7 +21,7 @@ pub(super) enum ValueScanner {
 // === impl ValueScanner ===
 
 impl ValueScanner {
-    /// Begins a value whose first byte is `first`; it has not been read yet.
+    /// Begins a value with the first byte `first`, which has not been read yet.
     pub(super) fn of(first: u8) -> Self {
         match first {
             b'{' | b'[' => Self::Nested(Nesting::default()),
@@ -33,8 +33,7 @@ impl ValueScanner {
         }
     }
 
-    /// Reads `bytes`, which follow on those of the last call. Returns how many of them belong
-    /// to the value, if it ends within them.
+    /// Reads the next `bytes`. Returns how many of them belong to the value, if it ends in them.
     pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Nested(nesting) => nesting.end(bytes),

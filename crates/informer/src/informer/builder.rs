@@ -1,4 +1,4 @@
-//! The settings of an informer.
+//! The builder and the settings of an informer.
 
 use std::{fmt, hash::Hash, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ pub struct InformerBuilder<K: Stored> {
 }
 
 pub(super) struct Settings {
-    /// Off by default: every change is delivered anyway.
+    /// Off by default, because every change is delivered anyway.
     pub(super) resync: Option<Duration>,
     pub(super) buffer: NonZeroUsize,
     pub(super) on_error: ErrorHandler,
@@ -38,7 +38,7 @@ pub(super) struct Settings {
 // === impl InformerBuilder ===
 
 impl<K: Stored> InformerBuilder<K> {
-    /// Enough that a handler which keeps up never makes the watch wait.
+    /// Enough that a handler which keeps up never delays the watch.
     pub const DEFAULT_BUFFER: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
     pub(super) fn new(source: impl Source<K>) -> Self {
@@ -54,7 +54,7 @@ impl<K: Stored> InformerBuilder<K> {
         }
     }
 
-    /// Keeps `index` current, so that [`Store::by`] can read by it.
+    /// Maintains `index`, so that [`Store::by`] can read by it.
     pub fn index<V>(mut self, index: &Index<K, V>) -> Self
     where
         V: Clone + Eq + Hash + Send + Sync + 'static,
@@ -63,34 +63,33 @@ impl<K: Stored> InformerBuilder<K> {
         self
     }
 
-    /// Delivers each object again once in each `period`, as
-    /// [`Resynced`](crate::Event::Resynced), decoded for that if it is not. The default is never;
-    /// a period of zero is never too.
+    /// Delivers each object again once in each `period`, as [`Resynced`](crate::Event::Resynced).
+    /// By default, and with a period of zero, never.
     ///
-    /// The objects are spread over the period by a hash of their keys. An object is resynced for
-    /// the first time at most one period and a 64th of it after it was added, or after the first
-    /// list was complete if that is later; resyncs are late while a subscription is full. A
-    /// period below 1 ms is taken as 1 ms.
+    /// The objects are spread over the period by a hash of their keys. The first resync of an
+    /// object comes at most one period and a 64th after it was added, or after the first list was
+    /// complete if that is later. Resyncs are late while a subscription is full. A period below 1
+    /// ms counts as 1 ms.
     pub fn resync(mut self, period: Duration) -> Self {
         self.settings.resync = (!period.is_zero()).then_some(period);
         self
     }
 
-    /// How many events may wait in each subscription before the watch waits. The default is
-    /// 256.
+    /// The capacity of each subscription in events. The watch waits while a subscription is full.
+    /// The default is 256.
     pub fn buffer(mut self, events: NonZeroUsize) -> Self {
         self.settings.buffer = events;
         self
     }
 
-    /// Calls `handler` with each problem, instead of logging it. If `handler` panics, the panic
-    /// and the problem are logged, and the informer goes on.
+    /// Calls `handler` with each problem, instead of logging it. If `handler` panics, the panic and
+    /// the problem are logged, and the informer continues.
     pub fn on_error(mut self, handler: impl Fn(&Problem<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_error = Arc::new(handler);
         self
     }
 
-    /// Makes the informer.
+    /// Builds the informer.
     #[must_use]
     pub fn build(self) -> Informer<K> {
         let store = Store::new(self.indexes);

@@ -1,10 +1,11 @@
-//! Errors of an informer that ended, or is not synced.
+//! Errors of an informer that failed or is not synced.
 
 use std::sync::Arc;
 
 use crate::WatchError;
 
-/// Why an informer failed. Every caller of [`Informer::run`](crate::Informer::run) gets the same.
+/// Why an informer failed. All callers of [`Informer::run`](crate::Informer::run) get the same
+/// error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InformerError {
@@ -17,7 +18,8 @@ pub enum InformerError {
         source: Arc<WatchError>,
     },
 
-    /// Code of the source, or of a type of the user, panicked where the informer cannot go on.
+    /// Code of the source, or a `Drop` or `Hash` of the user's types, panicked, and the informer
+    /// cannot continue.
     #[error(
         "the informer of {resource} failed: its source, or a `Drop` or `Hash` of its types, panicked: {message}; this is a defect of that code"
     )]
@@ -29,7 +31,7 @@ pub enum InformerError {
     },
 }
 
-/// Why [`Informer::synced`](crate::Informer::synced) does not wait any longer.
+/// Why [`Informer::synced`](crate::Informer::synced) stopped waiting.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
@@ -42,7 +44,7 @@ pub enum SyncError {
         resource: Arc<str>,
     },
 
-    /// The informer was stopped by its last caller of [`Informer::run`](crate::Informer::run).
+    /// The last caller of [`Informer::run`](crate::Informer::run) stopped the informer.
     #[error(
         "the informer of {resource} is not synced: the last caller of `Informer::run` stopped it; run it again first"
     )]

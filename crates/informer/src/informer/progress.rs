@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Written for each object of a list, so it is one atomic write.
+/// The time of the last progress. One atomic write for each object of a list.
 pub(super) struct ListProgress {
     began: Instant,
     /// Nanoseconds since then; 0 for none.
@@ -24,13 +24,13 @@ impl ListProgress {
         }
     }
 
-    /// A list made progress now.
+    /// Notes that a list makes progress now.
     pub(super) fn note(&self) {
         let elapsed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last.store(elapsed.max(1), Ordering::Relaxed);
     }
 
-    /// When a list last made progress.
+    /// The time at which a list last made progress.
     pub(super) fn last(&self) -> Option<Instant> {
         match self.last.load(Ordering::Relaxed) {
             0 => None,

@@ -1,9 +1,9 @@
 //! Resync times of all objects. *(pure)*
 //!
-//! The period is cut into slices, and the hash of its key puts each object into one of them.
-//! The keys of a slice are read from the store when the slice begins, so an object is resynced
-//! once in each period, and for the first time at most one period and one slice after it was
-//! added. All times are durations since the schedule was made: they cannot overflow an instant.
+//! The period consists of slices, and the hash of its key assigns each object to a slice. The keys
+//! of a slice are read from the store when the slice begins. So each object is resynced once in
+//! each period, and for the first time at most one period and one slice after it was added. All
+//! times are durations since the schedule was created, so that no instant overflows.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -12,25 +12,25 @@ use std::{
 
 use crate::ObjectKey;
 
-/// A round through all objects, again and again.
+/// The times at which objects are resynced.
 #[derive(Debug)]
 pub(super) struct ResyncSchedule {
-    /// How many slices a period has.
+    /// The number of slices of a period.
     slices: u64,
 
-    /// How long a slice is.
+    /// The length of a slice.
     length: Duration,
 
     /// The number of slices that have begun.
     begun: u64,
 
-    /// When the next slice begins; none if that is beyond the end of time.
+    /// When the next slice begins. `None` if that is beyond the range of `Duration`.
     next_slice: Option<Duration>,
 
-    /// When the slice that is under way began.
+    /// When the current slice began.
     began: Duration,
 
-    /// The objects of that slice, and how many of them were taken.
+    /// The objects of the current slice, and how many of them were taken.
     keys: Vec<ObjectKey>,
     taken: u32,
 }
@@ -38,14 +38,14 @@ pub(super) struct ResyncSchedule {
 // === impl ResyncSchedule ===
 
 impl ResyncSchedule {
-    /// A wait of a 64th more than the period is not noticed, and to look at each key of the
-    /// store 64 times in a period costs less than one of its resyncs.
+    /// A delay of a 64th of the period does not matter, and reading all keys of the store 64 times
+    /// in a period costs less than one resync of each.
     const SLICES: u64 = 64;
 
-    /// What the timer can tell apart. A shorter slice would be a hot loop.
+    /// The resolution of tokio's timer. A shorter slice would be a busy loop.
     const SHORTEST: Duration = Duration::from_millis(1);
 
-    /// Makes a schedule that begins now.
+    /// Creates a schedule that begins now.
     pub(super) fn new(period: Duration) -> Self {
         let period = period.max(Self::SHORTEST);
         let slices = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
@@ -61,19 +61,19 @@ impl ResyncSchedule {
         }
     }
 
-    /// When the next object or slice is due; none if never.
+    /// When the next object or slice is due. `None` if never.
     pub(super) fn due(&self) -> Option<Duration> {
         let count = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
         if self.taken >= count {
             return self.next_slice;
         }
-        // In the middle of its share of the slice, so that slices join evenly.
+        // In the middle of its share of the slice, so that the distances between slices are even.
         let share = self.length / count;
         let offset = share.saturating_mul(self.taken).saturating_add(share / 2);
         self.began.checked_add(offset)
     }
 
-    /// Takes the object that is due; none if the slice is over, and another is to
+    /// Takes the object that is due. `None` if the slice is over and the next one has to
     /// [begin](Self::begin).
     pub(super) fn take(&mut self) -> Option<ObjectKey> {
         let key = self.keys.get(usize::try_from(self.taken).ok()?)?.clone();
@@ -81,16 +81,15 @@ impl ResyncSchedule {
         Some(key)
     }
 
-    /// Begins the next slice; `keys` returns the keys of the store that it is given a filter
-    /// for.
+    /// Begins the next slice. `keys` returns the keys of the store that the filter accepts.
     pub(super) fn begin(
         &mut self,
         now: Duration,
         keys: impl FnOnce(&dyn Fn(&ObjectKey) -> bool) -> Vec<ObjectKey>,
     ) {
         let due = self.next_slice.unwrap_or(now);
-        // After a stall of more than a slice the schedule moves, and does not catch up: the
-        // subscribers that caused the stall would be given everything at once.
+        // After a stall of more than a slice the schedule continues from now: resyncs that were
+        // missed are not delivered all at once to the subscribers that caused the stall.
         self.began = if now.saturating_sub(due) < self.length {
             due
         } else {
@@ -104,7 +103,7 @@ impl ResyncSchedule {
     }
 }
 
-/// The same key is in the same slice, always.
+/// The slice of a key, which never changes.
 fn slice_of(key: &ObjectKey, slices: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! A running informer: from the source into the store, and on to the subscriptions.
+//! A running informer: applies the changes of the source to the store, and publishes the events.
 
 use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
@@ -28,25 +28,23 @@ pub(super) trait ErasedSource<K: Stored>: Send {
 
 type SourceRun<'s> = Pin<Box<dyn Future<Output = Result<(), WatchError>> + Send + 's>>;
 
-/// The source, and the writer of what it sends: for one run at a time, and kept from run to run.
+/// The source and the writer. Used by one run at a time, and kept for the next run.
 pub(super) struct Ingest<K: Stored> {
     pub(super) source: Box<dyn ErasedSource<K>>,
 
-    /// Kept, because it numbers the lists that the objects of the store were seen in.
+    /// Kept between runs, because it numbers the lists that marked the objects of the store.
     pub(super) writer: Writer<K>,
 }
 
-/// How many changes the source may be ahead. Decoding and storing take turns on one task, so
-/// this only saves turns.
+/// How many changes the source may be ahead. Decoding and storing alternate on one task, so a
+/// larger channel only saves task switches.
 const AHEAD: usize = 4;
 
-/// How many bytes of objects are delivered before the subscribers have a turn. They would have
-/// it anyway; but an object that is used and dropped soon after it was decoded is still in all
-/// caches, and leaves its memory to the next one.
+/// After this number of bytes the task yields to the subscribers. An object that is processed soon
+/// after it was decoded is still in the CPU cache, and its memory is reused for the next one.
 const TURN_BYTES: usize = 32 * 1024;
 
-/// How long an object that is not read stays decoded, and how soon it must be read again to
-/// stay decoded longer.
+/// How long an object stays decoded without a read; also the period in which reads are counted.
 const DECODED_TTL: Duration = Duration::from_secs(300);
 
 struct Run<'r, K: Stored> {
@@ -54,35 +52,34 @@ struct Run<'r, K: Stored> {
     writer: &'r mut Writer<K>,
     publisher: Publisher<K>,
 
-    /// Whether the store is that of an earlier run, and no list of this one is complete. No
-    /// subscription is served from such a store.
+    /// Whether the store is from an earlier run and no list of this run is complete. Such a store
+    /// is not replayed to subscriptions.
     is_stale: bool,
 
-    /// Whether a list has begun that is not complete.
+    /// Whether a list has begun and is not complete.
     is_listing: bool,
 
-    /// Whether the source was started again for a list that was requested and is not complete.
+    /// Whether the source was restarted for a requested relist that is not complete.
     is_relisting: bool,
 
-    /// How many objects the list that is being taken has shown, and the most that one of this run
-    /// has.
+    /// How many objects the current list has shown, and the largest such number of this run.
     listed: usize,
     most_listed: usize,
 
-    /// When each object is resynced, and since when; none before the first list is complete, or
-    /// if objects are not resynced.
+    /// The start and the schedule of the resyncs. `None` before the first list is complete, and
+    /// without resyncs.
     resync: Option<(Instant, ResyncSchedule)>,
 
-    /// When the store was swept.
+    /// When the reads of stored objects were last evaluated.
     swept: Instant,
 
-    /// How many bytes of objects were delivered since the subscribers had a turn.
+    /// How many bytes of objects were delivered since the last yield.
     delivered_bytes: usize,
 }
 
-/// Runs the informer until it fails; dropping the future stops it.
+/// Runs the informer until it fails. Dropping the future stops it.
 pub(super) async fn run<K: Stored>(shared: Arc<Shared<K>>) -> InformerError {
-    // The run before this one may not have been dropped yet.
+    // The previous run may not have been dropped yet.
     let mut ingest = shared.ingest.lock().await;
     let Ingest { source, writer } = &mut *ingest;
     shared.instruments.correct(shared.store.len());
@@ -120,7 +117,7 @@ impl<K: Stored> Run<'_, K> {
     async fn follow(mut self, source: &mut dyn ErasedSource<K>) -> WatchError {
         let shared = self.shared;
         shared.status.send_modify(InformerStatus::start);
-        // The run begins with a list, whatever was requested before.
+        // A run begins with a list, so earlier requests are obsolete.
         _ = shared.relist.notified().now_or_never();
         let (sender, mut changes) = mpsc::channel(AHEAD);
         loop {
@@ -131,7 +128,7 @@ impl<K: Stored> Run<'_, K> {
             if let Some(error) = self.follow_source(&mut source, &mut changes).await {
                 return error;
             }
-            // What it sent before it is stopped came before the list.
+            // Changes that the source sent before the restart precede the list.
             drop(source);
             while let Ok(change) = changes.try_recv() {
                 self.change(change).await;
@@ -142,7 +139,8 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Follows `source` until it fails, and returns why; or until another list is requested.
+    /// Runs `source` until it fails, and returns the error; or returns `None` when a relist is
+    /// requested.
     async fn follow_source(
         &mut self,
         mut source: &mut SourceRun<'_>,
@@ -159,29 +157,30 @@ impl<K: Stored> Run<'_, K> {
                 }
                 Some(change) = changes.recv() => {
                     self.changes(change, changes).await;
-                    // Requests take turns with changes.
+                    // Requests and changes alternate.
                     if self.publisher.requested().now_or_never().is_some() {
                         self.deliver_requested().await;
                     }
                 }
-                // Before the source, which brings the changes that it takes turns with.
+                // Before the source, so that resyncs and changes alternate.
                 () = until(resync_due) => self.resync().await,
-                // One after the other, so that each comes to its end.
+                // Not while a requested list is incomplete, so that each requested list becomes
+                // complete.
                 () = shared.relist.notified(), if !self.is_relisting => return None,
                 end = &mut source, if !source_ended => {
                     source_ended = true;
-                    // What it sent before it ended is still in the channel.
+                    // The channel may still have changes.
                     if let Err(error) = end {
                         return Some(error);
                     }
                 }
-                // Behind the source: changes come first, and it has had its turn above.
+                // After the source: changes come first, and requests had a turn above.
                 () = self.publisher.requested() => self.deliver_requested().await,
             }
         }
     }
 
-    /// Takes `first` and what came with it: no more than [`AHEAD`], because the source waits
+    /// Applies `first` and the changes that wait, at most [`AHEAD`], because the source waits
     /// meanwhile.
     async fn changes(&mut self, first: Change<K>, others: &mut mpsc::Receiver<Change<K>>) {
         let mut next = Some(first);
@@ -195,7 +194,7 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Notes the time if a list shows more objects than one of this run has shown before.
+    /// Notes the time if a list shows more objects than earlier lists of this run.
     fn note_progress(&mut self, change: &Change<K>) {
         match change {
             Change::ListStarted => self.listed = 0,
@@ -235,11 +234,11 @@ impl<K: Stored> Run<'_, K> {
                 let object = &fresh.kept;
                 let was_undecodable = status.send_if_modified(|status| {
                     status.advance_version(object.resource_version());
-                    // A key costs allocations, and hardly ever is one undecodable.
+                    // Building a key allocates, and objects are rarely undecodable.
                     !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
                 });
                 let changed = self.writer.apply(fresh);
-                // An object that did not decode may have been in a list.
+                // The list may have shown the object while it did not decode.
                 self.publish_all(changed, self.is_listing || was_undecodable)
                     .await;
             }
@@ -297,7 +296,7 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// A list is complete: the objects that were not in it are gone.
+    /// Ends a list: removes the objects that it did not show.
     async fn listed(&mut self, resource_version: Option<String>) {
         let shared = self.shared;
         for key in self.writer.unmarked() {
@@ -333,13 +332,13 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Delivers that a list was delivered.
+    /// Publishes [`Event::Synced`].
     async fn publish_synced(&mut self) {
         let synced = EventEnvelope::synced().in_epoch(self.shared.store.epoch());
         self.publisher.publish(synced).await;
     }
 
-    /// Delivers the objects of the store to new subscribers, and every event from then on.
+    /// Replays the store to new subscribers, and adds them to the publisher.
     async fn replay_to_new(&mut self) {
         let Shared {
             store,
@@ -350,7 +349,7 @@ impl<K: Stored> Run<'_, K> {
         } = self.shared;
         for mut subscriber in new_subscribers.take_all() {
             let synced = status.borrow().synced;
-            // With the keys of the store, which are shared with it.
+            // Clones of the store's keys, which share their memory.
             let there = store.entries().into_iter();
             let there = there.filter_map(|(key, kept)| {
                 let (object, kept) = kept.open()?;
@@ -377,7 +376,7 @@ impl<K: Stored> Run<'_, K> {
         let shared = self.shared;
         for delta in changed {
             shared.instruments.changed(&delta.delta_type);
-            // A later subscriber receives a replay of the store.
+            // A later subscriber gets a replay of the store instead.
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
@@ -397,8 +396,8 @@ impl<K: Stored> Run<'_, K> {
         self.publisher.publish(envelope).instrument(span).await;
     }
 
-    /// Delivers one object to each subscriber that asked for objects. Here, between two changes,
-    /// everything that is in the store has been delivered.
+    /// Delivers one requested object to each subscriber with requests. Between two changes, all
+    /// events of the stored states have been delivered.
     async fn deliver_requested(&mut self) {
         let Shared {
             store, resource, ..
@@ -407,13 +406,13 @@ impl<K: Stored> Run<'_, K> {
         self.publisher.deliver_requested(current).await;
     }
 
-    /// When the next resync is due, or the next keys are to be read for it.
+    /// When the next resync or slice is due.
     fn resync_due(&self) -> Option<Instant> {
         let (began, schedule) = self.resync.as_ref()?;
         began.checked_add(schedule.due()?)
     }
 
-    /// Resyncs one object, or reads the keys of the next ones.
+    /// Resyncs one object, or begins the next slice.
     async fn resync(&mut self) {
         let shared = self.shared;
         let Some((began, schedule)) = &mut self.resync else {
@@ -429,8 +428,8 @@ impl<K: Stored> Run<'_, K> {
         }
     }
 
-    /// Sweeps the store, if it is time. Called when a watch shows that it is alive, which is once
-    /// a minute, or that it is not: no timer is needed for this.
+    /// Evaluates the reads of the stored objects, if the period is over. Called when a watch makes
+    /// progress, about once a minute, or breaks, so that no timer is needed.
     fn sweep(&mut self) {
         if self.swept.elapsed() >= DECODED_TTL {
             self.swept = Instant::now();
@@ -454,7 +453,7 @@ impl<K: Stored, S: Source<K>> ErasedSource<K> for S {
     }
 }
 
-/// The object of `key` as the store has it, as a resync.
+/// The resync of the stored object with `key`.
 fn current<K: Stored>(
     resource: &str,
     store: &Store<K>,
@@ -466,7 +465,7 @@ fn current<K: Stored>(
     Some(EventEnvelope::about(key.clone(), event, kept, span).in_epoch(store.epoch()))
 }
 
-/// Waits until `due`, or for ever.
+/// Waits until `due`; for `None` forever.
 async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,

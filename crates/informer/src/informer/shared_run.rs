@@ -1,10 +1,9 @@
-//! The seat: the one caller of `run` that drives a shared informer.
+//! The run that all callers of `Informer::run` share.
 //!
-//! The calls of [`Informer::run`](super::Informer::run) that overlap share one session. Its
-//! future, the list and watch as it runs, is polled by one of them, the driver. A driver that
-//! leaves parks the future, and another caller takes it and goes on polling it. So nothing is
-//! lost, and nothing is listed again. The last caller to leave drops the future, which ends the
-//! session; the next call begins another.
+//! Overlapping calls of [`Informer::run`](super::Informer::run) share one run. One of the callers,
+//! the driver, polls its future. A driver that leaves parks the future, and another caller
+//! continues to poll it, so that no change is lost and no list is repeated. The last caller drops
+//! the future, which ends the run. The next call begins another run.
 
 use std::{
     pin::pin,
@@ -19,36 +18,36 @@ use tokio_util::sync::CancellationToken;
 use super::{InformerError, Shared, run::run};
 use crate::{Stored, subscription::Subscriber};
 
-/// The session that is under way, if there is one.
+/// The active run, if there is one.
 pub(super) struct SharedRun(Mutex<Option<ActiveRun>>);
 
 struct ActiveRun {
     session: Arc<RunState>,
 
-    /// The number of callers of `run`. Never zero: the last one takes the session along.
+    /// The number of callers. Never zero: the last caller removes the run.
     callers: usize,
 
-    /// The future, while no caller polls it. It owns the informer; this cycle ends with the
-    /// last caller.
+    /// The future, while no caller polls it. It owns the informer; the last caller ends this
+    /// reference cycle.
     parked: Option<BoxFuture<'static, InformerError>>,
 }
 
-/// What the callers of one session share.
+/// The state that all callers of one run share.
 struct RunState {
-    /// Why the session ended by itself.
+    /// Why the run failed.
     failure: OnceLock<InformerError>,
 
-    /// Notified when the future is parked, or has failed.
+    /// Notified when the future is parked or has failed.
     changed: Notify,
 }
 
-/// One call of `run`: from the call until its future is ready or dropped.
+/// One call of `run`, from the call until its future is ready or dropped.
 pub(super) struct RunCaller<K: Stored> {
     shared: Arc<Shared<K>>,
     session: Arc<RunState>,
 }
 
-/// A caller that polls the future of the session. Dropping it parks the future.
+/// A caller that polls the future of the run. Dropping it parks the future.
 struct Driver<'c, K: Stored> {
     caller: &'c RunCaller<K>,
     run: Option<BoxFuture<'static, InformerError>>,
@@ -65,7 +64,7 @@ impl SharedRun {
 // === impl RunCaller ===
 
 impl<K: Stored> RunCaller<K> {
-    /// Joins the session that is under way, or begins one.
+    /// Joins the active run, or begins one.
     pub(super) fn enter(shared: &Arc<Shared<K>>) -> Self {
         let mut shared_run = shared.shared_run.0.lock();
         let current = shared_run.get_or_insert_with(|| ActiveRun {
@@ -83,12 +82,12 @@ impl<K: Stored> RunCaller<K> {
         }
     }
 
-    /// Waits until `stop` is cancelled or the session fails, and drives it while no other caller
+    /// Waits until `stop` is cancelled or the run fails, and drives the run while no other caller
     /// does.
     pub(super) async fn wait(self, stop: CancellationToken) -> Result<(), InformerError> {
         let mut stopped = pin!(stop.cancelled());
         loop {
-            // Made before the look at the session: it is notified of what changes from here on.
+            // Created before the state is read, so that no later notification is missed.
             let changed = self.session.changed.notified();
             if let Some(failure) = self.session.failure.get() {
                 return Err(failure.clone());
@@ -109,7 +108,7 @@ impl<K: Stored> RunCaller<K> {
         }
     }
 
-    /// Takes the future of the session, if no other caller polls it.
+    /// Takes the parked future, if no other caller polls it.
     fn drive(&self) -> Option<Driver<'_, K>> {
         let mut shared_run = self.shared.shared_run.0.lock();
         let run = self.current(&mut shared_run)?.parked.take()?;
@@ -122,15 +121,15 @@ impl<K: Stored> RunCaller<K> {
         })
     }
 
-    /// The session of this caller, unless it has ended.
+    /// The run of this caller, unless it has ended.
     fn current<'s>(&self, shared_run: &'s mut Option<ActiveRun>) -> Option<&'s mut ActiveRun> {
         shared_run
             .as_mut()
             .filter(|current| Arc::ptr_eq(&current.session, &self.session))
     }
 
-    /// Ends the session. Called with the lock of the seat held, so that a call of `run` that
-    /// comes later, and what is subscribed after it, belongs to the next session.
+    /// Ends the run. Called with the lock held, so that later calls of `run` and later
+    /// subscriptions belong to the next run.
     fn end(&self, failure: Option<InformerError>) -> Vec<Subscriber<K>> {
         let ended = self.shared.new_subscribers.take_all();
         self.shared.status.send_modify(|status| status.end(failure));
@@ -149,7 +148,7 @@ impl<K: Stored> Drop for RunCaller<K> {
             return;
         }
         let ended = (shared_run.take(), self.end(None));
-        // The source is dropped with the future: user code, which runs under no lock.
+        // The future contains the source, which is user code: dropped without a lock.
         drop(shared_run);
         drop(ended);
     }
@@ -158,15 +157,15 @@ impl<K: Stored> Drop for RunCaller<K> {
 // === impl Driver ===
 
 impl<K: Stored> Driver<'_, K> {
-    /// Polls the future of the session until the session fails.
+    /// Polls the future of the run until it fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future parks that of the session.
+    /// Dropping this future parks the future of the run.
     async fn finish(mut self) {
         let Some(run) = &mut self.run else { return };
         let failure = run.await;
-        // It holds the source until it is dropped.
+        // The future owns the source.
         self.run = None;
         let RunCaller { shared, session } = self.caller;
         let mut shared_run = shared.shared_run.0.lock();

@@ -10,7 +10,7 @@ use crate::{
     health::{HealthState, InformerStatus},
 };
 
-/// The state of an informer, as a caller of `synced` sees it.
+/// The state of an informer as `synced` sees it.
 enum SyncState {
     Synced,
     /// A caller of `run` drives it.
@@ -35,7 +35,7 @@ pub(super) async fn synced<K: Stored>(shared: &Shared<K>) -> Result<(), SyncErro
                     .await;
             }
             SyncState::Stopped if was_driven => return Err(why(shared)),
-            // A task that will run it may just have been spawned, or is about to take over.
+            // A spawned task may be about to run or to drive it.
             SyncState::Idle | SyncState::Stopped => {
                 let driven = status.wait_for(|status| status.synced || status.is_driven);
                 if timeout(Informer::<K>::RUN_GRACE, driven).await.is_err() {
@@ -46,7 +46,7 @@ pub(super) async fn synced<K: Stored>(shared: &Shared<K>) -> Result<(), SyncErro
     }
 }
 
-/// Why an informer that is not driven is not synced.
+/// Why an informer without a driver is not synced.
 fn why<K: Stored>(shared: &Shared<K>) -> SyncError {
     let status = shared.status.borrow();
     let resource = Arc::clone(&shared.resource);

@@ -1,14 +1,14 @@
-//! The registered users of an informer's events, and whether one of them is its only user.
+//! Registered users of an informer's events, shared or exclusive.
 //!
-//! A user that may stop the watch is refused where the informer has other users, and other users
-//! are refused where it is registered. Calls of `run`, subscriptions and readers of the store do not
-//! register.
+//! An exclusive user may delay the watch. It is refused if the informer has other users, and other
+//! users are refused while it is registered. Calls of `run`, subscriptions and readers of the store
+//! do not register.
 
 use std::{fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// The users that are registered.
+/// The registered users.
 #[derive(Debug, Default)]
 pub(super) struct Users(Mutex<UserCounts>);
 
@@ -18,15 +18,16 @@ struct UserCounts {
     exclusive: bool,
 }
 
-/// A registered user of an informer's events, from [`Informer::share`](super::Informer::share) or
+/// A registration from [`Informer::share`](super::Informer::share) or
 /// [`Informer::claim`](super::Informer::claim). Dropping it ends the registration.
 #[must_use = "dropping this ends the registration"]
 pub struct InformerUser(Arc<Users>);
 
-/// Why a user of an informer's events was refused.
+/// A user was refused because the informer has another, exclusive user, or because the refused user
+/// is exclusive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the informer of {resource} is shared, and a user that may stop its watch must be its \
+    "the informer of {resource} is shared, and a user that may delay its watch must be its \
      only user: give that user an informer of its own"
 )]
 #[non_exhaustive]
@@ -38,8 +39,8 @@ pub struct SharedInformerError {
 // === impl Users ===
 
 impl Users {
-    /// Registers a user. None if an exclusive user is registered, or if this one is exclusive and
-    /// another user is registered.
+    /// Registers a user. `None` if an exclusive user is registered, or if this user is exclusive
+    /// and another one is registered.
     pub(super) fn register(self: &Arc<Self>, exclusive: bool) -> Option<InformerUser> {
         let mut state = self.0.lock();
         if state.exclusive || (exclusive && state.users > 0) {
@@ -57,7 +58,7 @@ impl Drop for InformerUser {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
         state.users -= 1;
-        // An exclusive user is the only one.
+        // An exclusive user is the only user.
         state.exclusive = false;
     }
 }

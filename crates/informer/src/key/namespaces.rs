@@ -1,12 +1,12 @@
-//! The namespaces of keys, each kept once.
+//! Interned namespace names of object keys.
 
 use std::{collections::HashSet, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// The names of namespaces, so that a hundred thousand keys need not each have their own.
+/// Interned namespace names: all keys of one namespace share one string.
 ///
-/// One that no key needs any more is forgotten, in time.
+/// A name that no key uses is removed when the set next grows beyond its limit.
 #[derive(Default)]
 pub(crate) struct Namespaces {
     names: Mutex<Names>,
@@ -15,17 +15,18 @@ pub(crate) struct Namespaces {
 #[derive(Default)]
 struct Names {
     known: HashSet<Arc<str>>,
-    /// Beyond this number, those are forgotten that no key uses.
+    /// At this size the names that no key uses are removed. Then the limit becomes twice the
+    /// remaining number.
     limit: usize,
 }
 
 // === impl Namespaces ===
 
 impl Namespaces {
-    /// Below this it is not worth looking.
+    /// Below this number of names nothing is removed.
     const MIN_LIMIT: usize = 64;
 
-    /// The one `name` that all share.
+    /// Returns the shared string for `name`.
     pub(super) fn share(&self, name: &str) -> Arc<str> {
         let mut names = self.names.lock();
         if let Some(known) = names.known.get(name) {

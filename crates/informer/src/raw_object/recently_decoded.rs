@@ -1,4 +1,4 @@
-//! The cache of the objects that were decoded last.
+//! Cache of the objects that were decoded last.
 
 use std::{
     fmt,
@@ -10,15 +10,15 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// The objects that were decoded last, by their number.
+/// A direct-mapped cache of decoded objects, by number.
 ///
-/// A number has one slot that it shares with every `SLOTS`th: to forget, nothing need be
-/// counted, and two who decode different objects seldom meet.
+/// Each number has one slot, which it shares with every `SLOTS`th number. So eviction needs no
+/// bookkeeping, and threads that decode different objects rarely contend for one lock.
 pub(crate) struct RecentlyDecoded<K> {
-    /// Not there before the first object is.
+    /// Allocated when the first object is cached.
     slots: OnceLock<Box<[Slot<K>]>>,
 
-    /// The next number.
+    /// The next free number.
     next: AtomicU64,
 }
 
@@ -27,10 +27,10 @@ type Slot<K> = Mutex<Option<(u64, Arc<K>)>>;
 // === impl RecentlyDecoded ===
 
 impl<K> RecentlyDecoded<K> {
-    /// Twice as many as a controller works on at once, by default: an update has two states.
+    /// Twice the default concurrency of a controller, because an update has two states.
     pub(super) const SLOTS: usize = 32;
 
-    /// A number that nothing has yet.
+    /// Returns a number that no other object of this cache has.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -46,11 +46,11 @@ impl<K> RecentlyDecoded<K> {
             .slots
             .get_or_init(|| (0..Self::SLOTS).map(|_| Mutex::new(None)).collect());
         let before = Self::slot(slots, number).lock().replace((number, object));
-        // What was there is dropped here, where nothing is locked.
+        // Dropped without the lock.
         drop(before);
     }
 
-    /// Forgets the object of this number.
+    /// Removes the object with this number.
     pub(super) fn remove(&self, number: u64) {
         let Some(slots) = self.slots.get() else {
             return;
@@ -58,7 +58,7 @@ impl<K> RecentlyDecoded<K> {
         let mut slot = Self::slot(slots, number).lock();
         if matches!(&*slot, Some((of, _)) if *of == number) {
             let object = slot.take();
-            // Dropped where nothing is locked.
+            // Dropped without the lock.
             drop(slot);
             drop(object);
         }

@@ -1,4 +1,4 @@
-//! List and watch through an API server.
+//! `ListWatch`: lists and watches through an API server, with its settings.
 
 use std::{
     fmt,
@@ -22,39 +22,37 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 ///
 /// # Contract
 ///
-/// *Guaranteed.* The first list is consistent: it shows every write that was answered before
-/// it was asked for. It comes as a stream where the server streams lists, and in pages where
-/// it does not. A watch that breaks resumes where it was; only a history that is gone asks
-/// for another list, and what that list shows unchanged is neither decoded nor told again.
-/// An object that does not decode is set aside and requested again, at most one such object
-/// each second; the others flow on. Errors are reported and retried with a backoff of this
-/// source's own; none of them ends it.
+/// *Guaranteed.* The first list is consistent: it shows every write that was acknowledged before
+/// the request. It is streamed if the server supports that, and paged otherwise. A broken watch
+/// resumes at its last version; only an expired version requires another list, which neither
+/// decodes nor delivers unchanged objects. An object that does not decode is quarantined and
+/// requested again, at most one such object each second; the other objects are delivered. Errors
+/// are reported and retried with a backoff of this source; no error ends it.
 ///
-/// A version lower than one seen before is the answer of a stale replica, and refused. It is
-/// believed only from a list in pages without `resourceVersion`, and only if the answer before
-/// was from the past too: then a cluster was restored from a backup, the store becomes equal
-/// to that list, and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers
-/// are not compared.
+/// A list with a lower version than an earlier one comes from a stale replica and is rejected. It
+/// is accepted only as a paged list without `resourceVersion`, and only if the response before it
+/// was also stale. Then a cluster was restored from a backup: the store becomes equal to that list,
+/// and a new [epoch](crate::Store::epoch) begins. Versions that are not numbers are not compared.
 ///
-/// *Not guaranteed.* That each state of an object is seen.
+/// *Not guaranteed.* Every state of an object.
 ///
-/// An [`Api`] alone is a source with these defaults:
+/// An [`Api`] alone is a source with these default settings:
 ///
-/// | what | default |
+/// | setting | default |
 /// |--|--|
 /// | selectors | none |
 /// | page size | 500 |
-/// | streamed lists | yes, where the server can |
+/// | streamed lists | yes, if the server supports them |
 /// | backoff | [`Backoff::CLIENT_GO`] |
-/// | length of a watch | 5 to 10 minutes, at random |
+/// | duration of a watch | 5 to 10 minutes, at random |
 /// | silence that ends a watch, without an event or bookmark | 3 minutes: the server sends a bookmark each minute |
 /// | silence that breaks a list | 30 seconds |
 /// | longest time for one page, or for a streamed list | 5 minutes |
-/// | longest wait that a server can ask for | 5 minutes |
+/// | longest wait that a server can demand | 5 minutes |
 /// | longest line of a watch, longest object of a list | 256 MiB |
-/// | form in which an object is kept | JSON, and decoded while it is worked on or often read |
-/// | threads that decode a long list | those of the runtime, up to 4 |
-/// | fields dropped | `metadata.managedFields` |
+/// | stored form | JSON, and decoded while a handler processes the object or it is read often |
+/// | threads that decode a long list | those of the runtime, at most 4 |
+/// | trimmed fields | `metadata.managedFields` |
 ///
 /// # Example
 ///
@@ -73,16 +71,16 @@ use crate::{Backoff, RawObject, StoredForm, Trim, WatchError, random_seed};
 /// # }
 /// ```
 ///
-/// # What an object costs
+/// # Memory and decoding
 ///
-/// A decoded object is as large as its type, whether its fields are used or not: a `Pod` of
-/// `k8s-openapi` takes five times its JSON. So each object is decoded when it comes, for
-/// subscribers, and kept as JSON; what the store is asked for is decoded again, and
-/// stays decoded for as long as it is asked for again and again ([`Store`](crate::Store)).
-/// [`decoded`](Self::decoded) keeps everything decoded, [`packed`](Self::raw) decodes
-/// nothing before it is read, and [`metadata`](Self::metadata) asks for no more than names
-/// and labels. A type of yours that declares what is read is a kind like any other; what
-/// it does not declare is not decoded, nor kept where it is kept decoded:
+/// A decoded object is as large as its type, even if its fields are not used: a `Pod` of
+/// `k8s-openapi` takes five times the memory of its JSON. Therefore each object is decoded on
+/// arrival, for the subscribers, and then kept as JSON. A read of the store decodes it again, and
+/// it stays decoded while it is read often ([`Store`](crate::Store)). [`decoded`](Self::decoded)
+/// keeps all objects decoded, [`raw`](Self::raw) decodes no object before it is read, and
+/// [`metadata`](Self::metadata) requests only metadata. You can also use a type of your own that
+/// declares only the fields that you read. Other fields are not decoded, and not kept if objects
+/// are kept decoded:
 ///
 /// ```
 /// use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -121,18 +119,18 @@ pub struct ListWatch<K: Resource, O = K> {
     pub(super) form: PhantomData<fn() -> O>,
 }
 
-/// Why a list and watch cannot be as it was asked for.
+/// Why a setting is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidListWatch {
-    /// A selector is empty or holds characters that no selector holds.
+    /// A selector is empty or has characters that no selector can have.
     #[error("{which} selector {selector:?} is not valid: {why}")]
     Selector {
         /// `label` or `field`.
         which: &'static str,
-        /// What was given.
+        /// The given selector.
         selector: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
 }
@@ -140,32 +138,32 @@ pub enum InvalidListWatch {
 // === impl ListWatch ===
 
 impl<K: Resource> ListWatch<K> {
-    /// Lists and watches what `api` reaches: all namespaces, or one.
+    /// Lists and watches the objects of `api`: of all namespaces, or of one.
     ///
-    /// A kind that is known only at run time comes with its type: `ListWatch::new((api,
+    /// For a kind that is known only at run time, add its type: `ListWatch::new((api,
     /// api_resource))`.
     pub fn new(api: impl Into<Self>) -> Self {
         api.into()
     }
 
-    /// What client-go and kubectl use.
+    /// The page size of client-go and kubectl.
     pub const DEFAULT_PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
 
-    /// Three bookmarks, which the API server sends once a minute.
+    /// The time of three bookmarks, which the API server sends once a minute.
     pub const DEFAULT_SILENCE: Duration = Duration::from_secs(180);
 
-    /// The API server ends a list after one minute; the rest is for slow networks.
+    /// The API server ends a list after one minute. The rest is for slow networks.
     pub const DEFAULT_LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
-    /// Longer than any API server asks for. A proxy that asks for a day would stall a watch
-    /// for a day.
+    /// Longer than any API server demands. A proxy that demands a day would otherwise stop the
+    /// watch for a day.
     pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-    /// More than a hundred times what etcd takes for one object; what is longer is none.
+    /// More than a hundred times the limit of etcd for one object.
     pub const DEFAULT_MAX_BYTES: usize = 256 * 1024 * 1024;
 
-    /// Keeps only the metadata of each object, and asks the server for no more: a few hundred
-    /// bytes instead of many thousand, where names, labels and owners are enough.
+    /// Requests and keeps only the metadata of each object: a few hundred bytes instead of many
+    /// thousand. For code that needs only names, labels and owners.
     ///
     /// # Example
     ///
@@ -187,11 +185,11 @@ impl<K: Resource> ListWatch<K> {
         self.into_form()
     }
 
-    /// Keeps each object decoded, for as long as it is there: for a store that is read all the
-    /// time, or of a type whose objects are smaller than their JSON.
+    /// Keeps all objects decoded: for a store that is read constantly, or for a type whose objects
+    /// are smaller than their JSON.
     ///
-    /// To read one is then to count a reference, always. A `Pod` of `k8s-openapi` takes five
-    /// times the memory.
+    /// A read then only increments a reference count. A `Pod` of `k8s-openapi` takes five times the
+    /// memory.
     pub fn decoded(self) -> Self {
         Self {
             decoded: true,
@@ -199,13 +197,12 @@ impl<K: Resource> ListWatch<K> {
         }
     }
 
-    /// Keeps the JSON of each object, which is decoded when it is read, and not before:
-    /// see [`RawObject`].
+    /// Keeps each object as JSON, and decodes it at each read and not before: see [`RawObject`].
     pub fn raw(self) -> ListWatch<K, RawObject<K>> {
         self.into_form()
     }
 
-    /// The same list and watch, of the same resource, in another form.
+    /// The same list and watch with another type or stored form.
     fn into_form<T, O>(self) -> ListWatch<T, O>
     where
         T: Resource<DynamicType = K::DynamicType>,
@@ -234,26 +231,25 @@ impl<K: Resource> ListWatch<K> {
 }
 
 impl<K: Resource, O> ListWatch<K, O> {
-    /// Only objects with these labels: `app=web,tier in (front, back),!legacy`.
+    /// Selects objects by labels: `app=web,tier in (front, back),!legacy`.
     ///
-    /// An object that ceases to match is reported as deleted.
+    /// An object that no longer matches is reported as deleted.
     ///
     /// # Errors
     ///
-    /// [`InvalidListWatch`] if no API server could read `selector`. What only the server can
-    /// know is reported as [`WatchError::Invalid`], and tried again.
+    /// [`InvalidListWatch`] if `selector` cannot be valid. Other errors of a selector are found by
+    /// the server, reported as [`WatchError::Invalid`], and retried.
     pub fn labels(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         self.requests.labels = checked("label", selector.into())?;
         Ok(self)
     }
 
-    /// Only objects with these fields: `status.phase=Running`. Which fields can be selected
-    /// depends on the kind.
+    /// Selects objects by fields: `status.phase=Running`. The selectable fields depend on the kind.
     ///
     /// # Errors
     ///
-    /// [`InvalidListWatch`] if no API server could read `selector`. What only the server can
-    /// know is reported as [`WatchError::Invalid`], and tried again.
+    /// [`InvalidListWatch`] if `selector` cannot be valid. Other errors of a selector are found by
+    /// the server, reported as [`WatchError::Invalid`], and retried.
     pub fn fields(mut self, selector: impl Into<String>) -> Result<Self, InvalidListWatch> {
         let selector = selector.into();
         if selector.split(',').any(|term| !term.contains('=')) {
@@ -267,14 +263,14 @@ impl<K: Resource, O> ListWatch<K, O> {
         Ok(self)
     }
 
-    /// How many objects a page of a list holds. The default is 500.
+    /// The number of objects in a page of a list. The default is 500.
     pub fn page_size(mut self, size: NonZeroU32) -> Self {
         self.requests.page_size = size.get();
         self
     }
 
-    /// Whether lists are streamed where the server can. The default is yes; what happens
-    /// where it cannot is found out once, and costs one request.
+    /// Whether to stream lists if the server supports it. The default is yes. Missing support is
+    /// detected once, which costs one request.
     pub fn streamed_lists(self, streamed_lists: bool) -> Self {
         Self {
             streamed_lists,
@@ -282,53 +278,51 @@ impl<K: Resource, O> ListWatch<K, O> {
         }
     }
 
-    /// How long to wait after a break.
+    /// The backoff after an error.
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    /// How long a watch may stand without an event or bookmark. The default is 3 minutes.
-    /// Below the minute in which the server sends a bookmark, quiet watches break for
-    /// nothing.
+    /// How long a watch may deliver no event or bookmark. The default is 3 minutes. Below one
+    /// minute, the bookmark interval of the server, quiet watches break without a reason.
     ///
-    /// From a server that has sent bookmarks, silence is an error
-    /// ([`WatchError::Silent`]). From one that never has, the watch ends and goes on without
-    /// an error. In both cases the server is first asked for its version, so that a cluster
-    /// that was restored from a backup is found out.
+    /// If the server has sent bookmarks before, silence is an error ([`WatchError::Silent`]).
+    /// Otherwise the watch ends and the next one begins without an error. In both cases the version
+    /// of the server is requested first, which detects a cluster that was restored from a backup.
     pub fn silence(mut self, silence: Duration) -> Self {
         self.requests.timeouts.silence = silence;
         self
     }
 
-    /// How long one page of a list, or a streamed list, may take to arrive, without the time
-    /// in which the informer waits for its handlers. The default is 5 minutes.
+    /// How long one page of a list, or a streamed list, may take to arrive, without the time in
+    /// which the informer waits for its handlers. The default is 5 minutes.
     pub fn list_timeout(mut self, timeout: Duration) -> Self {
         self.requests.timeouts.list = timeout;
         self
     }
 
-    /// The longest wait that a server can ask for with `Retry-After` or `retryAfterSeconds`.
-    /// A wait up to it is never undercut. The default is 5 minutes.
+    /// The longest wait that a server can demand with `Retry-After` or `retryAfterSeconds`. Shorter
+    /// waits are always respected. The default is 5 minutes.
     pub fn max_retry_after(mut self, wait: Duration) -> Self {
         self.requests.timeouts.max_retry_after = wait;
         self
     }
 
-    /// The greatest number of bytes of one object of a list, and of one line of a watch. A list
-    /// is read object by object, so it may be of any length.
+    /// The maximum size in bytes of one object of a list, and of one line of a watch. The size of a
+    /// list is not limited. The default is 256 MiB.
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.requests.max_bytes = bytes;
         self
     }
 
-    /// Which fields are dropped before an object is kept.
+    /// The fields that are removed before an object is kept.
     pub fn trim(self, trim: Trim) -> Self {
         Self { trim, ..self }
     }
 
-    /// How many threads of the runtime decode a long list: its objects after the first few
-    /// hundred. The default is as many as the runtime has, up to four; on a runtime of one thread
-    /// it is one. The events are the same, and in the same order.
+    /// The number of threads of the runtime that decode a long list, after its first few hundred
+    /// objects. The default is that of the runtime, at most four. The events and their order do not
+    /// depend on it.
     pub fn decoders(self, threads: NonZeroUsize) -> Self {
         Self {
             decoders: Some(threads),
@@ -336,7 +330,7 @@ impl<K: Resource, O> ListWatch<K, O> {
         }
     }
 
-    /// Makes the jitter of waits the same in each run.
+    /// The seed of the jitter, for tests.
     pub fn seed(self, seed: u64) -> Self {
         Self {
             rng: StdRng::seed_from_u64(seed),
@@ -394,8 +388,8 @@ where
     }
 }
 
-/// An [`Api`] with the defaults of [`ListWatch`]. `K` is `Clone` because an `Api` asks for that
-/// to be cloned, for each start of the informer; `ListWatch::new(api)` does not.
+/// An [`Api`] with the default settings of [`ListWatch`]. `K` must be `Clone` because `Api`
+/// requires it; `ListWatch::new(api)` does not.
 impl<K> Source<K> for Api<K>
 where
     K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
@@ -410,7 +404,7 @@ where
     }
 }
 
-/// The same, for a kind whose type is known at run time.
+/// An [`Api`] of a kind that is known only at run time.
 impl<K> Source<K> for (Api<K>, K::DynamicType)
 where
     K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,

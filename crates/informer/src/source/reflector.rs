@@ -1,4 +1,4 @@
-//! A list and watch as it runs: sends the requests of the session, and uses the answers.
+//! The running list and watch: sends the requests of the session, and processes their responses.
 
 mod lines;
 mod pages;
@@ -23,7 +23,7 @@ use crate::{
     watch::{DecodeQuarantine, History, NextRequest, Session},
 };
 
-/// A [`ListWatch`] that runs.
+/// Runs a [`ListWatch`].
 pub(super) struct Reflector<'s, K: Resource, O> {
     requests: &'s Requests<K>,
     decoder: Arc<Decoder<K>>,
@@ -33,16 +33,16 @@ pub(super) struct Reflector<'s, K: Resource, O> {
     rng: &'s mut StdRng,
     changes: Changes<O>,
 
-    /// Whether a list is being taken that may show what the store has already. Only then
-    /// is an identity worth reading before its object: everything else is news.
+    /// Whether the current list may show objects that the store already has. Only then the identity
+    /// is read before the object.
     again: bool,
 
-    /// Whether the history went back and no list has been whole since. Then the store knows
-    /// no object, whatever its version.
+    /// Whether the history went back and no list has been complete since. Then no stored object
+    /// counts as known.
     went_back: bool,
 
-    /// Objects of a streamed list that were gone at a later version, as JSON: from a stale
-    /// replica, unless the list turns out to be newer.
+    /// Objects of a streamed list that were deleted at a later version, as JSON. They come from a
+    /// stale replica, unless the list turns out to be newer.
     held_back: Vec<Bytes>,
 
     /// How many objects that decode the list had shown after its last page.
@@ -52,9 +52,9 @@ pub(super) struct Reflector<'s, K: Resource, O> {
     most_undecodable: usize,
 }
 
-/// Why a step did not come to its end.
+/// Why a step ended early.
 enum StepError {
-    /// The receiver was dropped.
+    /// The informer has stopped.
     Stopped,
     Watch(WatchError),
 }
@@ -89,11 +89,11 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: StoredForm<K>,
 {
-    /// Objects that are held back, at most. Each is one that was undecodable before, so there
-    /// are few; a stale replica may have many.
+    /// The maximum number of held objects. Only objects that were undecodable before are held, so
+    /// there are few; a stale replica may send many.
     const HELD_BACK: usize = 100;
 
-    /// What they may take, in bytes.
+    /// The maximum size of the held objects in bytes.
     const HELD_BACK_BYTES: usize = 16 * 1024 * 1024;
 
     pub(super) fn new(source: &'s mut ListWatch<K, O>, changes: Changes<O>) -> Self {
@@ -138,7 +138,7 @@ where
         }
     }
 
-    /// Sends one request, uses the answer, and waits as long as its end asks for.
+    /// Sends one request, processes the response, and waits for the time that follows from its end.
     async fn once(&mut self) -> Result<(), Stopped> {
         let mut opened = None;
         let request = self.session.next_request();
@@ -157,7 +157,7 @@ where
             &span,
             outcome.as_ref().err().map_or("ended", StepError::reason),
         );
-        // Whatever wait follows is not a part of the request.
+        // The wait is not a part of the request.
         drop(span);
         let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
         let wait = match outcome {
@@ -182,8 +182,7 @@ where
         Ok(())
     }
 
-    /// A whole list begins, whose objects are cut out of it by their brackets if they
-    /// `are_whole`.
+    /// Begins a list. `are_whole` says whether the end of each object is known from its brackets.
     async fn begin_list(&mut self, are_whole: bool, history: History) -> Result<(), Stopped> {
         self.quarantine.clear();
         self.held_back.clear();
@@ -191,7 +190,7 @@ where
         if history == History::WentBack {
             tracing::warn!(
                 resource = %self.requests.resource,
-                "the history of the API server went back; taking its list as it is"
+                "the history of the API server went back, replacing the store by its list"
             );
             self.went_back = true;
             self.changes.send(Change::HistoryWentBack).await?;
@@ -201,7 +200,7 @@ where
         self.changes.send(Change::ListStarted).await
     }
 
-    /// The list is whole, as of `version`.
+    /// Ends a list with `version`.
     async fn end_list(&mut self, version: String) -> Result<(), Stopped> {
         self.again = false;
         self.went_back = false;
@@ -212,12 +211,12 @@ where
             .await
     }
 
-    /// Reads an object that came over the wire.
+    /// Reads an object.
     fn read(&self, raw: RawJson<'_>) -> Result<IncomingObject<O>, DecodeError> {
         read(&self.decoder, raw, self.changes.subscribers())
     }
 
-    /// Reports an object that is there, and decodes.
+    /// Sends a decoded object.
     async fn apply(&mut self, fresh: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
         if !self.quarantine.is_empty() {
             self.quarantine.forget(&fresh.kept.key());
@@ -227,15 +226,15 @@ where
         Ok(kept)
     }
 
-    /// Whether an object was deleted before the last complete version: it is from before, and
-    /// the store does not have it. A streamed list that is not the first shows such an object
-    /// if it comes from a stale replica, so it waits until the version of the list is known.
+    /// Whether an object was deleted before the last complete version: its state is older, and the
+    /// store does not have it. A streamed relist shows such an object if it comes from a stale
+    /// replica. The object is held until the version of the list is known.
     fn is_gone(&self, who: &BorrowedIdentity<'_>) -> bool {
         let version = who.resource_version();
         version.is_some_and(|version| self.session.is_past(version)) && !self.changes.has(who)
     }
 
-    /// Reports an object that is there, and returns who it is.
+    /// Sends an object that exists, and returns its identity.
     async fn present<'a>(
         &mut self,
         verb: Verb,
@@ -258,7 +257,7 @@ where
             if is_full || self.held_back.len() >= Self::HELD_BACK {
                 return Err(self.session.refuse_stream().into());
             }
-            // A copy: a slice would keep the whole chunk.
+            // A copy, because a slice would keep the whole chunk in memory.
             self.held_back.push(Bytes::copy_from_slice(raw.json));
             return Ok(who);
         }
@@ -276,7 +275,7 @@ where
     }
 }
 
-/// Reads an object that came over the wire, decoded if there are subscribers.
+/// Reads an object, and decodes it if the informer has subscribers.
 pub(super) fn read<K, O: StoredForm<K>>(
     decoder: &Arc<Decoder<K>>,
     raw: RawJson<'_>,

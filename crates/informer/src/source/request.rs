@@ -1,4 +1,4 @@
-//! The requests of a list and a watch, and what their answers mean.
+//! Requests of lists and watches, and the classification of their responses.
 
 use std::{
     convert::Infallible,
@@ -20,12 +20,12 @@ use crate::{
     watch::{NextRequest, ServerStatus, Verb},
 };
 
-/// Sends the requests of one kind, in one place of it.
+/// Sends the requests for one kind.
 pub(super) struct Requests<K: Resource> {
     client: Client,
 
-    /// Lends bodies that no middleware can clone: see [`Requests::get`]. Made where a runtime
-    /// runs, which a client needs.
+    /// Creates bodies that middleware cannot clone: see [`Requests::get`]. Created lazily, because
+    /// a client needs a runtime.
     empty_body: OnceLock<Client>,
 
     url: String,
@@ -36,7 +36,7 @@ pub(super) struct Requests<K: Resource> {
     pub(super) page_size: u32,
     pub(super) timeouts: Timeouts,
 
-    /// The greatest number of bytes of one object of a list, and of one line of a watch.
+    /// The maximum size in bytes of one object of a list, and of one line of a watch.
     pub(super) max_bytes: usize,
 }
 
@@ -64,7 +64,7 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// The same requests, about objects of another form: theirs is the same resource.
+    /// The same requests, for another type of the same resource.
     pub(super) fn about<T>(self) -> Requests<T>
     where
         T: Resource<DynamicType = K::DynamicType>,
@@ -99,7 +99,7 @@ impl<K: Resource> Requests<K> {
         &self.types
     }
 
-    /// Sends what the session asks for. `lasts` is how long a watch should last.
+    /// Sends the next request of the session. `lasts` is the requested duration of a watch.
     pub(super) async fn send(
         &self,
         request: &NextRequest,
@@ -139,7 +139,8 @@ impl<K: Resource> Requests<K> {
                 if let NextRequest::Watch { after } = request {
                     query.append_pair("resourceVersion", after);
                 } else {
-                    // No version: as new as any write that was answered before this request.
+                    // No version: at least as new as every write that was acknowledged before this
+                    // request.
                     query.append_pair("sendInitialEvents", "true");
                     query.append_pair("resourceVersionMatch", "NotOlderThan");
                 }
@@ -148,7 +149,7 @@ impl<K: Resource> Requests<K> {
         query.finish()
     }
 
-    /// Reads one object; none if it is gone.
+    /// Requests one object. `None` if it does not exist.
     pub(super) async fn object(&self, key: &ObjectKey) -> Result<Option<Bytes>, WatchError> {
         let url = format!(
             "{}/{}",
@@ -162,7 +163,7 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// The whole body of `answer`.
+    /// Reads the whole body of `answer`.
     async fn whole(&self, answer: Response<Body>, verb: Verb) -> Result<Bytes, WatchError> {
         let mut body = answer.into_body();
         let mut time_budget = self.time_budget();
@@ -176,16 +177,16 @@ impl<K: Resource> Requests<K> {
         Ok(Bytes::from(whole))
     }
 
-    /// How long an answer may take that has an end.
+    /// The time for a response that is not a watch.
     pub(super) fn time_budget(&self) -> TimeBudget {
         TimeBudget::new(self.timeouts)
     }
 
-    /// The next piece of `body`, which has an end; none there.
+    /// The next chunk of a finite `body`. `None` at its end.
     ///
     /// # Errors
     ///
-    /// [`WatchError`] if the connection breaks, or `time_budget` ends.
+    /// [`WatchError`] if the connection breaks, or `time_budget` is used up.
     pub(super) async fn chunk(
         &self,
         body: &mut Body,
@@ -202,11 +203,11 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// The next piece of `body`; none at its end.
+    /// The next chunk of `body`. `None` at its end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before it is ready loses nothing.
+    /// Dropping the future before it is ready loses no data.
     pub(super) async fn frame(
         &self,
         body: &mut Body,
@@ -215,7 +216,7 @@ impl<K: Resource> Requests<K> {
         loop {
             match body.frame().await {
                 None => return Ok(None),
-                // Trailers say nothing that we need.
+                // Trailers are not used.
                 Some(Ok(frame)) => {
                     if let Ok(chunk) = frame.into_data() {
                         return Ok(Some(chunk));
@@ -242,7 +243,7 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// What is wrong with a page.
+    /// The error of a page that cannot be read.
     pub(super) fn unreadable(&self, error: PageError) -> WatchError {
         match error {
             PageError::Malformed(error) => self.malformed(Verb::List, error),
@@ -255,7 +256,7 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// Makes an error of what the API server said, with no longer a wait than is allowed.
+    /// The error of a response that is not a success. Limits the wait that it demands.
     pub(super) fn from_status(&self, verb: Verb, mut answer: ServerStatus) -> WatchError {
         let longest = self.timeouts.max_retry_after;
         answer.retry_after = answer.retry_after.map(|wait| wait.min(longest));
@@ -286,13 +287,13 @@ impl<K: Resource> Requests<K> {
         }
     }
 
-    /// Sends one request, once: what comes back decides what the session does next.
+    /// Sends one request once. Its response decides the next request of the session.
     ///
-    /// kube's client repeats a request by itself when the answer is 429, 503 or 504, up to
-    /// fifteen times, unless it cannot clone the request's body. We have our own backoff,
-    /// and something to tell meanwhile, so our empty bodies are of the kind that cannot be
-    /// cloned. Only an answer carries such a body, so they come from a client whose only
-    /// service is to answer with one.
+    /// kube's client repeats a request up to fifteen times if the response is 429, 503 or 504,
+    /// unless the body of the request cannot be cloned. This crate has its own backoff and reports
+    /// each failure. Therefore its empty bodies are of the type that cannot be cloned. Only
+    /// responses have such bodies, so they come from a client whose service only returns empty
+    /// responses.
     async fn get(&self, url: String, verb: Verb) -> Result<Response<Body>, WatchError> {
         let empty_body = self.empty_body.get_or_init(|| {
             let service = tower::service_fn(|_| async {
@@ -306,8 +307,8 @@ impl<K: Resource> Requests<K> {
         };
         let request = Request::get(url)
             .header(header::ACCEPT, Self::accept(verb))
-            // Since 1.37 the API server compresses watches for every client that takes it, one
-            // gzip member an event, which buys little and costs both sides.
+            // Since 1.37 the API server compresses watches if the client accepts it: one gzip
+            // member for each event, which saves little and costs CPU time on both sides.
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body)
             .map_err(|error| self.connection(verb, kube::Error::HttpError(error)))?;
@@ -323,7 +324,7 @@ impl<K: Resource> Requests<K> {
     }
 
     async fn refused(&self, answer: Response<Body>, verb: Verb) -> WatchError {
-        /// A `Status` is small; whatever is larger is a page of HTML.
+        /// A `Status` is shorter. A longer body is not from the API server.
         const LONGEST: usize = 64 * 1024;
 
         let status: StatusCode = answer.status();
@@ -338,10 +339,10 @@ impl<K: Resource> Requests<K> {
                 }
             }
         };
-        // What has come by then must do.
+        // After the timeout the received part is used.
         _ = timeout(self.timeouts.answer, read).await;
         let mut answer = ServerStatus::read(status.as_u16(), &text, retry_after);
-        // A body is free to contradict the status line; the status line decides.
+        // The status line counts, even if the body contradicts it.
         answer.code = status.as_u16();
         self.from_status(verb, answer)
     }
@@ -367,7 +368,7 @@ impl<K: Resource> fmt::Debug for Requests<K> {
     }
 }
 
-/// What people call a kind: `websites.example.io`, or `pods` in the core group.
+/// The name of a kind for logs and errors: `websites.example.io`, or `pods` in the core group.
 pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     let group = K::group(types);
     let plural = K::plural(types);
@@ -378,8 +379,8 @@ pub(super) fn resource_name<K: Resource>(types: &K::DynamicType) -> String {
     }
 }
 
-/// The `Retry-After` header, in its form of seconds; the form of a date is not used by API
-/// servers. More seconds than there are numbers for are the longest wait that there is.
+/// The `Retry-After` header in seconds. API servers do not use its date form. A number that does
+/// not fit becomes the longest duration.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if seconds.is_empty() || !seconds.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! Streams of kube's own watcher as a source.
+//! `WatcherStream`: a stream of kube's watcher as a source.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     watch::{ServerStatus, Verb},
 };
 
-/// Streams of `kube::runtime::watcher` events as a source.
+/// A stream of `kube::runtime::watcher` events as a source.
 ///
-/// After an error the watch counts as down until the stream yields an event, or yields no
-/// further error for [`QUIET`](Self::QUIET): kube's watcher does not say when it is connected
+/// After an error the watch counts as down until the stream yields an event, or yields no further
+/// error for [`QUIET`](Self::QUIET), because kube's watcher does not report when it is connected
 /// again.
 ///
-/// *Not guaranteed:* events that kube's watcher does not yield. It skips an object that does not
-/// decode, and a list with one such object fails as a whole; and it does not say which version a
-/// list has, so that a cluster that was restored from a backup is not detected. Our own
-/// [`ListWatch`](crate::ListWatch) does better in all three. Deletes that only a relist shows are
-/// reported, because the store finds them.
+/// *Not guaranteed.* Events that kube's watcher does not yield. It skips objects that do not
+/// decode, and a list with such an object fails. It does not report the version of a list, so that
+/// a cluster that was restored from a backup is not detected. [`ListWatch`](crate::ListWatch) has
+/// none of these limits. Deletes that only a relist shows are reported, because the store detects
+/// them.
 ///
 /// # Example
 ///
@@ -49,14 +49,14 @@ pub struct WatcherStream<F> {
 // === impl WatcherStream ===
 
 impl<F> WatcherStream<F> {
-    /// Longer than kube's watcher waits between two tries, and for a connection.
+    /// Longer than kube's watcher waits between two attempts, and for a connection.
     pub const QUIET: Duration = Duration::from_secs(120);
 
-    /// Takes the events of the stream that `open` returns; `resource` is the name of their kind,
-    /// as `plural.group`.
+    /// Creates a source from the stream that `open` returns. `resource` is the name of the kind, as
+    /// `plural.group`.
     ///
-    /// `open` is called each time the informer starts, and returns a stream that begins with a
-    /// list, as each new stream of kube's watcher does.
+    /// `open` is called each time the informer starts. Its stream must begin with a list, as each
+    /// new stream of kube's watcher does.
     pub fn new(resource: impl Into<String>, open: F) -> Self {
         Self {
             resource: resource.into(),
@@ -78,7 +78,7 @@ where
     async fn run(&mut self, changes: Changes<K>) -> Result<(), WatchError> {
         let resource = Arc::from(self.resource.as_str());
         let mut stream = pin!((self.open)());
-        // Whether a list is being taken, and until when a watch that broke counts as down.
+        // Whether a list is in progress, and until when a broken watch counts as down.
         let (mut is_listing, mut down) = (true, None);
         loop {
             let connected = async {
@@ -101,7 +101,7 @@ where
             let Some(event) = event else { break };
             let is_change = matches!(event, Ok(Event::Apply(_) | Event::Delete(_)));
             if event.is_ok() && down.take().is_some() && is_change && !is_listing {
-                // It comes out of a watch that stands again.
+                // An event of a watch shows that the watch is connected again.
                 if changes.send(Change::Connected).await.is_err() {
                     break;
                 }
@@ -132,7 +132,7 @@ where
                     down = Some(Instant::now() + Self::QUIET);
                     Change::Interrupted {
                         error: WatchError::from_status(&resource, Verb::Watch, answer(&error)),
-                        // The stream itself knows, and does not say.
+                        // The stream does not report it.
                         retry_in: Duration::ZERO,
                     }
                 }
@@ -151,7 +151,7 @@ fn answer(error: &watcher::Error) -> ServerStatus {
     | watcher::Error::WatchFailed(kube::Error::Api(status))
     | watcher::Error::WatchError(status)) = error
     else {
-        // Not the text of kube's error, which quotes an object that does not decode.
+        // Not the text of kube's error, which may quote an object that does not decode.
         let message = match error {
             watcher::Error::InitialListFailed(cause)
             | watcher::Error::WatchStartFailed(cause)

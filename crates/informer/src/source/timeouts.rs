@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
-/// How long to wait for what.
+/// Timeouts of requests and responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// The longest time without progress of an answer: until its head, without a byte of a
-    /// list, or without an object of a streamed list. A server that works on one keeps
-    /// sending.
+    /// The longest time without progress of a response: until its headers, without a byte of a
+    /// list, or without an object of a streamed list.
     pub(super) answer: Duration,
 
-    /// The longest time that one page of a list, or a streamed list, may take to arrive. The
-    /// time in which the informer does not read is not counted.
+    /// The longest time in which one page of a list, or a streamed list, may arrive. Time in which
+    /// the informer does not read is not counted.
     pub(super) list: Duration,
 
-    /// The longest time without an event or bookmark of a watch.
+    /// The longest time in which a watch may deliver no event or bookmark.
     pub(super) silence: Duration,
 
-    /// The longest wait that a server can ask for.
+    /// The longest wait that a server can demand.
     pub(super) max_retry_after: Duration,
 }
 
-/// What is left of the time that one answer may take.
+/// The remaining time for one response.
 #[derive(Debug)]
 pub(super) struct TimeBudget {
     answer: Duration,
@@ -38,17 +37,17 @@ impl TimeBudget {
         }
     }
 
-    /// How long to wait for the next piece.
+    /// How long to wait for the next chunk.
     pub(super) fn next(&self) -> Duration {
         self.answer.min(self.left)
     }
 
-    /// What is left of the time for all of it.
+    /// The remaining time for the whole response.
     pub(super) const fn left(&self) -> Duration {
         self.left
     }
 
-    /// Takes off the time that was spent waiting. Returns whether any is left.
+    /// Subtracts waiting time. Returns whether any time remains.
     pub(super) fn waited(&mut self, time: Duration) -> bool {
         self.left = self.left.saturating_sub(time);
         !self.left.is_zero()

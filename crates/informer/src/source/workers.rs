@@ -1,4 +1,4 @@
-//! Decoding on several threads, for lists that are long.
+//! Decodes long lists on several threads.
 
 use std::{collections::VecDeque, marker::PhantomData, num::NonZeroUsize, sync::Arc};
 
@@ -11,19 +11,19 @@ use tokio_util::task::AbortOnDropHandle;
 use super::reflector::read;
 use crate::{Decoder, IncomingObject, StoredForm, decode::RawJson, subscription::SubscriberCount};
 
-/// Decodes objects on other threads of the runtime, and gives them back in the order in which
-/// they came.
+/// Decodes objects on other threads of the runtime, and returns them in their original order.
 ///
-/// To hand an object over and to take it back costs more than it saves where there are few, so
-/// the first of a list are not taken. A runtime of one thread has no others to hand them to.
+/// Moving an object to another thread costs more than it saves for short lists, so the first
+/// objects of a list are decoded on the task itself. A single-threaded runtime decodes all of them
+/// there.
 pub(super) struct Workers<K, O> {
-    /// How many batches may be under way.
+    /// How many batches may be in progress.
     limit: usize,
 
-    /// How many objects of this list came before.
+    /// How many objects of this list were seen.
     seen: usize,
 
-    /// Whether they were cut out of it by their brackets.
+    /// Whether the end of each object is known from its brackets.
     are_whole: bool,
 
     batch: Vec<Bytes>,
@@ -31,7 +31,7 @@ pub(super) struct Workers<K, O> {
     decoder: PhantomData<fn() -> K>,
 }
 
-/// An object as it came, and what it is; none if it is wrong in any way.
+/// An object as JSON and decoded. `None` if it does not decode.
 pub(super) struct DecodedItem<O> {
     pub(super) json: Bytes,
     pub(super) object: Option<IncomingObject<O>>,
@@ -44,10 +44,10 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: StoredForm<K>,
 {
-    /// A page of a list, by default.
+    /// The number of objects after which a list counts as long: a page of the default size.
     const PARALLEL_THRESHOLD: usize = 500;
 
-    /// Half a millisecond's work, for objects as large as Pods.
+    /// About half a millisecond of work for Pods.
     const BATCH: usize = 16;
 
     pub(super) fn new(threads: NonZeroUsize) -> Self {
@@ -61,8 +61,8 @@ where
         }
     }
 
-    /// How many threads decode by default: as many as the runtime has, up to four, which
-    /// is more than one connection feeds. One if it has one.
+    /// The default number of threads: that of the runtime, at most four, which is more than one
+    /// connection can feed.
     pub(super) fn default_threads() -> NonZeroUsize {
         const MOST: usize = 4;
         let threads = match Handle::try_current() {
@@ -74,32 +74,31 @@ where
         NonZeroUsize::new(threads.min(MOST)).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Another list begins, whose objects are cut out of it by their brackets if they
-    /// `are_whole`. What was under way for the last one is dropped.
+    /// Begins another list, and drops the batches of the last one. `are_whole` says whether the end
+    /// of each object is known from its brackets.
     pub(super) fn begin(&mut self, are_whole: bool) {
         self.seen = 0;
         self.are_whole = are_whole;
         self.drop_all();
     }
 
-    /// What is under way is not wanted any more.
+    /// Drops all batches.
     pub(super) fn drop_all(&mut self) {
         self.batch.clear();
         self.under_way.clear();
     }
 
-    /// Whether the next object of the list is to be handed over.
+    /// Counts an object, and returns whether to decode it on another thread.
     pub(super) fn should_offload(&mut self) -> bool {
         self.seen += 1;
         self.limit > 1 && self.seen > Self::PARALLEL_THRESHOLD
     }
 
-    /// Hands an object over. Returns what has been decoded meanwhile, if there is too much
-    /// under way.
+    /// Adds an object. Returns the oldest decoded batch if too many batches are in progress.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses objects: the list has to begin again.
+    /// Dropping the future loses objects, so the list has to begin again.
     pub(super) async fn put(
         &mut self,
         decoder: &Arc<Decoder<K>>,
@@ -117,11 +116,11 @@ where
         self.oldest().await
     }
 
-    /// What was handed over first and not given back yet; nothing if that is all.
+    /// Returns the oldest batch, or nothing if there is none.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses objects: the list has to begin again.
+    /// Dropping the future loses objects, so the list has to begin again.
     pub(super) async fn next(
         &mut self,
         decoder: &Arc<Decoder<K>>,
@@ -155,12 +154,12 @@ where
     async fn oldest(&mut self) -> Vec<DecodedItem<O>> {
         match self.under_way.pop_front() {
             None => Vec::new(),
-            // A type whose decoding panics is the user's, and so is its panic.
+            // The panic of a type's `Deserialize`: it continues on this task.
             Some(batch) => match batch.await {
                 Ok(read) => read,
                 Err(ended) => match ended.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down, and we with it.
+                    // The runtime shuts down, and drops this task too.
                     Err(_) => std::future::pending().await,
                 },
             },

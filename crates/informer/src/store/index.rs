@@ -1,4 +1,4 @@
-//! Indexes: objects by something other than their name.
+//! Indexes: objects by values other than their key.
 
 use std::{
     any::Any,
@@ -14,15 +14,16 @@ use parking_lot::Mutex;
 
 use crate::{ObjectKey, panics};
 
-/// A way to find objects of kind `K` by values of type `V`: an owner, a node, a label.
+/// Finds objects of kind `K` by values of type `V`, for example an owner, a node, or a label.
 ///
 /// # Contract
 ///
-/// An index is declared when the informer is built, and kept current with each change. It
-/// is a value: with it one may read by it, and an index that does not exist cannot be named.
+/// Declare an index when you build the informer. The informer updates it with each change. The
+/// `Index` value is the handle to read by, so that an undeclared index is an error and not an empty
+/// result.
 ///
-/// The function is called once for each state of an object, and its result is kept. If it
-/// panics, the panic is logged, and the object is in no part of the index until its next change.
+/// The function is called once for each state of an object, and its result is kept. If it panics,
+/// the panic is logged, and the object has no index entries until its next change.
 pub struct Index<K, V> {
     values: Arc<Values<K, V>>,
 }
@@ -36,18 +37,18 @@ type Values<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 )]
 pub struct UndeclaredIndex;
 
-/// What stands in the store for one index.
+/// The contents of one index.
 pub(crate) struct IndexTable<K, V> {
     index: Index<K, V>,
     keys_by_value: DashMap<V, HashSet<ObjectKey>>,
 
-    /// Under which values each object is filed: what it was is not there to be asked.
+    /// The values of each object, because the previous state cannot be asked for them.
     values: Mutex<HashMap<ObjectKey, Box<[V]>>>,
 }
 
-/// A table of whatever values.
+/// An [`IndexTable`] of any value type.
 pub(crate) trait ErasedIndexTable<K>: Any + Send + Sync {
-    /// Files `key` under the values of `new`, and no others.
+    /// Replaces the values of `key` by those of `new`.
     fn update(&self, key: &ObjectKey, new: Option<&K>);
 
     fn as_any(&self) -> &dyn Any;
@@ -56,8 +57,8 @@ pub(crate) trait ErasedIndexTable<K>: Any + Send + Sync {
 // === impl Index ===
 
 impl<K, V> Index<K, V> {
-    /// Creates an index that files each object under what `values` makes of it: nothing, one
-    /// value (`Option`), or many.
+    /// Creates an index. `values` returns the values of an object: none, one (`Option`), or
+    /// several.
     pub fn new<F, I>(values: F) -> Self
     where
         F: Fn(&K) -> I + Send + Sync + 'static,
@@ -179,7 +180,7 @@ mod tests {
     use super::{ErasedIndexTable as _, Index, IndexTable};
     use crate::ObjectKey;
 
-    /// A value that no object has any more takes no memory, nor does an object that is gone.
+    /// Neither a value without objects nor a deleted object uses memory.
     #[test]
     fn an_index_holds_nothing_of_what_is_gone() {
         let labels = |config: &ConfigMap| config.metadata.labels.clone().unwrap_or_default();

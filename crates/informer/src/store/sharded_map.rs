@@ -1,4 +1,4 @@
-//! The map of cached objects by name, in shards with a lock each.
+//! Sharded map of cached objects, keyed by namespace and name.
 
 use std::{
     hash::BuildHasher,
@@ -10,20 +10,20 @@ use parking_lot::RwLock;
 
 use crate::{IncomingObject, LazyObject, ObjectIdentity, ObjectKey, Stored};
 
-/// Every object, with its key once: a lookup needs no key but only a name.
+/// All objects. A lookup borrows a namespace and a name, and builds no key.
 pub(super) struct ShardedMap<K> {
     shards: Box<[Shard<K>]>,
     hasher: DefaultHashBuilder,
     len: AtomicUsize,
 
-    /// How many objects the list that is being taken has shown.
+    /// How many objects the current list has shown.
     shown: AtomicUsize,
 }
 
-/// Some of the objects, under one lock.
+/// A part of the objects, under one lock.
 pub(super) struct Shard<K>(RwLock<HashTable<Entry<K>>>);
 
-/// One object in its place.
+/// One object with its key.
 pub(super) struct Entry<K> {
     pub(super) key: ObjectKey,
     pub(super) kept: LazyObject<K>,
@@ -31,23 +31,23 @@ pub(super) struct Entry<K> {
     pub(super) mark: Mark,
 }
 
-/// Which list showed an object, and in which history its state is.
+/// The list that showed an object last, and the epoch of its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The list that showed it last. Compared for equality only, so that it may wrap.
+    /// The number of the list. Only compared for equality, so it may wrap.
     pub(super) list: u32,
 
-    /// How often the history had gone back when this state was put here.
+    /// The epoch in which this state was stored.
     pub(super) epoch: u32,
 }
 
-/// What an object found in its place.
+/// The result of [`ShardedMap::put`].
 pub(super) enum PutOutcome<K> {
-    /// Nothing.
+    /// There was no object with this key.
     New(ObjectKey),
-    /// Itself, or a newer state of it, which was left there.
+    /// The map has the same or a newer state, which stays.
     Known,
-    /// An older state, or a predecessor.
+    /// An older state, or an older object with the same name, was replaced.
     Replaced {
         key: ObjectKey,
         old: LazyObject<K>,
@@ -59,8 +59,8 @@ pub(super) enum PutOutcome<K> {
 // === impl ShardedMap ===
 
 impl<K> ShardedMap<K> {
-    /// Enough that readers seldom meet the writer, and that a row which grows is a small part
-    /// of the store.
+    /// Enough that readers rarely wait for the writer, and that the reallocation of one shard is a
+    /// small part of the store.
     const SHARDS: usize = 64;
 
     pub(super) fn new() -> Self {
@@ -81,12 +81,12 @@ impl<K> ShardedMap<K> {
         self.shown.load(Ordering::Relaxed)
     }
 
-    /// Another list begins, which has shown nothing yet.
+    /// Begins another list.
     pub(super) fn begin(&self) {
         self.shown.store(0, Ordering::Relaxed);
     }
 
-    /// A list shows `entry`.
+    /// Marks `entry` as shown by list `list`.
     pub(super) fn show(&self, entry: &mut Entry<K>, list: u32) {
         if entry.mark.list != list {
             entry.mark.list = list;
@@ -94,13 +94,13 @@ impl<K> ShardedMap<K> {
         }
     }
 
-    /// What `look` makes of the entry of `name`, if there is one.
+    /// Calls `look` with the entry of `name`, if there is one.
     pub(super) fn get<T>(&self, name: NameRef<'_>, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
         let (hash, shard) = self.place(name);
         shard.read().find(hash, |entry| name.is(entry)).map(look)
     }
 
-    /// What `look` makes of the entry of `name`, which it may change, if there is one.
+    /// Calls `look` with the entry of `name`, which it may change, if there is one.
     pub(super) fn get_mut<T>(
         &self,
         name: NameRef<'_>,
@@ -111,8 +111,8 @@ impl<K> ShardedMap<K> {
         shard.find_mut(hash, |entry| name.is(entry)).map(look)
     }
 
-    /// Puts `fresh` in its place, unless `is_known` says of what is there, and is of the same
-    /// history, that `fresh` tells nothing new; `key` makes its key if it has none here.
+    /// Stores `fresh`, unless `is_known` returns true for an entry of the same epoch. `key` creates
+    /// the key of a new entry.
     pub(super) fn put(
         &self,
         fresh: &IncomingObject<K>,
@@ -153,7 +153,7 @@ impl<K> ShardedMap<K> {
         }
     }
 
-    /// Takes the entry of `key` away.
+    /// Removes the entry of `key`.
     pub(super) fn remove(&self, key: &ObjectKey) -> Option<Entry<K>> {
         let name = NameRef::from(key);
         let (hash, shard) = self.place(name);
@@ -163,7 +163,7 @@ impl<K> ShardedMap<K> {
         Some(entry.remove().0)
     }
 
-    /// What `look` makes of all entries, row by row; where it makes nothing, nothing.
+    /// Returns the results of `look` for all entries, shard by shard.
     pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
         let shards = self.shards().iter();
         shards.flat_map(|shard| shard.filter_map(&look)).collect()
@@ -175,7 +175,7 @@ impl<K> ShardedMap<K> {
 
     fn place(&self, name: NameRef<'_>) -> (u64, &RwLock<HashTable<Entry<K>>>) {
         let hash = self.hasher.hash_one(name);
-        // The table looks at the lowest and the highest bits.
+        // The hash table uses the lowest and the highest bits.
         let shard = usize::try_from(hash >> 32).unwrap_or_default() % Self::SHARDS;
         (hash, &self.shards[shard].0)
     }
@@ -184,13 +184,13 @@ impl<K> ShardedMap<K> {
 // === impl Shard ===
 
 impl<K> Shard<K> {
-    /// What `look` makes of its entries; where it makes nothing, nothing.
+    /// Returns the results of `look` for the entries of this shard.
     pub(super) fn filter_map<T>(&self, look: impl Fn(&Entry<K>) -> Option<T>) -> Vec<T> {
         self.0.read().iter().filter_map(look).collect()
     }
 }
 
-/// A namespace and a name, of whatever stands there.
+/// A borrowed namespace and name.
 #[derive(Clone, Copy, Hash)]
 pub(super) struct NameRef<'a>(Option<&'a str>, &'a str);
 

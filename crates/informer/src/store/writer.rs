@@ -1,12 +1,11 @@
-//! Writes the store, and says what each change means. *(pure)*
+//! Applies changes to the store, and returns the events that follow. *(pure)*
 //!
-//! A list is taken by mark and sweep: each object that it shows is marked with the list's
-//! number, and what bears another mark when the list is whole is gone. There is never a second
-//! map, so a list of a hundred thousand objects costs no more memory than one.
+//! Lists use mark and sweep: each object that a list shows is marked with the number of the list.
+//! When the list is complete, objects with another mark are removed. So a list needs no second map.
 //!
-//! An object's state is replaced by newer ones only. After the history of the server went
-//! back, the next state of each object is newer, whatever its version: each entry is marked
-//! with the epoch of its state too.
+//! A state is only replaced by a newer one. After the history of the server has gone back, the next
+//! state of each object counts as newer, whatever its version. Therefore each entry is also marked
+//! with the epoch of its state.
 
 use std::sync::atomic::Ordering;
 
@@ -19,35 +18,35 @@ use crate::{
     key::Namespaces, watch::is_older,
 };
 
-/// Writes a store, and says what each change means to subscribers.
+/// Writes a store, and returns the deltas for subscribers.
 pub(crate) struct Writer<K> {
     store: Store<K>,
 
-    /// The list that is being taken, or was taken last, and the epoch.
+    /// The number of the current or last list, and the epoch.
     mark: Mark,
 
-    /// The history went back, and no list has been whole since.
+    /// The history has gone back, and no list has been complete since.
     went_back: bool,
 
     namespaces: Namespaces,
 }
 
-/// What one change means: nothing, one event, or a delete and an add.
+/// The result of one change: nothing, one delta, or a delete and an add.
 pub(crate) type Deltas<K> = std::iter::Flatten<std::array::IntoIter<Option<Delta<K>>, 2>>;
 
-/// What happened, and to which object.
+/// A change of one object in the store.
 pub(crate) struct Delta<K> {
     pub(crate) key: ObjectKey,
     pub(crate) delta_type: DeltaType<K>,
 
-    /// The object, in its newest state.
+    /// The object in its newest state.
     pub(crate) object: IncomingObject<K>,
 
-    /// It is the first state of the object since the history of the server went back.
+    /// Whether this is the first state of the object since the history of the server went back.
     pub(crate) restored: bool,
 }
 
-/// What happened to an object.
+/// The type of a [`Delta`].
 pub(crate) enum DeltaType<K> {
     Added,
     Updated { old: LazyObject<K> },
@@ -66,13 +65,13 @@ impl<K: Stored> Writer<K> {
         }
     }
 
-    /// A whole picture begins. One that had begun is forgotten.
+    /// Begins a list, and forgets a list that was not complete.
     pub(crate) fn begin(&mut self) {
         self.mark.list = self.mark.list.wrapping_add(1);
         self.store.contents.objects.begin();
     }
 
-    /// The history of the server went back: no state that is here is newer than one to come.
+    /// Begins a new epoch: every following state counts as newer than the stored one.
     pub(crate) fn go_back(&mut self) {
         self.went_back = true;
         self.mark.epoch = self.mark.epoch.saturating_add(1);
@@ -82,7 +81,7 @@ impl<K: Stored> Writer<K> {
             .store(self.mark.epoch, Ordering::Release);
     }
 
-    /// An object is there, in this state.
+    /// Applies a new state of an object.
     pub(crate) fn apply(&mut self, fresh: IncomingObject<K>) -> Deltas<K> {
         let put = self.store.contents.objects.put(
             &fresh,
@@ -128,8 +127,8 @@ impl<K: Stored> Writer<K> {
         }
     }
 
-    /// An object is there, in a state that cannot be read, or that is known. What was known of
-    /// it stays, if it is the same object.
+    /// Marks an object that a list shows in a state that does not decode or is stored already. The
+    /// stored state stays if it has the same uid.
     pub(crate) fn keep(&mut self, object: &impl ObjectIdentity) -> Deltas<K> {
         let mark = self.mark;
         let objects = &self.store.contents.objects;
@@ -137,7 +136,7 @@ impl<K: Stored> Writer<K> {
             let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.kept);
             let stays = is_late || is_same_life(&entry.kept, object);
             if stays {
-                // Its state is of the epoch that it was.
+                // The epoch of the stored state does not change.
                 objects.show(entry, mark.list);
             }
             stays
@@ -148,7 +147,7 @@ impl<K: Stored> Writer<K> {
         }
     }
 
-    /// An object is gone.
+    /// Removes a deleted object.
     pub(crate) fn delete(
         &mut self,
         identity: &Identity,
@@ -159,24 +158,24 @@ impl<K: Stored> Writer<K> {
             is_same_life(&entry.kept, identity)
         });
         if same == Some(false) {
-            // A late word about an object whose successor is here already.
+            // A late delete of a previous object with this name. The store has its successor.
             return deltas(None, None);
         }
         deltas(self.remove(&identity.key, last, false), None)
     }
 
-    /// The picture is whole: the names of the objects that it did not show.
+    /// Returns the keys of the objects that the complete list did not show.
     pub(crate) fn unmarked(&self) -> Vec<ObjectKey> {
         let objects = &self.store.contents.objects;
         objects.filter_map(|entry| (entry.mark.list != self.mark.list).then(|| entry.key.clone()))
     }
 
-    /// The list is whole, and what it did not show is removed.
+    /// Ends a list, after the objects that it did not show were removed.
     pub(crate) fn end(&mut self) {
         self.went_back = false;
     }
 
-    /// Removes one of the [`unmarked`](Self::unmarked).
+    /// Removes one of the [`unmarked`](Self::unmarked) objects.
     pub(crate) fn sweep(&mut self, key: &ObjectKey) -> Deltas<K> {
         deltas(self.remove(key, None, true), None)
     }
@@ -203,7 +202,8 @@ impl<K: Stored> Writer<K> {
 // === impl Delta ===
 
 impl<K: Stored> Delta<K> {
-    /// The event, for subscribers; none if its object has decoded and does not again.
+    /// Converts the delta to an event with its key and stored form. `None` if the object has
+    /// decoded before and does not decode now.
     pub(crate) fn into_event(self) -> Option<(ObjectKey, Event<K>, Option<LazyObject<K>>)> {
         let (object, kept) = match self.object {
             IncomingObject {
@@ -229,7 +229,7 @@ fn deltas<K>(first: Option<Delta<K>>, second: Option<Delta<K>>) -> Deltas<K> {
     [first, second].into_iter().flatten()
 }
 
-/// Whether `new` tells nothing that `old` does not: the same state, or one from before it.
+/// Whether `new` is the same state as `old`, or an older one.
 fn is_known(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
     let versions = new.resource_version().zip(old.resource_version());
     versions.is_some_and(|(new_version, old_version)| {
@@ -237,7 +237,7 @@ fn is_known(new: &impl ObjectIdentity, old: &impl ObjectIdentity) -> bool {
     })
 }
 
-/// Whether the two are not known to be two objects that bore one name.
+/// Whether the two have the same uid, or one has no uid.
 fn is_same_life(a: &impl ObjectIdentity, b: &impl ObjectIdentity) -> bool {
     match (a.uid(), b.uid()) {
         (Some(a), Some(b)) => a == b,

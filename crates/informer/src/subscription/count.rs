@@ -5,18 +5,18 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// The number of live subscriptions, to skip work that only a subscriber needs.
+/// The number of live subscriptions. Without subscriptions the informer skips work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubscriberCount(Arc<AtomicUsize>);
 
-/// One live subscription; dropping it takes it off the count.
+/// Counts one live subscription until it is dropped.
 #[derive(Debug)]
 pub(super) struct SubscriberToken(SubscriberCount);
 
 // === impl SubscriberCount ===
 
 impl SubscriberCount {
-    /// Whether there is at least one.
+    /// Whether there is at least one subscription.
     pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }

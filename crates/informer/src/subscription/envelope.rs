@@ -1,4 +1,4 @@
-//! An event with its span and how it came.
+//! `EventEnvelope`: an event with its key, its span, and where it comes from.
 
 use std::fmt;
 
@@ -6,59 +6,59 @@ use tracing::Span;
 
 use crate::{ErasedObject, Event, LazyObject, ObjectKey, Stored};
 
-/// An event, the span in which it was delivered, and how it came.
+/// An event with its key, its span, and where it comes from.
 ///
-/// The span ends when the last copy of this envelope is dropped; it is [`Span::none`] where no
-/// subscriber of `tracing` wants it.
+/// The span ends when the last clone of the envelope is dropped. It is [`Span::none`] if no
+/// `tracing` subscriber enables it.
 #[non_exhaustive]
 pub struct EventEnvelope<K> {
-    /// The key of the object; none for [`Synced`](Event::Synced).
+    /// The key of the object. `None` for [`Synced`](Event::Synced).
     pub key: Option<ObjectKey>,
-    /// What happened.
+    /// The event.
     pub event: Event<K>,
     /// The span `informer-event-*`.
     pub span: Span,
-    /// Whether this subscription asked for the event, through its
+    /// Whether this subscription requested the event through its
     /// [`ResyncHandle`](crate::ResyncHandle).
     pub requested: bool,
-    /// Whether the event comes from a list: the first list, a relist, or the replay that a new
-    /// subscription receives. The object of an `Added` from a list may have existed for a long
-    /// time; one that is not from a list was seen live, when it was created or began to match
-    /// the selector. False for [`Resynced`](Event::Resynced) and [`Synced`](Event::Synced).
+    /// Whether the event comes from a list: the first list, a relist, or the replay for a new
+    /// subscription. The object of an `Added` from a list may have existed before. Otherwise the
+    /// object was created, or began to match the selector, just now. False for
+    /// [`Resynced`](Event::Resynced) and [`Synced`](Event::Synced).
     pub from_list: bool,
-    /// The [epoch](crate::Store::epoch) of the store when the event happened: versions of objects
+    /// The [epoch](crate::Store::epoch) of the store at the time of the event. Versions of objects
     /// compare within one epoch.
     pub epoch: u32,
-    /// Whether the event shows the first state of the object since the history of the API server
-    /// went back: what was remembered of the object's versions before is of no use any more.
+    /// Whether the event has the first state of the object since the history of the API server went
+    /// back. Versions of the object that were stored before are then obsolete.
     pub restored: bool,
-    /// The object as the store keeps it, if that is another form.
+    /// The stored form of the object, if that is not the decoded one.
     kept: Option<LazyObject<K>>,
 }
 
-/// An event about an object of any kind, for code that works on many kinds at once.
+/// An [`EventEnvelope`] with a type-erased object, for code that handles several kinds at once.
 #[non_exhaustive]
 pub struct ErasedEventEnvelope {
-    /// The key of the object; none for [`Synced`](Event::Synced).
+    /// The key of the object. `None` for [`Synced`](Event::Synced).
     pub key: Option<ObjectKey>,
-    /// What happened, to an object in the form in which the store keeps it.
+    /// The event, with the object in the form in which the store keeps it.
     pub event: Event<dyn ErasedObject>,
     /// The span `informer-event-*`.
     pub span: Span,
-    /// Whether this subscription asked for the event: see [`EventEnvelope`].
+    /// See [`EventEnvelope::requested`].
     pub requested: bool,
-    /// Whether the event comes from a list: see [`EventEnvelope::from_list`].
+    /// See [`EventEnvelope::from_list`].
     pub from_list: bool,
-    /// The epoch of the store when the event happened: see [`EventEnvelope::epoch`].
+    /// See [`EventEnvelope::epoch`].
     pub epoch: u32,
-    /// Whether it is the first state since the history went back.
+    /// See [`EventEnvelope::restored`].
     pub restored: bool,
 }
 
 // === impl EventEnvelope ===
 
 impl<K> EventEnvelope<K> {
-    /// Something happened to the object of `key`, which the store keeps as `kept`.
+    /// Creates the envelope of an event of the object with `key`, whose stored form is `kept`.
     pub(crate) const fn about(
         key: ObjectKey,
         event: Event<K>,
@@ -77,7 +77,7 @@ impl<K> EventEnvelope<K> {
         }
     }
 
-    /// A list has been delivered.
+    /// Creates the envelope of [`Event::Synced`].
     pub(crate) const fn synced() -> Self {
         Self {
             key: None,
@@ -91,7 +91,7 @@ impl<K> EventEnvelope<K> {
         }
     }
 
-    /// The same, asked for by the subscription.
+    /// Sets `requested`.
     pub(crate) fn requested(self) -> Self {
         Self {
             requested: true,
@@ -99,25 +99,25 @@ impl<K> EventEnvelope<K> {
         }
     }
 
-    /// The same, in this epoch of the store.
+    /// Sets the epoch.
     pub(crate) fn in_epoch(self, epoch: u32) -> Self {
         Self { epoch, ..self }
     }
 
-    /// The same, with whether it is the first state since the history of the server went back.
+    /// Sets `restored`.
     pub(crate) fn restored(self, restored: bool) -> Self {
         Self { restored, ..self }
     }
 
-    /// The same, with whether it comes from a list.
+    /// Sets `from_list`.
     pub(crate) fn listed(self, from_list: bool) -> Self {
         Self { from_list, ..self }
     }
 }
 
 impl<K: Stored> EventEnvelope<K> {
-    /// The same event about an object of any kind, as the store keeps it. What is decoded
-    /// already stays decoded until [`rest`](ErasedObject) is called on it.
+    /// Converts the object to its stored form, type-erased. A decoded form stays until
+    /// [`release_decoded`](ErasedObject) is called.
     #[must_use]
     pub fn into_erased(self) -> ErasedEventEnvelope {
         let kept = self.kept;

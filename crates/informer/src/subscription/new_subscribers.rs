@@ -1,7 +1,7 @@
-//! New subscriptions on their way to the informer's task.
+//! New subscriptions, before the informer's task takes them.
 //!
-//! A subscription is made on any thread, and its first events are delivered by the task that
-//! runs the informer. Until then it waits here.
+//! A subscription is created on any thread. The task that runs the informer delivers the first
+//! events.
 
 use std::{
     num::NonZeroUsize,
@@ -13,13 +13,13 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{SubscriberCount, Subscription, publisher::Subscriber, resync_handle::RequestedKeys};
 
-/// The subscriptions that have not been delivered anything yet.
+/// New subscriptions, and the count of all subscriptions.
 pub(crate) struct NewSubscribers<K> {
     count: SubscriberCount,
     waiting: Mutex<Vec<Subscriber<K>>>,
-    /// Notified when one is added.
+    /// Notified when a subscription is added.
     added: Notify,
-    /// Notified when a subscription asks for objects, once for all subscriptions.
+    /// Notified when a subscription requests a resync. Shared by all subscriptions.
     requested: Arc<Notify>,
 }
 
@@ -35,12 +35,12 @@ impl<K> NewSubscribers<K> {
         }
     }
 
-    /// How many subscriptions there are, new or not.
+    /// The number of all subscriptions.
     pub(crate) const fn count(&self) -> &SubscriberCount {
         &self.count
     }
 
-    /// Makes a subscription for which `buffer` events may wait.
+    /// Creates a subscription with space for `buffer` events.
     pub(crate) fn add(&self, buffer: NonZeroUsize) -> Subscription<K> {
         // Counted before it is in the list: the informer skips events while the count is zero,
         // and it may take the new subscriber out of the list, replay the store to it and see
@@ -60,7 +60,7 @@ impl<K> NewSubscribers<K> {
         }
     }
 
-    /// Waits until one may have been added.
+    /// Waits until a subscription may have been added.
     ///
     /// # Cancel safety
     ///
@@ -69,12 +69,12 @@ impl<K> NewSubscribers<K> {
         self.added.notified().await;
     }
 
-    /// Takes all that wait, oldest first.
+    /// Takes all new subscriptions, oldest first.
     pub(crate) fn take_all(&self) -> Vec<Subscriber<K>> {
         std::mem::take(&mut *self.waiting.lock())
     }
 
-    /// Notified when a subscription asks for objects.
+    /// Notified when a subscription requests a resync.
     pub(crate) const fn requested(&self) -> &Arc<Notify> {
         &self.requested
     }

@@ -1,4 +1,4 @@
-//! Delivers events to every subscription of a running informer.
+//! Delivers events to all subscriptions of a running informer.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 use super::{EventEnvelope, resync_handle::RequestedKeys};
 use crate::ObjectKey;
 
-/// The informer's end of one subscription.
+/// The sending end of one subscription.
 pub(crate) struct Subscriber<K> {
     events: mpsc::Sender<EventEnvelope<K>>,
     requested_keys: Arc<RequestedKeys>,
@@ -16,10 +16,10 @@ pub(crate) struct Subscriber<K> {
     closed: bool,
 }
 
-/// The subscribers of a running informer. Dropping it ends their subscriptions.
+/// The subscribers of a running informer. Dropping it ends the subscriptions.
 pub(crate) struct Publisher<K> {
     subscribers: Vec<Subscriber<K>>,
-    /// Notified when a subscription asks for objects.
+    /// Notified when a subscription requests a resync.
     requested: Arc<Notify>,
 }
 
@@ -37,24 +37,23 @@ impl<K> Subscriber<K> {
         }
     }
 
-    /// Waits until the subscription has a free place, and delivers `envelope`. Does nothing if the
-    /// subscription was dropped.
+    /// Waits for capacity, and delivers `envelope`. Does nothing if the subscription was dropped.
     async fn deliver(&mut self, envelope: EventEnvelope<K>) {
         if !self.closed {
             self.closed = self.events.send(envelope).await.is_err();
         }
     }
 
-    /// How many events to deliver at once: half of the buffer at most, so that the subscriber
-    /// can take one half while the other is filled.
+    /// How many events to deliver at once: at most half of the buffer, so that the subscriber can
+    /// take one half while the other is filled.
     pub(crate) fn batch_size(&self) -> usize {
-        /// Enough that the cost of a batch, shared by its events, is next to nothing.
+        /// Enough that the fixed cost of a batch does not matter.
         const ENOUGH: usize = 64;
         (self.events.max_capacity() / 2).clamp(1, ENOUGH)
     }
 
-    /// Waits until there are places for a [batch](Self::batch_size) of events, and delivers them,
-    /// each in its span. Does nothing if the subscription was dropped.
+    /// Waits for capacity for a [batch](Self::batch_size), and delivers the events, each in its
+    /// span. Does nothing if the subscription was dropped.
     pub(crate) async fn deliver_batch(&mut self, batch: &mut Vec<EventEnvelope<K>>) {
         let batch = batch.drain(..);
         if self.closed {
@@ -80,19 +79,19 @@ impl<K> Publisher<K> {
         }
     }
 
-    /// Delivers every event from now on to `subscriber`.
+    /// Adds `subscriber`, which receives all events from now on.
     pub(crate) fn admit(&mut self, subscriber: Subscriber<K>) {
         if !subscriber.requested_keys.is_empty() {
-            // It asked before it was admitted, and that notification is spent.
+            // It requested resyncs before it was added, and that notification was consumed.
             self.requested.notify_one();
         }
         self.subscribers.push(subscriber);
     }
 
-    /// Waits until every subscription has a free place, one after the other, and delivers
-    /// `envelope`.
+    /// Waits for capacity in each subscription, one after the other, and delivers `envelope`.
     pub(crate) async fn publish(&mut self, envelope: EventEnvelope<K>) {
-        // The last one gets the event itself: with one subscriber nothing is cloned.
+        // The last subscriber gets the event itself, so that nothing is cloned for a single
+        // subscriber.
         if let Some((last, others)) = self.subscribers.split_last_mut() {
             for subscriber in others {
                 subscriber.deliver(envelope.clone()).await;
@@ -102,7 +101,7 @@ impl<K> Publisher<K> {
         self.subscribers.retain(|subscriber| !subscriber.closed);
     }
 
-    /// Waits until a subscription may have asked for objects.
+    /// Waits until a subscription may have requested a resync.
     ///
     /// # Cancel safety
     ///
@@ -111,8 +110,8 @@ impl<K> Publisher<K> {
         self.requested.notified().await;
     }
 
-    /// Delivers one object to each subscriber that asked for objects, as `current` has it. A
-    /// subscriber that asked for more gets the next one another time.
+    /// Delivers one requested object to each subscriber that has requests. `current` returns its
+    /// envelope. Further requests wait for the next call.
     pub(crate) async fn deliver_requested(
         &mut self,
         current: impl Fn(&ObjectKey) -> Option<EventEnvelope<K>>,

@@ -1,4 +1,4 @@
-//! Objects that a subscriber asks to be delivered again: each key once, in the order of asking.
+//! Resyncs that a subscriber requests: each key once, in request order.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -11,20 +11,18 @@ use tokio::sync::Notify;
 
 use crate::ObjectKey;
 
-/// Asks for objects that have not changed to be delivered again to one
-/// [`Subscription`](crate::Subscription).
+/// Requests resyncs of single objects for one [`Subscription`](crate::Subscription).
 ///
 /// # Contract
 ///
-/// *Guaranteed.* An object that is in the store is delivered once more, to this subscription
-/// only, as [`Resynced`](crate::Event::Resynced) with `requested` set,
-/// after everything that has happened to it by then. An object that is asked for several times
-/// before it is delivered is delivered once. One that is not in the store when its turn comes
-/// is skipped.
+/// *Guaranteed.* An object that is in the store is delivered once more, to this subscription only,
+/// as [`Resynced`](crate::Event::Resynced) with `requested` set, after all its earlier events. An
+/// object that is requested several times before the delivery is delivered once. An object that is
+/// not in the store at delivery time is skipped.
 ///
-/// *Not guaranteed.* A time limit: changes and requests take turns.
+/// *Not guaranteed.* A time limit: changes and requests alternate.
 ///
-/// Clones ask for the same subscription. Asking never waits.
+/// Clones belong to the same subscription. A request never waits.
 ///
 /// # Example
 ///
@@ -57,10 +55,10 @@ pub struct ResyncHandle {
     requested_keys: Arc<RequestedKeys>,
 }
 
-/// The keys that one subscriber has asked for.
+/// The requested keys of one subscriber.
 pub(super) struct RequestedKeys {
     keys: Mutex<KeyQueue>,
-    /// Notified when this subscriber, or another of the same informer, asks.
+    /// Notified on each request. Shared by all subscribers of an informer.
     asked: Arc<Notify>,
 }
 
@@ -78,7 +76,7 @@ impl ResyncHandle {
         Self { requested_keys }
     }
 
-    /// Asks for the objects of these keys.
+    /// Requests resyncs of the objects with these keys.
     pub fn request(&self, keys: impl IntoIterator<Item = ObjectKey>) {
         for key in keys {
             self.requested_keys.keys.lock().push(key);
@@ -108,7 +106,7 @@ impl RequestedKeys {
         }
     }
 
-    /// Takes the key that was asked for first.
+    /// Takes the oldest key.
     pub(super) fn pop(&self) -> Option<ObjectKey> {
         self.keys.lock().pop()
     }
@@ -145,8 +143,7 @@ mod tests {
         check("b a - b", "b a b");
     }
 
-    /// Asks for keys, and takes one (`-`); `envelope` is what was taken, first there and then at
-    /// the end.
+    /// Requests keys, and takes one (`-`); `envelope` is the expected list of taken keys.
     #[track_caller]
     fn check(script: &str, envelope: &str) {
         let mut keys = KeyQueue::default();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rand::Rng;
 
-/// Waits that double from a least to a greatest, each spread over its upper half.
+/// An exponential backoff. Each wait is a random part of the upper half of its ceiling.
 ///
-/// Every source has its own, so one watch that fails does not slow another.
+/// Each source has its own backoff, so that a failing watch does not delay another one.
 ///
 /// # Example
 ///
@@ -25,20 +25,22 @@ pub struct Backoff {
     max: Duration,
 }
 
-/// A backoff that would be no backoff.
+/// Why a backoff is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidBackoff {
-    /// Retries would follow each other without a pause.
-    #[error("a backoff needs a least wait above zero, or retries become a hot loop")]
+    /// The minimum wait is zero.
+    #[error(
+        "the minimum wait of a backoff must be above zero, otherwise retries become a busy loop"
+    )]
     Zero,
 
-    /// The least wait is longer than the greatest.
-    #[error("the least wait of a backoff, {min:?}, is longer than its greatest, {max:?}")]
+    /// The minimum wait is longer than the maximum.
+    #[error("the minimum wait of a backoff, {min:?}, is longer than its maximum, {max:?}")]
     Reversed {
-        /// The least wait that was given.
+        /// The given minimum.
         min: Duration,
-        /// The greatest wait that was given.
+        /// The given maximum.
         max: Duration,
     },
 }
@@ -46,10 +48,10 @@ pub enum InvalidBackoff {
 // === impl Backoff ===
 
 impl Backoff {
-    /// What client-go uses for a reflector: from 0.8 s to 30 s.
+    /// The backoff of client-go's reflector: from 0.8 s to 30 s.
     ///
-    /// Source: client-go, `tools/cache/reflector.go`; that one also resets itself after two
-    /// quiet minutes, where ours resets when a watch has been stable.
+    /// Source: client-go, `tools/cache/reflector.go`. client-go resets it after two quiet minutes;
+    /// here it is reset when a watch has been stable.
     pub const CLIENT_GO: Self = Self {
         min: Duration::from_millis(800),
         max: Duration::from_secs(30),
@@ -79,13 +81,13 @@ impl Backoff {
             .map_or(self.max, |wait| wait.min(self.max))
     }
 
-    /// The wait after `failures` earlier failures: between half of the
-    /// [`ceiling`](Self::ceiling) and all of it, so that many watches that broke together
-    /// do not come back together.
+    /// The wait after `failures` earlier failures in a row: between half of the
+    /// [`ceiling`](Self::ceiling) and all of it, so that many watches that broke at the same time
+    /// do not retry at the same time.
     pub fn wait(&self, failures: u32, rng: &mut impl Rng) -> Duration {
         let ceiling = self.ceiling(failures);
         let wait = ceiling.as_secs_f64() * rng.random_range(0.5..=1.0);
-        // Next to the longest duration that there is, a rounded one is too long.
+        // Near `Duration::MAX` the rounded value overflows.
         Duration::try_from_secs_f64(wait).unwrap_or(ceiling)
     }
 }

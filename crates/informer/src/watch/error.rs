@@ -8,79 +8,76 @@ use serde_json::Number;
 use super::one_line;
 use crate::DecodeError;
 
-/// Why a list or a watch broke off.
+/// Why a list or a watch failed.
 ///
-/// None of these ends a [`ListWatch`](crate::ListWatch): it reports the error, waits and tries
-/// again, because what helps is outside of it (a role binding, a CRD, a restart of the API
-/// server), and because a proxy may give any of these answers by mistake.
+/// None of these errors ends a [`ListWatch`](crate::ListWatch): it reports the error, waits, and
+/// retries. The cause is outside of the process (a role binding, a CRD, a restart of the API
+/// server), and a proxy may return any of these errors by mistake.
 ///
-/// The message says what failed and what to do; [`source`](std::error::Error::source) says
-/// why, where there is more to say. Text of the server is cut to one line of at most 300
-/// characters.
+/// The message has what failed and what to do; the [`source`](std::error::Error::source), if there
+/// is one, has the cause. Text of the server is cut to one line of at most 300 characters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
     /// The API server could not be reached, or the connection broke.
-    #[error("cannot {verb} {resource}: the API server was not reached, or hung up")]
+    #[error("cannot {verb} {resource}: cannot reach the API server, or the connection broke")]
     Connection {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// What the connection says.
+        /// The error of the connection.
         source: Box<kube::Error>,
     },
 
-    /// Nothing came for longer than a healthy connection stays silent: no byte of a list, no
-    /// event and no bookmark of a watch.
-    #[error(
-        "cannot {verb} {resource}: the connection is closed because nothing came for {limit:?}"
-    )]
+    /// Nothing was received for the timeout: no byte of a list, or no event and no bookmark of a
+    /// watch.
+    #[error("cannot {verb} {resource}: timed out after {limit:?} without data from the server")]
     Silent {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// How long is too long.
+        /// The timeout.
         limit: Duration,
     },
 
-    /// A list kept coming and did not end in time.
+    /// A list made progress but was not complete within the timeout.
     #[error(
-        "cannot {verb} {resource}: the list is given up because it was not complete after {limit:?}; ask for smaller pages with `page_size`, or allow more with `list_timeout`"
+        "cannot {verb} {resource}: timed out after {limit:?} before the list was complete; use smaller pages (`page_size`) or a longer timeout (`list_timeout`)"
     )]
     Overdue {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// The longest time that a list may take to arrive.
+        /// The timeout.
         limit: Duration,
     },
 
-    /// We are not who we should be (`401`).
+    /// The credentials are invalid (`401`).
     #[error(
         "cannot {verb} {resource}: not authenticated ({message}); check the credentials of the kubeconfig or the service account"
     )]
     Unauthenticated {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// What the API server says.
+        /// The message of the API server.
         message: String,
     },
 
-    /// We may not (`403`).
+    /// The credentials lack a permission (`403`).
     #[error(
         "cannot {verb} {resource}: forbidden ({message}); a Role or ClusterRole must grant `list` and `watch` on {resource}"
     )]
     Forbidden {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// What the API server says.
+        /// The message of the API server.
         message: String,
     },
 
@@ -91,96 +88,98 @@ pub enum WatchError {
     UnknownKind {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
     },
 
-    /// The request itself is refused (`400`, `422`): most often for a selector. Retried all
-    /// the same, because a proxy may say so by mistake.
+    /// The request is rejected (`400`, `422`), usually because of a selector. Retried, because a
+    /// proxy may return this by mistake.
     #[error(
-        "cannot {verb} {resource}: the API server refuses the request ({message}); check the label and field selectors"
+        "cannot {verb} {resource}: the API server rejected the request ({message}); check the label and field selectors"
     )]
     Invalid {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// What the API server says.
+        /// The message of the API server.
         message: String,
     },
 
-    /// Our place in the history is older than the API server remembers (`410`).
-    #[error("cannot {verb} {resource}: the history is gone ({message})")]
+    /// The version is older than the history of the API server (`410`).
+    #[error("cannot {verb} {resource}: the resource version has expired ({message})")]
     Expired {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// What the API server says.
+        /// The message of the API server.
         message: String,
     },
 
-    /// Too many requests, for now (`429`).
-    #[error("cannot {verb} {resource}: the API server asks us to slow down")]
+    /// The API server throttles requests (`429`).
+    #[error("cannot {verb} {resource}: the API server throttles requests")]
     Throttled {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// The least time to wait, if the API server named one.
+        /// The minimum wait, if the API server demands one.
         retry_after: Option<Duration>,
     },
 
-    /// Any other answer that is not a success.
-    #[error("cannot {verb} {resource}: the API server answers {code} ({message})")]
+    /// Any other response that is not a success.
+    #[error("cannot {verb} {resource}: the API server answered {code} ({message})")]
     Server {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
         /// The HTTP status, or the code of an error event.
         code: u16,
-        /// What the API server says.
+        /// The message of the API server.
         message: String,
-        /// The least time to wait, if the API server named one.
+        /// The minimum wait, if the API server demands one.
         retry_after: Option<Duration>,
     },
 
-    /// What came is not what the API says comes.
-    #[error("cannot {verb} {resource}: what came is not understood")]
+    /// The response is not as the Kubernetes API specifies.
+    #[error("cannot {verb} {resource}: the response is malformed")]
     Malformed {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// What is wrong with it.
+        /// Why it does not decode.
         source: DecodeError,
     },
 
-    /// More came at once than is reasonable to keep in memory.
-    #[error("cannot {verb} {resource}: more than {limit} bytes in one piece")]
+    /// An object or line is longer than the limit.
+    #[error(
+        "cannot {verb} {resource}: an object or line is longer than {limit} bytes; raise the limit with `max_bytes`"
+    )]
     TooLong {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// The greatest number of bytes.
+        /// The limit in bytes.
         limit: usize,
     },
 
-    /// A list contradicts itself, or is older than what was seen before.
-    #[error("cannot {verb} {resource}: the list is not used: {why}")]
+    /// A list contradicts itself, or is older than an earlier one.
+    #[error("cannot {verb} {resource}: the list is rejected: {why}")]
     Inconsistent {
         /// The kind, as `plural.group`.
         resource: Arc<str>,
-        /// What was tried.
+        /// The request that failed.
         verb: Verb,
-        /// In what way.
+        /// In which way.
         why: String,
     },
 }
 
-/// What was tried.
+/// The request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verb {
@@ -190,7 +189,7 @@ pub enum Verb {
     Watch,
 }
 
-/// What the API server said, in an HTTP answer or in an error event, as far as it matters.
+/// The parts of an error response or error event that matter.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStatus {
     pub(crate) code: u16,
@@ -202,7 +201,7 @@ pub(crate) struct ServerStatus {
 // === impl WatchError ===
 
 impl WatchError {
-    /// One stable word for it: the `reason` label of `informer_watch_errors_total`.
+    /// The value of the metric label `reason`. It never changes.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -222,7 +221,7 @@ impl WatchError {
         }
     }
 
-    /// The least time to wait before the next try, if the API server named one.
+    /// The minimum wait before the retry, if the API server demands one.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -231,13 +230,13 @@ impl WatchError {
         }
     }
 
-    /// Whether the API server has not come as far as the version that it was asked for.
+    /// Whether the API server has not reached the requested version.
     pub(crate) fn is_from_the_future(&self) -> bool {
         let text = "Too large resource version";
         matches!(self, Self::Server { code: 504, message, .. } if message.contains(text))
     }
 
-    /// Makes an error of what the API server said.
+    /// The error for a response that is not a success.
     pub(crate) fn from_status(resource: &Arc<str>, verb: Verb, answer: ServerStatus) -> Self {
         let resource = Arc::clone(resource);
         let ServerStatus {
@@ -297,8 +296,8 @@ impl fmt::Display for Verb {
 // === impl ServerStatus ===
 
 impl ServerStatus {
-    /// Reads a `Status`; anything else keeps `code`, for whatever stands between us and the
-    /// API server answers in its own words (priority and fairness in plain text).
+    /// Reads a `Status`. For any other body `code` is kept: a proxy, or API priority and fairness,
+    /// may respond with plain text.
     pub(crate) fn read(code: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         #[derive(Deserialize)]
         struct Status {
@@ -328,7 +327,7 @@ impl ServerStatus {
                     let seconds = status.details?.retry_after_seconds?;
                     Some(match seconds.as_u64() {
                         Some(seconds) => Duration::from_secs(seconds),
-                        // A fraction, or more than that number holds.
+                        // A fraction, or a number that does not fit.
                         None => match Duration::try_from_secs_f64(seconds.as_f64()?) {
                             Ok(wait) => wait,
                             Err(_) if seconds.as_f64()? < 0.0 => return None,

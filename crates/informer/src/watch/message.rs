@@ -1,22 +1,21 @@
-//! Text of a server, made fit for errors and logs. *(pure)*
+//! Server messages, shortened to one line for errors and logs. *(pure)*
 
 use std::borrow::Cow;
 
-/// Longer text is cut. The API server's own messages are shorter; a page of HTML, or a
-/// message that quotes an object, is not.
+/// The maximum length in characters. Messages of the API server are shorter; a page of HTML, or a
+/// message that quotes an object, is longer.
 pub(crate) const LONGEST: usize = 300;
 
-/// `text` as one line of at most [`LONGEST`] characters.
+/// Returns `text` as one line of at most [`LONGEST`] characters.
 ///
-/// Control characters, line breaks among them, become spaces, so that no text of a server
-/// looks like a log line of ours or moves the cursor of a terminal. What is cut off is gone,
-/// and an ellipsis stands for it.
+/// Control characters and line breaks become spaces, so that server text cannot imitate a log line
+/// or control a terminal. An ellipsis replaces the text that was cut off.
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
     one_line_of(LONGEST, text)
 }
 
-/// The same with at most `longest` characters.
+/// Like [`one_line`], with at most `longest` characters.
 pub(crate) fn one_line_of(longest: usize, text: &str) -> Cow<'_, str> {
     let is_break = |char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
     let end = text.char_indices().nth(longest).map(|(end, _)| end);

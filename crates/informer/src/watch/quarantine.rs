@@ -7,9 +7,9 @@ use std::{
 
 use crate::ObjectKey;
 
-/// The quarantine of objects that do not decode: which they are, and when each is requested.
+/// The quarantine: objects that do not decode, and when each is requested again.
 ///
-/// Generic over the instant, so that it has no clock of its own.
+/// Generic over the instant, so that it needs no clock.
 #[derive(Debug)]
 pub(crate) struct DecodeQuarantine<T> {
     objects: BTreeMap<ObjectKey, QuarantinedObject<T>>,
@@ -17,7 +17,7 @@ pub(crate) struct DecodeQuarantine<T> {
     /// Exactly the keys of `objects`, soonest first.
     due: BTreeSet<(T, ObjectKey)>,
 
-    /// No object is requested before.
+    /// No object is requested before this time.
     next_request: Option<T>,
 }
 
@@ -30,15 +30,15 @@ struct QuarantinedObject<T> {
 // === impl DecodeQuarantine ===
 
 impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
-    /// The first request is soon, in case the object is repaired in a way that no watch shows
-    /// (a conversion webhook that comes back).
+    /// The first request is early, in case the object becomes decodable without a watch event, for
+    /// example because a conversion webhook works again.
     const FIRST: Duration = Duration::from_secs(30);
 
-    /// A broken object costs one request in this time, for as long as it is broken.
+    /// The longest wait between two requests of one object.
     const LONGEST: Duration = Duration::from_secs(10 * 60);
 
-    /// The least time between two requests. Where many objects do not decode, the wait of
-    /// each becomes as long as it takes to request the others.
+    /// The minimum time between two requests. With many undecodable objects, each waits until the
+    /// others were requested.
     const GAP: Duration = Duration::from_secs(1);
 
     pub(crate) fn new() -> Self {
@@ -49,7 +49,7 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
         }
     }
 
-    /// The object that is due at `now` is requested. Returns it; it stays quarantined.
+    /// Returns the object that is due at `now`, and schedules its next request.
     pub(crate) fn take_due(&mut self, now: T) -> Option<ObjectKey> {
         let (due, key) = self.next()?;
         if due > now {
@@ -61,7 +61,7 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
         Some(key)
     }
 
-    /// How many objects are quarantined.
+    /// The number of quarantined objects.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
@@ -71,7 +71,7 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
         self.objects.contains_key(key)
     }
 
-    /// Quarantines `key`, once more if it is quarantined already.
+    /// Quarantines `key`, or extends its wait if it is quarantined already.
     pub(crate) fn put(&mut self, key: ObjectKey, now: T) {
         let failures = self
             .take(&key)
@@ -85,23 +85,23 @@ impl<T: Copy + Ord + std::ops::Add<Duration, Output = T>> DecodeQuarantine<T> {
             .insert(key, QuarantinedObject { due, failures });
     }
 
-    /// Whether nothing is quarantined.
+    /// Whether no object is quarantined.
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Forgets `key`: it decodes again, or is gone. Returns whether it was quarantined.
+    /// Removes `key`, because it decodes or was deleted. Returns whether it was quarantined.
     pub(crate) fn forget(&mut self, key: &ObjectKey) -> bool {
         self.take(key).is_some()
     }
 
-    /// Forgets everything.
+    /// Removes all objects.
     pub(crate) fn clear(&mut self) {
         self.objects.clear();
         self.due.clear();
     }
 
-    /// The object to request next, and when.
+    /// The object to request next, and its time.
     pub(crate) fn next(&self) -> Option<(T, &ObjectKey)> {
         let (due, key) = self.due.first()?;
         let due = self

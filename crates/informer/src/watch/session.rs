@@ -8,18 +8,18 @@
 //!  └── broke ──┘                          └─ broke ┴─────────┘
 //! ```
 //!
-//! A list is streamed where the server can stream lists, and comes in pages where it cannot.
-//! While following, only `410` and a server that went back lead to another list; after every
-//! other break the watch resumes at the last complete version.
+//! A list is streamed if the server supports it, and paged otherwise. While following, only `410`
+//! and a server whose history went back lead to another list. After every other error the watch
+//! resumes at the last complete version.
 //!
 //! # Versions that go back
 //!
-//! A version lower than the last complete one comes from a stale replica, or from a cluster
-//! that was restored from a backup. Streamed lists and the first such list in pages are
-//! refused. Only a list in pages without `resourceVersion`, which the API server answers with
-//! all that was committed, is believed, and only when the answer before it was from the past
-//! too. After a watch that ended in silence the server is asked for its version, because a
-//! watch after a version from the future stays silent for good.
+//! A version lower than the last complete one comes from a stale replica, or from a cluster that
+//! was restored from a backup. Streamed lists and the first paged list with such a version are
+//! rejected. Only a paged list without `resourceVersion`, which the API server answers from
+//! committed data, is accepted, and only if the response before it was stale too. After a watch
+//! that ended in silence, the version of the server is requested, because a watch from a future
+//! version stays silent forever.
 //!
 //! Source: KEP-3157 (watch-list) for the streamed list; client-go's reflector for the rule
 //! that a short watch without events is a failure.
@@ -33,24 +33,24 @@ use rand::Rng;
 pub(crate) use self::list::History;
 use super::{Backoff, WatchError, is_older, is_version};
 
-/// What to send next.
+/// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextRequest {
     /// One page of a consistent list.
     List {
-        /// Where the page begins, unless it is the first.
+        /// The `continue` token; `None` for the first page.
         token: Option<String>,
-        /// Whether the list may come in pages.
+        /// Whether to use pages.
         paged: bool,
     },
-    /// A watch that begins with everything there is.
+    /// A watch that begins with all objects.
     StreamedList,
-    /// A watch of what comes after this version.
+    /// A watch from this version.
     Watch {
         /// The version.
         after: String,
     },
-    /// A consistent list of one object, for the version of the list.
+    /// A consistent list of one object, to learn the version of the server.
     Version,
 }
 
@@ -62,77 +62,77 @@ pub(crate) struct Session {
     streaming: Streaming,
     backoff: Backoff,
 
-    /// How long watches may stand without an event or bookmark before the server is asked
-    /// for its version.
+    /// How long watches may deliver no event or bookmark before the version of the server is
+    /// requested.
     silence: Duration,
 
-    /// Breaks in a row, since a watch last stood for [`STOOD`](Self::STOOD).
+    /// Failures in a row, since a watch was last connected for [`STOOD`](Self::STOOD).
     failures: u32,
 
-    /// The newest version up to which nothing was missed.
+    /// The newest version up to which no change was missed.
     complete: Option<String>,
 
-    /// Answers in a row, to requests without a version, that were older than `complete`.
+    /// Stale responses in a row, to requests without a version.
     stale: u32,
 
-    /// Lines or answers in a row, after the same version, that could not be used.
+    /// Unusable lines or responses in a row, after the same version.
     unusable: u32,
 
-    /// Pages in a row that held no object that the list had not shown before.
+    /// Pages in a row without a new object.
     barren: u32,
 
-    /// How long watches stood since the last event or bookmark.
+    /// How long watches were connected since the last event or bookmark.
     quiet: Duration,
 
-    /// Whether an event or bookmark came in this watch.
+    /// Whether the current watch has delivered an event or bookmark.
     has_received: bool,
 
     /// Whether the server sends bookmarks: it has sent one since the last silence in which it
     /// answered a request.
     bookmarks: bool,
 
-    /// Whether the server is asked for its version before the watch resumes.
+    /// Whether to request the version of the server before the watch resumes.
     doubtful: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// There is no whole list.
+    /// No list is complete.
     Listing(Paging),
-    /// There is, and it is kept current.
+    /// A list is complete, and the watch follows it.
     Following,
 }
 
 #[derive(Debug)]
 enum Paging {
-    /// No page was read yet.
+    /// The first page is next.
     FirstPage,
-    /// Some were.
+    /// Another page is next.
     Within { token: String, version: String },
-    /// A token expired before: the next try is in one piece, and the one after it in pages again.
+    /// A token has expired. The next list is not paged, and the one after it is paged again.
     OnePiece,
 }
 
 /// Whether the server streams lists.
 #[derive(Clone, Copy, Debug)]
 enum Streaming {
-    /// It may; this many tries in a row did not end in a list.
+    /// It may. The number of attempts in a row that did not end with a list.
     Tried(u32),
-    /// It does not, or should not.
+    /// It does not, or streaming is turned off.
     Never,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// A watch that stood this long is healthy: the next break counts as the first.
+    /// A watch that was connected for this time is healthy: the next failure counts as the first.
     const STOOD: Duration = Duration::from_secs(10);
 
-    /// Streamed lists that may fail before lists are paged for good. A proxy that swallows
-    /// the closing bookmark does so each time.
+    /// Streamed lists that may fail before all lists are paged. A proxy that swallows the final
+    /// bookmark does so each time.
     const STREAMED_TRIES: u32 = 2;
 
-    /// Unusable lines or answers in a row before the watch gives up resuming and lists anew.
+    /// Unusable lines or responses in a row before the session stops resuming and relists.
     const UNUSABLE: u32 = 3;
 
     pub(crate) fn new(
@@ -163,21 +163,21 @@ impl Session {
         }
     }
 
-    /// The same, after an earlier session that missed nothing up to `version`.
+    /// Continues after a run that missed no change up to `version`.
     pub(crate) fn after(mut self, version: Option<&str>) -> Self {
         let version = version.filter(|version| is_version(version));
         self.complete = version.map(str::to_owned);
         self
     }
 
-    /// What to send next.
+    /// The next request.
     pub(crate) fn next_request(&self) -> NextRequest {
         match (&self.phase, self.streaming, &self.complete) {
             (Phase::Following, _, Some(_)) if self.doubtful => NextRequest::Version,
             (Phase::Following, _, Some(complete)) => NextRequest::Watch {
                 after: complete.clone(),
             },
-            // A streamed list is not believed where it is from the past; a list in pages is.
+            // A stale streamed list is not accepted; a stale paged list can be.
             (Phase::Listing(Paging::FirstPage), Streaming::Tried(_), _) if self.stale == 0 => {
                 NextRequest::StreamedList
             }
@@ -196,7 +196,7 @@ impl Session {
         }
     }
 
-    /// Whether the page that is requested next is the first of a new list.
+    /// Whether the next page is the first of a new list.
     pub(crate) fn begins_list(&self) -> bool {
         matches!(
             self.phase,
@@ -204,41 +204,41 @@ impl Session {
         )
     }
 
-    /// Whether there is a whole list, which is kept current.
+    /// Whether a list is complete and the watch follows it.
     pub(crate) fn is_following(&self) -> bool {
         matches!(self.phase, Phase::Following)
     }
 
-    /// An event or bookmark came in a watch.
+    /// Notes an event or bookmark of a watch.
     pub(crate) fn received(&mut self) {
         self.has_received = true;
         self.quiet = Duration::ZERO;
     }
 
-    /// The watch is given up because it is silent, though nothing says that it is broken.
+    /// Notes that the watch was ended because of silence, although no error shows that it is
+    /// broken.
     pub(crate) fn fell_silent(&mut self) {
         self.doubtful = true;
     }
 
-    /// A bookmark came in a watch: this server sends them.
+    /// Notes a bookmark of a watch: this server sends them.
     pub(crate) fn bookmarked(&mut self) {
         self.bookmarks = true;
     }
 
-    /// Whether the server sends bookmarks, as far as is known, so that a watch without any
-    /// is broken.
+    /// Whether the server is known to send bookmarks, so that a watch without them is broken.
     pub(crate) fn expects_bookmarks(&self) -> bool {
         self.bookmarks
     }
 
-    /// Nothing up to `version` was missed. Only what follows a whole list moves the version
-    /// to resume from: the events of a streamed list come in any order.
+    /// Notes that no change up to `version` was missed. The events of a streamed list come in any
+    /// order and do not count.
     pub(crate) fn followed(&mut self, version: &str) {
         if !matches!(self.phase, Phase::Following) || !is_version(version) {
             return;
         }
         if !self.is_past(version) {
-            // In place: this is once per event.
+            // In place, because this happens for each event.
             let complete = self.complete.get_or_insert_default();
             complete.clear();
             complete.push_str(version);
@@ -246,19 +246,19 @@ impl Session {
         }
     }
 
-    /// The newest version up to which nothing was missed.
+    /// The newest version up to which no change was missed.
     pub(crate) fn complete(&self) -> Option<&str> {
         self.complete.as_deref()
     }
 
-    /// Whether `version` is older than one up to which nothing was missed.
+    /// Whether `version` is older than the newest complete version.
     pub(crate) fn is_past(&self, version: &str) -> bool {
         let complete = self.complete.as_deref();
         complete.is_some_and(|complete| is_older(version, complete))
     }
 
-    /// The request, or the stream that it opened, broke after standing for `stood`. Returns
-    /// how long to wait before the next.
+    /// Handles an error of a request or stream that was connected for `stood`. Returns the wait
+    /// before the next request.
     pub(crate) fn on_error(
         &mut self,
         error: &WatchError,
@@ -272,7 +272,7 @@ impl Session {
                 return Duration::ZERO;
             }
             (NextRequest::StreamedList, error) => {
-                // What keeps a list in pages from us too says nothing about streaming.
+                // An error that also affects paged lists shows nothing about streaming.
                 let says_nothing = matches!(
                     error,
                     WatchError::Connection { .. }
@@ -307,26 +307,27 @@ impl Session {
                     self.relist(Paging::FirstPage);
                 }
             }
-            // The next list comes in pages again.
+            // The next list is paged again.
             (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
             (NextRequest::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
             (NextRequest::Watch { .. }, error) if error.is_from_the_future() => {
                 self.doubtful = true
             }
-            // Whatever the answer, the watch goes on: the next silence asks again.
+            // The watch continues whatever the response is. The next silence requests the version
+            // again.
             (NextRequest::Version, _) => self.doubtful = false,
             _ => {}
         }
         self.stood(stood);
         let wait = self.wait(stood, rng);
-        // What the server names is the least wait; ours comes on top, so that a thousand
-        // watches that are all to wait for one second do not all come after one second.
+        // The wait that the server demands is a minimum. The backoff is added, so that many watches
+        // with the same minimum do not retry at the same time.
         let least = error.retry_after().unwrap_or_default();
         least.saturating_add(wait)
     }
 
-    /// The stream ended cleanly after standing for `stood`. Returns how long to wait before
-    /// the next; a server that hangs up at once is not asked again at once.
+    /// Handles the regular end of a stream that was connected for `stood`. Returns the wait before
+    /// the next request: a stream that ends immediately is not reopened immediately.
     pub(crate) fn on_end(&mut self, stood: Duration, rng: &mut impl Rng) -> Duration {
         if matches!(self.next_request(), NextRequest::StreamedList) {
             self.stream_failed();
@@ -339,8 +340,8 @@ impl Session {
         self.wait(stood, rng)
     }
 
-    /// A watch stood for `stood`; if it heard nothing for too long, the server is asked for
-    /// its version before the next.
+    /// Counts the silence of a watch that was connected for `stood`. After too much silence the
+    /// version of the server is requested.
     fn stood(&mut self, stood: Duration) {
         if !std::mem::take(&mut self.has_received) && self.is_following() {
             self.quiet = self.quiet.saturating_add(stood);

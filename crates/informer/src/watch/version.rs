@@ -1,22 +1,22 @@
-//! Resource versions, and which of two is older. *(pure)*
+//! Checks and compares resource versions. *(pure)*
 
-/// Whether `version` can be a resource version: some visible characters, but not many. The
-/// API server's are numbers of at most 20 digits. It is sent back in URLs, and logged.
+/// Whether `version` can be a resource version: 1 to 256 visible ASCII characters. The API server's
+/// versions are numbers of at most 20 digits. Versions are sent back in URLs, and logged.
 pub(crate) fn is_version(version: &str) -> bool {
     const LONGEST: usize = 256;
 
     (1..=LONGEST).contains(&version.len()) && version.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether `version` is older than `than`, for certain.
+/// Whether `version` is certainly older than `than`.
 ///
-/// Versions are opaque to a client that only sends them back. Comparing them is part of the API
-/// contract since Kubernetes 1.35 and was true before, but something in front of a server
-/// may not keep to it: what does not read as a number is never called older.
+/// Versions can be compared as numbers: this is part of the API contract since Kubernetes 1.35, and
+/// was true before. A proxy or another server may not follow it: a version that is not a number
+/// never counts as older.
 ///
 /// Source: KEP-5504, comparable resource versions.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
-    // To read the numbers would cost more, and this is twice per event.
+    // Compared as text, because parsing costs more and this happens twice per event.
     let is_number = |version: &str| {
         (1..=19).contains(&version.len())
             && !version.starts_with('0')

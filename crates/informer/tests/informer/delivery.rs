@@ -1,4 +1,4 @@
-//! What subscribers receive: runs of what is there, what is asked for, and subscribers that leave.
+//! What subscribers receive: replays, requested resyncs, and subscribers that leave.
 
 use std::{
     num::NonZeroUsize,
@@ -97,7 +97,7 @@ async fn what_is_asked_for_is_told_in_its_turn() {
             };
             let version = object.resource_version();
             if let Event::Resynced(_) = event {
-                assert_eq!(version, known, "it was told before it was there");
+                assert_eq!(version, known, "it was delivered before it was stored");
                 again += 1;
             }
             known = version;

@@ -1,4 +1,4 @@
-//! How one informer runs, and what its health says.
+//! How an informer runs, and its health.
 
 use std::{
     sync::{Arc, Mutex},
@@ -39,7 +39,7 @@ async fn every_handler_is_told_and_the_informer_runs_until_it_is_stopped() {
     let still = tokio::time::timeout(Duration::from_secs(3600), &mut running).await;
     assert!(still.is_err(), "it ended of itself");
     stop.cancel();
-    running.await.expect("no panic").expect("told to stop");
+    running.await.expect("no panic").expect("stopped");
     assert!(first.next().await.is_none(), "nothing comes after the end");
 }
 
@@ -61,7 +61,7 @@ async fn synced_is_said_after_the_first_whole_list_and_not_before() {
     assert!(running.informer.has_synced());
     assert!(
         !running.events.has_synced(),
-        "the handler has not heard of it yet"
+        "the handler has not received it yet"
     );
     assert_eq!(told(&mut running.events, 1).await, ["synced"]);
     assert!(running.events.has_synced());
@@ -117,9 +117,9 @@ async fn whatever_goes_wrong_is_told_to_the_error_handler_and_shown_by_the_healt
     assert_eq!(
         problems,
         [
-            "scripted shop/bad is set aside, it does not decode: not valid JSON at line 1, column 2",
+            "cannot decode scripted shop/bad, quarantined: not valid JSON at line 1, column 2",
             "cannot watch configmaps: forbidden (no); a Role or ClusterRole must grant `list` and \
-             `watch` on configmaps; trying again in 3.0s",
+             `watch` on configmaps; retrying in 3.0s",
         ]
     );
 

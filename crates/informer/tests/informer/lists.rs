@@ -1,4 +1,4 @@
-//! Which events come from a list, and which were seen live.
+//! Which events come from a list, and which from a watch.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;

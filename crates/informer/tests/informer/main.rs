@@ -1,4 +1,4 @@
-//! An informer as its user sees it: what it is made of, how it lives, what it tells.
+//! Tests of `Informer` through its public API: its settings, its runs, its events.
 
 // What there is.
 mod running;

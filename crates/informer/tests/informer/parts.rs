@@ -1,4 +1,4 @@
-//! What an informer is made of: where it lists, what it keeps, how that is found.
+//! The parts of an informer: source, store and indexes.
 
 use std::{
     sync::{Arc, Mutex},
@@ -6,10 +6,16 @@ use std::{
 };
 
 use http::{Request, Response};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, ResourceExt as _, client::Body};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DynamicObject},
+    client::Body,
+    core::GroupVersionKind,
+};
 use windlass_informer::{
-    Change, Changes, Index, Informer, ListWatch, ObjectKey, Scripted, Source, WatchError,
+    Change, Changes, Index, Informer, InvalidListWatch, ListWatch, ObjectKey, Scripted, Source,
+    WatchError,
 };
 
 use crate::running::{config, run, told};
@@ -155,4 +161,56 @@ async fn an_informer_lists_what_its_api_reaches_and_filters_nothing_unasked() {
         "{asked:?}"
     );
     drop((one, web));
+}
+
+/// What an informer is called in its health and its errors.
+///
+/// Rows: GA-47
+#[tokio::test]
+async fn the_resource_of_an_informer_is_its_plural_and_its_group() {
+    let service = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+    });
+    let client = Client::new(service, "default");
+    let leases = Informer::new(Api::<Lease>::all(client.clone()));
+    assert_eq!(leases.resource(), "leases.coordination.k8s.io");
+    let leases = Informer::new(ListWatch::new(Api::<Lease>::all(client.clone())).metadata());
+    assert_eq!(leases.resource(), "leases.coordination.k8s.io");
+    let website = GroupVersionKind::gvk("example.io", "v1", "Website");
+    let website = ApiResource::from_gvk(&website);
+    let websites = Api::<DynamicObject>::all_with(client.clone(), &website);
+    let websites = Informer::new((websites, website));
+    assert_eq!(websites.resource(), "websites.example.io");
+    let maps = Informer::new(Api::<ConfigMap>::all(client));
+    assert_eq!(maps.resource(), "configmaps");
+}
+
+#[tokio::test]
+async fn a_selector_that_no_server_could_read_is_refused_at_once() {
+    let service = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+    });
+    let api = Api::<ConfigMap>::all(Client::new(service, "default"));
+    let maps = || ListWatch::new(api.clone());
+    let check = |made: Result<_, InvalidListWatch>, expected: &str| match made {
+        Err(InvalidListWatch::Selector { selector, why, .. }) => {
+            assert!(why.contains(expected), "{selector:?}: {why}");
+        }
+        Err(other) => panic!("{other}"),
+        Ok::<ListWatch<ConfigMap>, _>(made) => panic!("{made:?}, and no {expected}"),
+    };
+    for (selector, why) in [
+        ("", "empty"),
+        (" ", "empty"),
+        ("a\n=b", "control characters"),
+        ("a in (b", "parentheses"),
+    ] {
+        check(maps().labels(selector), why);
+    }
+    for (selector, why) in [("a\n=b", "control characters"), ("a=(b", "parentheses")] {
+        check(maps().fields(selector), why);
+    }
+    for selector in ["a=b", "a in (b, c),d", "!a"] {
+        assert!(maps().labels(selector).is_ok(), "{selector}");
+    }
 }

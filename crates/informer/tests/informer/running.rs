@@ -1,4 +1,4 @@
-//! An informer that runs over a script, and what it tells, in words.
+//! A running informer with a scripted source, and its events as text.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;

@@ -217,7 +217,7 @@ async fn a_subscription_ends_with_its_run() {
     assert!(is_silent(&mut events).await, "it belongs to the next run");
 }
 
-/// Nothing of an informer is left when its users are gone: no cycle keeps it.
+/// An informer is freed when its users have left: no reference cycle keeps it.
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_nobody_runs_is_freed() {
     let (_script, informer, runs) = counted();
@@ -259,7 +259,7 @@ where
 }
 
 /// Two callers of a source that ends as `ends` has it, which then can be run again. Returns what
-/// both were told.
+/// both were delivered.
 async fn failure(ends: impl FnOnce() -> WatchError + Send + 'static) -> InformerError {
     let (script, source) = Scripted::new();
     let ends = Some(ends);
@@ -314,7 +314,7 @@ async fn a_source_that_panics_is_an_error_of_every_caller() {
     assert!(matches!(failed, InformerError::Panicked { .. }));
 }
 
-/// Callers come and go on several threads, and each sees a history without a gap.
+/// Callers join and leave on several threads, and each sees a history without a gap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn callers_that_come_and_go_on_threads_lose_nothing() {
     const VERSIONS: usize = 20_000;

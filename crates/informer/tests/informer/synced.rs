@@ -1,4 +1,4 @@
-//! Waiting for the first list: an answer in any case.
+//! Waiting for the first list: a result in any case.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Functions of the user that panic: nothing ends.
+//! Panics of user functions do not end the informer.
 
 use std::{panic::panic_any, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What must not be in a log: content of objects, and long texts of a server.
+//! Logs have no content of objects, and no long texts of a server.
 
 use std::{
     fmt::{self, Write as _},

@@ -1,4 +1,4 @@
-//! What breaks a request, and when the next one is sent.
+//! Failed requests, and when the next one is sent.
 
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ async fn a_server_that_hangs_up_at_once_is_not_asked_in_a_hot_loop() {
     assert_eq!(lists.count(), 1, "a hang-up is no reason to list again");
 }
 
+/// Rows: BO-02
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_silent_is_cut_and_resumed() {
     let mut wire = Wire::start([

@@ -1,15 +1,16 @@
 //! Lists without an end, and how many requests they cost.
 
 use std::{
+    num::NonZeroUsize,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
-use windlass_informer::HealthState;
+use windlass_informer::{HealthState, Informer};
 
 use crate::{
     server::{Answer, Server},
-    text::{END, added, bad, list, modified, object, page},
+    text::{END, added, bad, error, list, modified, object, page},
     wire::{Wire, source},
 };
 
@@ -93,6 +94,34 @@ async fn a_long_list_is_listed_without_a_pause() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
+/// A new version of a CRD that the operator does not know yet makes all objects undecodable.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_many_pages_that_do_not_decode_syncs() {
+    const PAGES: usize = 10;
+    let mut answers: Vec<Answer> = Vec::new();
+    for number in 0..PAGES {
+        let names: Vec<String> = (0..500).map(|at| format!("o-{number}-{at}")).collect();
+        let objects: Vec<(&str, usize)> = names.iter().map(|name| (&**name, 1)).collect();
+        let next = if number + 1 < PAGES {
+            number.to_string()
+        } else {
+            String::new()
+        };
+        let page = page("999", &objects, &next).replace(r#"{"value":"1"}"#, "7");
+        answers.push(Answer::json(200, &page));
+    }
+    answers.push(Answer::lines([]).then_hang_for_good());
+    let server = Server::new(answers);
+    let informer = Informer::builder(source(&server).streamed_lists(false))
+        .on_error(|_| {})
+        .build();
+    let mut wire = Wire::follow(informer, server);
+    let began = tokio::time::Instant::now();
+    assert_eq!(wire.told(1).await, ["synced"]);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(wire.informer.health().undecodable.len(), PAGES * 500);
+}
+
 /// A page whose bytes keep coming, but never end.
 #[tokio::test(start_paused = true)]
 async fn a_page_that_does_not_come_to_an_end_is_given_up_in_time() {
@@ -141,6 +170,50 @@ async fn a_streamed_list_whose_end_never_comes_is_given_up_while_objects_change(
     assert!(wire.asked(2).contains("limit=500"), "{}", wire.asked(2));
 }
 
+/// The same behind the first hundreds of objects, where other threads decode them.
+#[tokio::test(start_paused = true)]
+async fn a_long_streamed_list_whose_end_never_comes_is_given_up_while_objects_change() {
+    let change = modified("o-1", 2000, "1") + "\n";
+    let churn = || many(600).then_repeat(Duration::from_secs(1), &change);
+    let server = Server::new([
+        churn(),
+        churn(),
+        Answer::json(200, &list("3000", &[("a", 20)])),
+        Answer::lines([]).then_hang(),
+    ]);
+    let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
+    let mut wire = Wire::run(source, server);
+    let began = tokio::time::Instant::now();
+    while wire.told(1).await != ["synced"] {}
+    assert!(
+        began.elapsed() < Duration::from_secs(90),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// Other threads decode the objects behind the first hundreds. Each is a sign of life.
+#[tokio::test(start_paused = true)]
+async fn a_long_streamed_list_that_comes_slowly_is_taken() {
+    let mut answer = many(600);
+    for number in 600..700 {
+        let line = added(&format!("o-{number}"), number + 1, "1") + "\n";
+        answer = answer.then_after(Duration::from_secs(1), &line);
+    }
+    let server = Server::new([answer
+        .then_after(Duration::from_secs(1), &(END.replace("10", "999") + "\n"))
+        .then_hang()]);
+    let source = source(&server).decoders(NonZeroUsize::new(4).expect("above zero"));
+    let mut wire = Wire::run(source, server);
+    assert_eq!(wire.told(701).await[700], "synced");
+    assert_eq!(wire.server.requests().len(), 1);
+}
+
+/// A streamed list of so many objects, without its end.
+fn many(objects: usize) -> Answer {
+    Answer::lines((0..objects).map(|number| added(&format!("o-{number}"), number + 1, "1")))
+}
+
 /// New objects all the time look like a list that has not ended.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_does_not_come_to_an_end_is_given_up_in_time() {
@@ -177,6 +250,32 @@ async fn the_time_in_which_the_informer_waits_for_a_handler_is_not_counted() {
         .iter()
         .filter(|(_, asked)| asked.contains("sendInitialEvents"));
     assert_eq!(streams.count(), 1);
+}
+
+/// The list begins when the informer still waits for a handler with the events before it.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_begins_behind_a_slow_handler_is_not_silent() {
+    const OBJECTS: usize = 700;
+    let name = |number| format!("o-{number}");
+    let lines = (0..OBJECTS).map(|number| added(&name(number), number + 11, "1"));
+    // In one chunk each, so that a watch takes all of it before its time is over.
+    let chunk = |lines: Vec<String>| Answer::json(200, &(lines.join("\n") + "\n"));
+    let first = std::iter::once(END.to_owned())
+        .chain(lines.clone())
+        .chain([error(410, "Expired")]);
+    let second = lines.chain([END.replace("10", "999")]);
+    let mut wire = Wire::start([
+        chunk(first.collect()),
+        chunk(second.collect()).then_hang_for_good(),
+    ]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    for number in 0..OBJECTS {
+        // In virtual time: longer than a list may be silent.
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert_eq!(wire.told(1).await, [format!("added {}", name(number))]);
+    }
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(wire.server.requests().len(), 2);
 }
 
 /// What `server` answers costs at most `most` requests in ten minutes, and is reported.

@@ -1,4 +1,4 @@
-//! What the store keeps of what came: JSON, and what is read often decoded.
+//! The stored form of objects: JSON, and decoded while they are read often.
 
 use std::sync::{Arc, Weak};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A watch that is silent ends after three minutes, and the server is asked for its version,
-/// so that so many requests are a quarter of an hour.
+/// so that this number of requests takes a quarter of an hour.
 const QUARTER: usize = 10;
 
 /// To be read once is to be decoded once; to be read again within five minutes is to stay
@@ -36,7 +36,7 @@ async fn what_is_read_again_and_again_stays_decoded_until_it_is_not() {
     let requests = wire.server.requests().len();
     wire.requests(requests + QUARTER).await;
     assert!(often.upgrade().is_none(), "it was not read for long");
-    assert_eq!(value(&wire.get("o-0")), "1", "it is there all the same");
+    assert_eq!(value(&wire.get("o-0")), "1", "it is still there");
 
     // While it is read, it stays.
     wire.read("o-0");
@@ -136,7 +136,7 @@ fn key(name: &str) -> ObjectKey {
 impl Wire {
     fn get(&self, name: &str) -> Arc<ConfigMap> {
         let object = self.informer.store().get(&key(name));
-        object.expect("it was told")
+        object.expect("it was delivered")
     }
 
     /// Reads an object, and keeps nothing of it.

@@ -1,4 +1,4 @@
-//! Answers from the past: of a stale replica, and of a cluster that was restored.
+//! Stale responses: of a stale replica, and of a cluster that was restored.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The replica behind a load balancer that is minutes behind would end what is there, and
-/// bring back what is gone.
+/// bring back deleted objects.
 ///
 /// Rows: BO-01
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn an_object_that_decodes_since_the_last_list_is_added() {
     assert_eq!(wire.server.requests().len(), 3);
 }
 
-/// A replica that shows much that is gone is not held in memory until its list ends.
+/// The many deleted objects of a stale replica are not kept in memory until its list ends.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_that_shows_much_that_is_gone_is_given_up() {
     let gone = (0..200).map(|number| added(&format!("gone-{number}"), 5, "1"));
@@ -70,6 +70,48 @@ async fn a_streamed_list_that_shows_much_that_is_gone_is_given_up() {
     assert_eq!(wire.told(3).await, ["added a", "synced", "added d"]);
     let began = wire.server.requests()[2].0;
     assert!(wire.server.requests()[3].0 - began < Duration::from_secs(5));
+}
+
+/// What a refused stream has shown is forgotten with it.
+#[tokio::test(start_paused = true)]
+async fn a_refused_streams_objects_never_come_later() {
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), end(20)]),
+        Answer::lines([error(410, "Expired")]),
+        // From a stale replica, as above.
+        Answer::lines([added("a", 1, "1"), added("c", 12, "1"), end(15)]).then_hang(),
+        Answer::json(200, &list("22", &[("a", 1)])),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines([
+            added("a", 1, "1"),
+            added("d", 25, "1"),
+            end(30),
+            added("e", 31, "1"),
+        ])
+        .then_hang(),
+    ]);
+    assert_eq!(
+        wire.told(4).await,
+        ["added a", "synced", "added d", "added e"]
+    );
+    assert!(wire.asked(5).contains("sendInitialEvents"));
+}
+
+/// The same bound in bytes: twenty objects of 1 MiB are too much.
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_shows_large_objects_that_are_gone_is_given_up() {
+    let large = "x".repeat(1024 * 1024);
+    let gone = (0..20).map(|number| added(&format!("gone-{number}"), 5, &large));
+    let mut wire = Wire::start([
+        Answer::lines([added("a", 1, "1"), end(10)]),
+        Answer::lines([error(410, "Expired")]),
+        Answer::lines(gone).then_hang(),
+        Answer::json(200, &list("22", &[("a", 1)])),
+        Answer::lines([added("d", 23, "1")]).then_hang(),
+    ]);
+    assert_eq!(wire.told(3).await, ["added a", "synced", "added d"]);
+    let wait = wire.waits()[2];
+    assert!(wait < Duration::from_secs(5), "{wait:?}");
 }
 
 /// The cluster was restored from a backup: same names, lower versions, other uids. The watch

@@ -1,4 +1,4 @@
-//! What stands in the lines of a watch, and what is made of those that make no sense.
+//! The lines of a watch, and malformed lines.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};

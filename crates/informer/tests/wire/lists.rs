@@ -1,4 +1,4 @@
-//! How lists come, streamed or in pages, and which of them are believed.
+//! Streamed and paged lists, and which of them are accepted.
 
 use std::time::Duration;
 
@@ -96,11 +96,11 @@ async fn a_page_with_two_errors_has_the_same_one_in_whatever_chunks_it_arrives()
         assert_eq!(wire.told(2).await, ["added a", "synced"]);
         let requests = wire.server.requests();
         let third = &requests.get(2).expect("a third request").1;
-        assert!(!third.contains("continue="), "the list goes on: {third}");
+        assert!(!third.contains("continue="), "the list continues: {third}");
     }
 }
 
-/// A list from another, older API server would bring back what is gone.
+/// A list from another, older API server would bring back deleted objects.
 #[tokio::test(start_paused = true)]
 async fn a_list_from_the_past_does_not_replace_what_is_known() {
     let mut wire = Wire::pages([

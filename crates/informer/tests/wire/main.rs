@@ -1,4 +1,4 @@
-//! What an informer does with everything that can come over the wire, on paused time.
+//! Tests of an informer with every kind of response, on paused time.
 //!
 //! Each test scripts a server answer by answer, and checks the events and the times of the
 //! requests.
@@ -10,6 +10,8 @@ mod wire;
 
 // What comes over it.
 mod lines;
+
+mod headers;
 
 mod lists;
 
@@ -38,6 +40,8 @@ mod undecodable;
 mod pace;
 
 mod restart;
+
+mod metrics;
 
 // What must not be in a log.
 mod canary;

@@ -1,4 +1,4 @@
-//! What comes late or again: what was set aside, resyncs, and slow subscribers.
+//! Late and repeated deliveries: quarantined objects, resyncs, and slow subscribers.
 
 use std::time::Duration;
 

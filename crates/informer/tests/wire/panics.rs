@@ -1,4 +1,4 @@
-//! Types whose `Deserialize` panics: an object is set aside, and nothing ends.
+//! Types whose `Deserialize` panics: the object is quarantined, and the informer continues.
 
 use std::{num::NonZeroUsize, panic::panic_any, sync::Arc};
 

@@ -1,11 +1,11 @@
-//! Answers that are refusals, and the waits that they ask for.
+//! Error responses, and the waits that they demand.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use windlass_informer::Informer;
+use windlass_informer::{HealthState, Informer};
 
 use crate::{
     server::{Answer, Server},
@@ -125,4 +125,35 @@ async fn a_refusal_that_does_not_come_to_an_end_is_read_no_longer_than_half_a_mi
         "{:?}",
         wire.waits()
     );
+}
+
+/// A `Status` is short. What is longer is a page of a proxy, of which 64 KiB are read.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_long_is_not_read_to_its_end() {
+    let chunk = "x".repeat(64 * 1024);
+    let mut wire = Wire::start([
+        Answer::json(503, "").then_repeat(Duration::from_secs(1), &chunk),
+        Answer::lines([END.to_owned()]).then_hang(),
+    ]);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    assert!(
+        wire.waits()[0] < Duration::from_secs(5),
+        "{:?}",
+        wire.waits()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_line_decides_what_a_refusal_is() {
+    for (status, code, expected) in [
+        (503, 404, "503"),
+        (404, 503, "does not serve this kind"),
+        (401, 200, "401"),
+    ] {
+        let body = format!(r#"{{"kind":"Status","code":{code},"message":"no"}}"#);
+        let wire = Wire::start([Answer::json(status, &body)]);
+        let down = |state: &HealthState| matches!(state, HealthState::Down { .. });
+        let health = wire.informer.until(down).await.to_string();
+        assert!(health.contains(expected), "{status} {code}: {health}");
+    }
 }

@@ -1,4 +1,4 @@
-//! A list and watch that is stopped and run again.
+//! A list and watch that is stopped and restarted.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt as _, api::ApiResource, api::DynamicObject};

@@ -1,4 +1,4 @@
-//! Where a watch resumes, when, and for how long it is asked to last.
+//! Where and when a watch resumes, and its requested duration.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -82,6 +82,19 @@ async fn a_watch_resumes_without_a_list_when_the_server_was_away() {
     assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(30)));
     let all: Duration = waits.iter().sum();
     println!("{} requests in {all:?}", waits.len());
+}
+
+/// A server that is not there yet says nothing about streamed lists.
+#[tokio::test(start_paused = true)]
+async fn lists_are_streamed_though_the_server_was_away_at_the_start() {
+    let mut answers: Vec<_> = std::iter::repeat_with(Answer::refused).take(3).collect();
+    answers.push(Answer::lines([added("a", 1, "1"), END.to_owned()]).then_hang());
+    let mut wire = Wire::start(answers);
+    assert_eq!(wire.told(2).await, ["added a", "synced"]);
+    for request in 0..4 {
+        let asked = wire.asked(request);
+        assert!(asked.contains("sendInitialEvents"), "{request}: {asked}");
+    }
 }
 
 /// Informers that lost one API server together must not come to the next together.

@@ -1,4 +1,4 @@
-//! A server that answers as it was told, and remembers when it was asked what.
+//! A scripted server that records the time of each request.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, future::BoxFuture, stream};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use kube::client::Body;
@@ -57,6 +57,7 @@ pub(crate) struct Server {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     otherwise: Option<Otherwise>,
     requests: watch::Sender<Vec<(Instant, String)>>,
+    headers: Arc<Mutex<Vec<HeaderMap>>>,
 }
 
 // === impl Answer ===
@@ -183,6 +184,7 @@ impl Server {
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
             otherwise: None,
             requests: watch::Sender::new(Vec::new()),
+            headers: Arc::default(),
         }
     }
 
@@ -200,6 +202,14 @@ impl Server {
     /// When was asked what.
     pub(crate) fn requests(&self) -> Vec<(Instant, String)> {
         self.requests.borrow().clone()
+    }
+
+    /// The headers of each request.
+    pub(crate) fn headers(&self) -> Vec<HeaderMap> {
+        let headers = self.headers.lock();
+        headers
+            .expect("no thread panics while it holds the lock")
+            .clone()
     }
 
     pub(crate) async fn received(&self, count: usize) {
@@ -223,6 +233,11 @@ impl Service<Request<Body>> for Server {
         Box::pin(async move {
             let uri = request.uri().to_string();
             let asked = (Instant::now(), uri.clone());
+            server
+                .headers
+                .lock()
+                .expect("no thread panics while it holds the lock")
+                .push(request.headers().clone());
             server.requests.send_modify(|requests| requests.push(asked));
             let answer = server
                 .answers

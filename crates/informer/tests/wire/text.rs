@@ -1,4 +1,4 @@
-//! What a server says, as text: objects, the lines of a watch, lists.
+//! Response texts: objects, watch lines, lists.
 
 pub(crate) const END: &str = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 

@@ -1,4 +1,4 @@
-//! Objects that do not decode: reported, requested again, and never in the way.
+//! Objects that do not decode: reported, requested again, and without an effect on other objects.
 
 use std::{
     num::{NonZeroU32, NonZeroUsize},
@@ -128,6 +128,28 @@ async fn many_objects_that_do_not_decode_cost_one_request_a_second() {
     }
     let most = each_second.values().max();
     assert_eq!(most, Some(&1), "requests in one second");
+}
+
+/// The bound of an object holds for one that is requested alone.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_requested_and_too_long_stays_set_aside() {
+    let broken = added("a", 1, "1").replace(&object("a", 1, "1"), &bad("a", 1));
+    let long = object("a", 1, &"x".repeat(1024 * 1024));
+    let server = Server::new([
+        Answer::lines([broken, END.to_owned()]).then_hang(),
+        Answer::json(200, &long),
+    ]);
+    let informer = Informer::builder(source(&server).max_bytes(1024))
+        .on_error(|_| {})
+        .build();
+    let mut wire = Wire::follow(informer, server);
+    assert_eq!(wire.told(1).await, ["synced"]);
+    wire.requests(2).await;
+    // On paused time: until the answer was taken.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(wire.informer.store().is_empty());
+    let undecodable = wire.informer.health().undecodable;
+    assert_eq!(undecodable, [ObjectKey::new("a").within("default")]);
 }
 
 /// A request for such an object that is not answered keeps no event back.

@@ -1,4 +1,4 @@
-//! An informer at the other end of a scripted server.
+//! An informer with a scripted server.
 
 use std::time::Duration;
 
@@ -84,8 +84,7 @@ impl Wire {
         told
     }
 
-    /// How many requests were sent within the first so many seconds; waits until those are
-    /// over.
+    /// Waits until `seconds` after the first request, and returns how many requests were sent by then.
     pub(crate) async fn requests_within(&self, seconds: u64) -> usize {
         let began = self
             .server
@@ -98,7 +97,7 @@ impl Wire {
         requests.iter().filter(|(at, _)| *at < end).count()
     }
 
-    /// Waits until so many requests were sent.
+    /// Waits until this number of requests was sent.
     pub(crate) async fn requests(&self, count: usize) {
         within_a_day(self.server.received(count)).await;
     }

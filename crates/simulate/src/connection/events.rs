@@ -167,6 +167,10 @@ impl Events {
                 self.state = State::Breaking;
             }
             Some(Fault::Silence) => self.state = State::Silent,
+            Some(Fault::Freeze) => {
+                world.freeze().await;
+                self.ready.push_back(line);
+            }
             _ => self.ready.push_back(line),
         }
     }

@@ -81,6 +81,23 @@ impl Target {
         }
     }
 
+    /// The resource with its group, as in `sites.example.io`.
+    pub(crate) fn full_resource(&self) -> String {
+        match self.group.as_str() {
+            "" => self.resource.clone(),
+            group => format!("{}.{group}", self.resource),
+        }
+    }
+
+    /// The path of a list of the objects that it selects.
+    pub(crate) fn selection(&self) -> String {
+        let mut selection = form_urlencoded::Serializer::new(String::new());
+        let pairs = form_urlencoded::parse(self.query.as_bytes());
+        let selectors = pairs.filter(|(key, _)| key == "labelSelector" || key == "fieldSelector");
+        selection.extend_pairs(selectors);
+        format!("{}?{}", self.path, selection.finish())
+    }
+
     /// The path of the object that it is about; none for a collection.
     pub(crate) fn subject(&self) -> Option<&str> {
         let named = !self.name.is_empty() || self.kind() == StepKind::Lease;

@@ -43,8 +43,7 @@ impl Plans {
     pub(super) fn new(faults: &[Fault], steps: &[TracedStep], most: usize, seeds: u64) -> Self {
         let mut single = Vec::new();
         for step in steps {
-            let fits =
-                |fault: &Fault| fault.fits(step.kind) && (step.of_user || !fault.is_foreign());
+            let fits = |fault: &Fault| fault.fits_step(step.kind, step.subject);
             let fitting = faults.iter().copied().filter(fits);
             single.extend(fitting.map(|fault| Plan::single(SEED, step.number, fault)));
         }

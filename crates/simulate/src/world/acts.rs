@@ -41,53 +41,67 @@ impl World {
         self.background_tasks.spawn(async move {
             match fault {
                 Fault::StripFinalizers => {
-                    let content = json!({ "metadata": { "finalizers": null } });
-                    _ = world.direct.merge(&path, &content).await;
+                    world.strip_finalizers(&path).await;
                 }
                 Fault::ForeignFinalizer => world.foreign_finalizer(&path).await,
                 Fault::Relabel => world.relabel(&path).await,
                 Fault::Recreate => world.recreate(&path).await,
                 Fault::LeaseStolen => world.steal(&path).await,
                 Fault::LeaseDeleted => {
-                    world.deletes_leases();
-                    _ = world.direct.delete(&path).await;
+                    if world.direct.delete(&path).await.is_ok() {
+                        world.deletes_leases(&path);
+                        world.took_effect(fault);
+                    }
                 }
                 _ => {}
             }
         });
     }
 
+    async fn strip_finalizers(&self, path: &str) {
+        let object = self.direct.get(path).await.unwrap_or_default();
+        let content = json!({ "metadata": { "finalizers": null } });
+        if object["metadata"]["finalizers"].is_array()
+            && self.direct.merge(path, &content).await.is_ok()
+        {
+            self.took_effect(Fault::StripFinalizers);
+        }
+    }
+
     async fn foreign_finalizer(&self, path: &str) {
-        self.change_finalizers(path, |finalizers, dying| {
+        let added = self.change_finalizers(path, |finalizers, dying| {
             if !dying {
                 finalizers.push(FOREIGN.into());
             }
-        })
-        .await;
+        });
+        if added.await {
+            self.took_effect(Fault::ForeignFinalizer);
+        }
         sleep(FINALIZER).await;
         self.change_finalizers(path, |finalizers, _| finalizers.retain(|it| it != FOREIGN))
             .await;
     }
 
-    /// Changes the finalizers of an object, however often other clients are faster.
-    async fn change_finalizers(&self, path: &str, change: impl Fn(&mut Vec<Value>, bool)) {
+    /// Changes the finalizers of an object, however often other clients are faster. Returns whether
+    /// they are others than before.
+    async fn change_finalizers(&self, path: &str, change: impl Fn(&mut Vec<Value>, bool)) -> bool {
         for _ in 0..TRIES {
             let Some(object) = self.direct.get(path).await else {
-                return;
+                return false;
             };
             let metadata = &object["metadata"];
-            let mut finalizers = metadata["finalizers"]
-                .as_array()
-                .cloned()
-                .unwrap_or_default();
+            let before = metadata["finalizers"].as_array().cloned();
+            let before = before.unwrap_or_default();
+            let mut finalizers = before.clone();
             change(&mut finalizers, metadata["deletionTimestamp"].is_string());
             let version = &metadata["resourceVersion"];
             let content =
                 json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
             if self.direct.merge(path, &content).await.is_ok() {
-                return;
+                return finalizers != before;
             }
         }
+        false
     }
 
     async fn relabel(&self, path: &str) {
@@ -104,7 +118,9 @@ impl World {
         away.insert(FOREIGN.to_owned(), "".into());
         back.insert(FOREIGN.to_owned(), Value::Null);
         let content = json!({ "metadata": { "labels": away } });
-        _ = self.direct.merge(path, &content).await;
+        if self.direct.merge(path, &content).await.is_ok() {
+            self.took_effect(Fault::Relabel);
+        }
         sleep(LABELS).await;
         let content = json!({ "metadata": { "labels": back } });
         for _ in 0..TRIES {
@@ -142,7 +158,9 @@ impl World {
         if let Some(fields) = successor.as_object_mut() {
             fields.remove("status");
         }
-        _ = self.direct.create(collection, &successor).await;
+        if self.direct.create(collection, &successor).await.is_ok() {
+            self.took_effect(Fault::Recreate);
+        }
     }
 
     async fn steal(&self, path: &str) {
@@ -156,7 +174,10 @@ impl World {
             "acquireTime": spec["renewTime"],
             "leaseTransitions": transitions + 1,
         } });
-        _ = self.direct.merge(path, &content).await;
+        if self.direct.merge(path, &content).await.is_ok() {
+            self.steals_lease(path, spec);
+            self.took_effect(Fault::LeaseStolen);
+        }
     }
 }
 

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use kube::api::ObjectMeta;
+use serde_json::Value;
+use tokio::time::Instant;
+use windlass_controller::Action;
+
 use super::{Origin, World};
 use crate::oracle;
 
@@ -10,9 +15,24 @@ use crate::oracle;
 pub(super) struct Calls {
     /// By process, handler and object.
     open: BTreeMap<(Origin, String, String), u32>,
-    /// By process, handler and uid: the highest version.
-    versions: BTreeMap<(Origin, String, String), u64>,
+    /// By process, handler and uid.
+    seen: BTreeMap<(Origin, String, String), Seen>,
 }
+
+/// What a handler has seen of one object.
+struct Seen {
+    object: String,
+    /// The highest version, if versions are numbers.
+    version: Option<u64>,
+    /// That of the last call.
+    generation: Option<i64>,
+    /// Whether the handler was called for the deletion.
+    deleted: bool,
+}
+
+/// The handlers at the end of a run that were called for an object and did not see its newest
+/// state, each with what it did not see.
+pub(crate) type Unseen = BTreeMap<String, String>;
 
 /// A call in progress; it ends when this is dropped.
 pub(crate) struct CallId<'w> {
@@ -28,21 +48,27 @@ impl World {
         &self,
         origin: Origin,
         handler: &str,
+        action: Action,
         object: &str,
-        uid: &str,
-        version: Option<u64>,
+        meta: &ObjectMeta,
     ) -> CallId<'_> {
+        let version: Option<u64> = (meta.resource_version.as_ref()).and_then(|it| it.parse().ok());
         let mut state = self.state.lock();
         let key = (origin, handler.to_owned(), object.to_owned());
         let open = state.calls.open.entry(key).or_default();
         *open += 1;
         let overlaps = *open > 1;
-        let key = (origin, handler.to_owned(), uid.to_owned());
-        let before = state.calls.versions.get(&key).copied();
-        if let Some(version) = version {
-            let highest = before.map_or(version, |before| before.max(version));
-            state.calls.versions.insert(key, highest);
-        }
+        let uid = meta.uid.clone().unwrap_or_default();
+        let key = (origin, handler.to_owned(), uid);
+        let before = state.calls.seen.get(&key).and_then(|seen| seen.version);
+        let seen = Seen {
+            object: object.to_owned(),
+            version: version.max(before),
+            generation: meta.generation,
+            deleted: action == Action::Deleted,
+        };
+        state.calls.seen.insert(key, seen);
+        let ended = state.writes.ended(origin, Instant::now());
         drop(state);
         if overlaps {
             let text = format!("{handler} was called for {object} during another call for it");
@@ -54,12 +80,51 @@ impl World {
             let text = format!("{handler} was given version {version} of {object} after {before}");
             self.violate(oracle::VERSIONS, text);
         }
+        if let Some(ago) = ended {
+            let text = format!(
+                "{origin} began a call of {handler} for {object} {ago:?} after its lease had ended"
+            );
+            self.violate(oracle::LEADER, text);
+        }
         CallId {
             world: self,
             origin,
             handler: handler.to_owned(),
             object: object.to_owned(),
         }
+    }
+
+    /// What the handlers of the processes that run have not seen of `objects`, which are all there
+    /// are.
+    pub(crate) fn unseen(&self, objects: &[(String, Value)]) -> Unseen {
+        let by_uid = |(_, object): &'_ (String, Value)| {
+            let metadata = &object["metadata"];
+            let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
+            (uid, metadata["generation"].as_i64())
+        };
+        let generations: BTreeMap<_, _> = objects.iter().map(by_uid).collect();
+        let state = self.state.lock();
+        let mut unseen = Unseen::new();
+        for ((origin, handler, uid), seen) in &state.calls.seen {
+            let own = &state.replicas[origin.replica];
+            let runs = own.incarnation == origin.incarnation && !own.crash.is_cancelled();
+            // One that leads no more sees nothing.
+            if !runs || !state.writes.may_lead(*origin) {
+                continue;
+            }
+            let call = format!("{handler} of {}", seen.object);
+            match generations.get(uid) {
+                Some(generation) if *generation != seen.generation => {
+                    let text = format!("saw generation {:?}, not {generation:?}", seen.generation);
+                    unseen.insert(call, text);
+                }
+                None if !seen.deleted => {
+                    unseen.insert(call, "was not called for its deletion".to_owned());
+                }
+                _ => {}
+            }
+        }
+        unseen
     }
 
     /// Writes an external resource; `None` removes it. Returns the value before.

@@ -22,7 +22,7 @@ fn passes(simulation: Simulation) {
     }
 }
 
-fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulation
+pub(crate) fn of_sites<Fut>(name: &str, operator: fn(Process) -> Fut) -> Simulation
 where
     Fut: Future<Output = Ended> + Send + 'static,
 {
@@ -71,7 +71,8 @@ fn opinionated_reconciler() {
 
 #[test]
 fn quickstart() {
-    passes(of_sites("quickstart", operators::quickstart));
+    // The content of a page, as a user gives it.
+    passes(of_sites("quickstart", operators::quickstart).secret("hello again"));
 }
 
 #[test]
@@ -100,6 +101,13 @@ fn mapped() {
 #[test]
 fn shared_informers() {
     passes(of_sites("shared informers", operators::shared_informers));
+}
+
+#[test]
+fn selected() {
+    let mut other = site::site("other", "of another team");
+    other.metadata.labels = None;
+    passes(of_sites("selected", operators::selected).step(Step::create(&other)));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod operators;
 // What is tried.
 mod campaigns;
 mod determinism;
+mod effects;
 mod oracles;
 mod planted;
 mod testing;

@@ -15,6 +15,7 @@ mod leader;
 mod mapped;
 mod pages;
 mod reconciler;
+mod selected;
 mod shared;
 mod watcher;
 
@@ -24,6 +25,7 @@ pub(crate) use self::{
     mapped::mapped,
     pages::pages,
     reconciler::{opinionated_reconciler, quickstart},
+    selected::selected,
     shared::shared_informers,
     watcher::{opinionated_watcher, plain_watcher},
 };

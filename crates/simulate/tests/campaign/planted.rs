@@ -112,3 +112,12 @@ fn a_controller_that_goes_on_after_the_lease() {
     let simulation = of_replicas("three replicas", operator);
     is_found(&simulation, &["only_the_holder_of_the_lease_writes"]);
 }
+
+#[test]
+fn a_controller_that_goes_on_after_the_lease_is_stolen() {
+    let bug = Some(Bug::GoesOnAfterTheLease);
+    let operator = move |process| operators::three_replicas(process, bug);
+    let simulation = of_replicas("three replicas", operator);
+    let simulation = simulation.faults([Fault::LeaseStolen]);
+    is_found(&simulation, &["only_the_holder_of_the_lease_writes"]);
+}

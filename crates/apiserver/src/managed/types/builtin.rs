@@ -82,7 +82,10 @@ impl Reader {
                         .any(|(name, id)| name != "metadata" && has(id));
                     own || below || !map.zeros.is_empty() || map.rest.as_ref().is_some_and(has)
                 });
-                let in_list = node.list.as_ref().is_some_and(|list| has(&list.items));
+                let in_list = node
+                    .list
+                    .as_ref()
+                    .is_some_and(|list| !matches!(list.kind, ListKind::Atomic) && has(&list.items));
                 if !node.has_structs && (in_map || in_list) {
                     self.types.nodes[at].has_structs = true;
                     has_changed = true;
@@ -135,18 +138,15 @@ impl Reader {
                     typed::ListKind::Set => ListKind::Set,
                     typed::ListKind::Map(keys) => ListKind::Map(keys_of(keys, items)),
                 };
-                let items = match kind {
-                    ListKind::Atomic => TypeId::LEAF,
-                    ListKind::Set => self.types.add(scalar(Scalar::Any)),
-                    ListKind::Map(_) => self.shape(items),
-                };
+                let items = self.shape(items);
                 self.types.add(Node {
                     list: Some(List { kind, items }),
                     ..Node::default()
                 })
             }
-            typed::Shape::Map(..) if field.map == Some("atomic") => {
-                self.types.add(map(true, TypeId::LEAF))
+            typed::Shape::Map(_, values) if field.map == Some("atomic") => {
+                let values = self.shape(values);
+                self.types.add(map(true, values))
             }
             shape => self.shape(shape),
         }
@@ -160,13 +160,16 @@ impl Reader {
                 let values = self.shape(values);
                 map(false, values)
             }
-            S::List(..) => Node {
-                list: Some(List {
-                    kind: ListKind::Atomic,
-                    items: TypeId::LEAF,
-                }),
-                ..Node::default()
-            },
+            S::List(_, items) => {
+                let items = self.shape(items);
+                Node {
+                    list: Some(List {
+                        kind: ListKind::Atomic,
+                        items,
+                    }),
+                    ..Node::default()
+                }
+            }
             S::Text(_) | S::Bytes | S::Duration => scalar(Scalar::Text),
             S::Int32(_) | S::Int64(_) | S::Double => scalar(Scalar::Number),
             S::Bool => scalar(Scalar::Boolean),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{At, Faults, quantity, selector};
+use crate::metadata::syntax;
 use crate::status::FieldError;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -65,6 +66,7 @@ pub(super) fn binding(root: At<'_>, is_namespaced: bool, faults: &mut Faults) {
         let group = at.text("apiGroup");
         let expected = match at.text("kind") {
             "ServiceAccount" => {
+                faults.follows(at, "name", syntax::subdomain);
                 if !is_namespaced && at.text("namespace").is_empty() {
                     faults.required(at.path("namespace"), "");
                 }
@@ -104,12 +106,27 @@ pub(super) fn autoscaler(root: At<'_>, faults: &mut Faults) {
         at.inner("scaleTargetRef", |at| {
             faults.needs(at, "kind");
             faults.needs(at, "name");
-            if at.text("apiVersion").is_empty() {
+            let version = at.text("apiVersion");
+            let is_core = version == "v1" && at.text("kind") == "ReplicationController";
+            if !version.contains('/') && !is_core {
                 let why = "apiVersion must specify API group";
-                faults.invalid(at.path("apiVersion"), &"".into(), why);
+                faults.invalid(at.path("apiVersion"), &version.into(), why);
             }
         });
         at.each("metrics", |at| metric(at, faults));
+        at.inner("behavior", |at| {
+            for direction in ["scaleUp", "scaleDown"] {
+                at.inner(direction, |at| {
+                    let known = ["Disabled", "Max", "Min"];
+                    if let Some(policy) = at.get("selectPolicy")
+                        && !policy.as_str().is_some_and(|it| known.contains(&it))
+                    {
+                        let path = at.path("selectPolicy");
+                        faults.add(FieldError::not_supported(path, policy, known));
+                    }
+                });
+            }
+        });
         let is_external =
             |metric: &Value| matches!(metric["type"].as_str(), Some("Object" | "External"));
         if least == Some(0) && !at.list("metrics").iter().any(is_external) {
@@ -241,14 +258,74 @@ pub(super) fn priority_class(at: At<'_>, faults: &mut Faults) {
     faults.one_of(at, "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
 }
 
-pub(super) fn event(root: At<'_>, faults: &mut Faults) {
+pub(super) fn limit_range(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        at.each("limits", |at| {
+            let kind = at.text("type");
+            faults.qualified(at.path("type"), kind);
+            let known = ["Container", "PersistentVolumeClaim", "Pod"];
+            if !kind.is_empty() && !kind.contains('/') && !known.contains(&kind) {
+                let why = "must be a standard limit type or fully qualified";
+                faults.invalid(at.path("type"), &kind.into(), why);
+            }
+        });
+    });
+}
+
+/// A claim, or the claim in a template.
+pub(super) fn resource_claim(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        at.inner("devices", |at| {
+            at.each("requests", |at| {
+                let name = at.text("name");
+                if let Some(why) = syntax::label(name) {
+                    faults.invalid(at.path("name"), &name.into(), why);
+                }
+                at.inner("exactly", |at| {
+                    if faults.needs(at, "deviceClassName") {
+                        faults.follows(at, "deviceClassName", syntax::subdomain);
+                    }
+                });
+            });
+        });
+    });
+}
+
+/// What an event of the group `events.k8s.io` must say besides, in the form of the core group.
+pub(super) fn reported_event(root: At<'_>, faults: &mut Faults) {
+    if root.text("eventTime").is_empty() {
+        faults.required("eventTime", "");
+    } else {
+        let reporter = root.text("reportingComponent");
+        if reporter.is_empty() {
+            faults.required("reportingController", "");
+        }
+        faults.qualified("reportingController".to_owned(), reporter);
+        for field in ["reportingInstance", "action", "reason"] {
+            faults.needs(root, field);
+        }
+    }
+    let kind = root.text("type");
+    if !matches!(kind, "Normal" | "Warning") {
+        let why = format!("has invalid value: {kind}");
+        faults.invalid("type", &"".into(), why);
+    }
+}
+
+/// The namespace of an event, and that of the object which it is about. The real server does not
+/// look at another one in an update of an event of `events.k8s.io`.
+pub(super) fn event(root: At<'_>, is_updated: bool, faults: &mut Faults) {
     let own = root.value["metadata"]["namespace"]
         .as_str()
         .unwrap_or_default();
     root.inner("involvedObject", |at| {
         let namespace = at.text("namespace");
         // An event about what lives in no namespace is in the default one.
-        let is_right = namespace == own || namespace.is_empty() && own == "default";
+        let is_right = if namespace.is_empty() {
+            own == "default"
+        } else {
+            namespace == own || is_updated
+        };
         if !is_right {
             let why = "does not match event.namespace";
             faults.invalid(at.path("namespace"), &namespace.into(), why);

@@ -38,14 +38,21 @@ fn path(at: At<'_>, faults: &mut Faults) {
     const KINDS: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
     let (path, kind) = (at.text("path"), at.text("pathType"));
     match kind {
-        "" => faults.required(at.path("pathType"), "pathType must be specified"),
+        "" if at.get("pathType").is_none() => {
+            faults.required(at.path("pathType"), "pathType must be specified");
+            return;
+        }
+        kind if !KINDS.contains(&kind) => {
+            let path = at.path("pathType");
+            faults.add(FieldError::not_supported(path, &kind.into(), KINDS));
+        }
         "Exact" | "Prefix" if !path.starts_with('/') => {
             faults.invalid(at.path("path"), &path.into(), "must be an absolute path");
         }
         "ImplementationSpecific" if !path.is_empty() && !path.starts_with('/') => {
             faults.invalid(at.path("path"), &path.into(), "must be an absolute path");
         }
-        _ => faults.one_of(at, "pathType", &KINDS),
+        _ => {}
     }
     at.inner("backend", |at| backend(at, faults));
 }
@@ -138,6 +145,42 @@ fn is_cidr(text: &str) -> bool {
         Err(_) => return false,
     };
     bits.parse::<u8>().is_ok_and(|bits| bits <= most)
+}
+
+pub(super) fn endpoints(root: At<'_>, faults: &mut Faults) {
+    root.each("subsets", |at| {
+        at.each("ports", |at| {
+            faults.port(at.path("port"), at.get("port").unwrap_or(&Value::Null));
+        });
+        for list in ["addresses", "notReadyAddresses"] {
+            at.each(list, |at| {
+                let address = at.text("ip");
+                if address.parse::<std::net::IpAddr>().is_err() {
+                    faults.address(at.path("ip"), &address.into());
+                    let why = "must be a valid IP address";
+                    faults.invalid(at.path("ip"), &address.into(), why);
+                }
+            });
+        }
+    });
+}
+
+pub(super) fn ingress_class(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        if faults.needs(at, "controller") {
+            faults.follows(at, "controller", |path| {
+                let is_path = path.split_once('/').is_some_and(|(domain, rest)| {
+                    syntax::subdomain(domain).is_none() && !rest.is_empty()
+                });
+                let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+                (!is_path).then(|| why.to_owned())
+            });
+        }
+        at.inner("parameters", |at| {
+            faults.needs(at, "kind");
+            faults.needs(at, "name");
+        });
+    });
 }
 
 pub(super) fn endpoint_slice(at: At<'_>, faults: &mut Faults) {

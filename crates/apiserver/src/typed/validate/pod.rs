@@ -25,6 +25,14 @@ pub(super) fn template(at: At<'_>, faults: &mut Faults) {
 fn spec(at: At<'_>, faults: &mut Faults) {
     let volumes = volume::all(at, faults);
     container::all(at, &volumes, faults);
+    if at.get("hostNetwork") == Some(&true.into()) {
+        at.each("containers", |at| {
+            at.each("ports", |at| same_port(at, faults));
+        });
+    }
+    at.each("schedulingGates", |at| {
+        faults.qualified(at.path.to_owned(), at.text("name"));
+    });
     faults.one_of(at, "restartPolicy", &["Always", "OnFailure", "Never"]);
     faults.one_of(
         at,
@@ -51,6 +59,17 @@ fn spec(at: At<'_>, faults: &mut Faults) {
     }
     at.each("tolerations", |at| toleration(at, faults));
     at.each("topologySpreadConstraints", |at| spread(at, faults));
+}
+
+/// A pod in the network of its node has no ports of its own.
+fn same_port(at: At<'_>, faults: &mut Faults) {
+    if let Some(port) = at
+        .get("hostPort")
+        .filter(|port| Some(*port) != at.get("containerPort"))
+    {
+        let why = "must match `containerPort` when `hostNetwork` is true";
+        faults.invalid(at.path("hostPort"), port, why);
+    }
 }
 
 fn toleration(at: At<'_>, faults: &mut Faults) {

@@ -35,9 +35,7 @@ pub(super) fn check(at: At<'_>, faults: &mut Faults) -> bool {
                 "not a valid selector operator",
             ),
         }
-        if let Some(why) = syntax::qualified_name(at.text("key")) {
-            faults.invalid(at.path("key"), &at.text("key").into(), why);
-        }
+        faults.qualified(at.path("key"), at.text("key"));
     });
     faults.0.len() == before
 }

@@ -9,7 +9,26 @@ use crate::metadata::syntax;
 use crate::status::FieldError;
 
 pub(super) fn service(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| spec(at, faults));
+    root.inner("spec", |at| {
+        // The real server looks at the addresses first, and at nothing else if one is none.
+        if has_addresses(root.value) {
+            spec(at, faults);
+        } else {
+            faults.address(
+                "spec.clusterIPs[0]".to_owned(),
+                &at.text("clusterIP").into(),
+            );
+        }
+    });
+}
+
+/// Whether the address of a service is one, or none is needed.
+pub(super) fn has_addresses(service: &Value) -> bool {
+    let spec = &service["spec"];
+    let address = spec["clusterIP"].as_str().unwrap_or_default();
+    matches!(address, "" | "None")
+        || spec["type"] == "ExternalName"
+        || address.parse::<std::net::IpAddr>().is_ok()
 }
 
 fn spec(at: At<'_>, faults: &mut Faults) {
@@ -35,10 +54,6 @@ fn spec(at: At<'_>, faults: &mut Faults) {
     at.each("ports", |at| port(at, many, kind, &mut names, faults));
     faults.labels(at, "selector");
     faults.one_of(at, "sessionAffinity", &["ClientIP", "None"]);
-    let address = at.text("clusterIP");
-    if !address.is_empty() && !is_headless && kind != "ExternalName" {
-        faults.address("spec.clusterIPs[0]".to_owned(), &address.into());
-    }
     for (number, address) in at.list("externalIPs").iter().enumerate() {
         faults.address(format!("{}[{number}]", at.path("externalIPs")), address);
     }
@@ -47,8 +62,12 @@ fn spec(at: At<'_>, faults: &mut Faults) {
         "type",
         &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"],
     );
+    let is_known = matches!(
+        kind,
+        "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort"
+    );
     for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-        if at.get(field).is_some() && kind != "LoadBalancer" {
+        if is_known && at.get(field).is_some() && kind != "LoadBalancer" {
             let why = "may only be used when `type` is 'LoadBalancer'";
             faults.forbidden(at.path(field), why);
         }
@@ -67,7 +86,7 @@ fn spec(at: At<'_>, faults: &mut Faults) {
     let policy = at.text("externalTrafficPolicy");
     let is_external = matches!(kind, "NodePort" | "LoadBalancer")
         || kind == "ClusterIP" && !at.list("externalIPs").is_empty();
-    if !policy.is_empty() && !is_external {
+    if !policy.is_empty() && is_known && !is_external {
         let why = "may only be set for externally-accessible services";
         faults.invalid(at.path("externalTrafficPolicy"), &policy.into(), why);
     } else {

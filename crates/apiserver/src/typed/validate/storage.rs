@@ -94,6 +94,28 @@ pub(super) fn volume(root: At<'_>, faults: &mut Faults) {
     });
 }
 
+pub(super) fn attachment(root: At<'_>, faults: &mut Faults) {
+    root.inner("spec", |at| {
+        let subdomain = |at: At<'_>, field: &str, faults: &mut Faults| {
+            let text = at.text(field);
+            if let Some(why) = syntax::subdomain(text) {
+                faults.invalid(at.path(field), &text.into(), why);
+            }
+        };
+        faults.needs(at, "attacher");
+        subdomain(at, "nodeName", faults);
+        at.inner("source", |at| {
+            if at.get("persistentVolumeName").is_some() || at.get("inlineVolumeSpec").is_none() {
+                if at.text("persistentVolumeName").is_empty() {
+                    let why = "must specify non empty persistentVolumeName";
+                    faults.required(at.path("persistentVolumeName"), why);
+                }
+                subdomain(at, "persistentVolumeName", faults);
+            }
+        });
+    });
+}
+
 pub(super) fn class(at: At<'_>, faults: &mut Faults) {
     faults.needs(at, "provisioner");
     faults.one_of(at, "reclaimPolicy", &["Delete", "Retain"]);

@@ -46,7 +46,8 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
                 let address = object["spec"]["clusterIP"].as_str().unwrap_or_default();
                 !address.is_empty() && object["spec"]["type"] != "ExternalName"
             };
-            if is_set(before) && is_set(after) && has_changed("/spec/clusterIP") {
+            let is_right = super::service::has_addresses(after);
+            if is_right && is_set(before) && is_set(after) && has_changed("/spec/clusterIP") {
                 let value = after["spec"]["clusterIP"].clone();
                 let why = "may not change once set";
                 faults.invalid("spec.clusterIPs[0]", &vec![value].into(), why);
@@ -92,18 +93,66 @@ pub(crate) fn validate_update(name: &str, before: &Value, after: &Value) -> Vec<
             same(before, after, &["/preemptionPolicy"], &mut faults);
         }
         "core.v1.ResourceQuota" => same(before, after, &["/spec/scopes"], &mut faults),
-        "discovery.v1.EndpointSlice" => same(before, after, &["/addressType"], &mut faults),
-        _ => {}
+        _ => fixed_fields(name, before, after, &mut faults),
     }
     faults.0
+}
+
+/// Refuses changes of fields that stay as they were created.
+fn fixed_fields(name: &str, before: &Value, after: &Value, faults: &mut Faults) {
+    match name {
+        "discovery.v1.EndpointSlice" => same(before, after, &["/addressType"], faults),
+        "apps.v1.ControllerRevision" => same(before, after, &["/data"], faults),
+        "events.v1.Event" => {
+            let fixed = [
+                "/involvedObject",
+                "/reason",
+                "/message",
+                "/source",
+                "/firstTimestamp",
+                "/lastTimestamp",
+                "/count",
+                "/type",
+                "/action",
+                "/related",
+                "/reportingInstance",
+            ];
+            same(before, after, &fixed, faults);
+            if before.get("reportingComponent") != after.get("reportingComponent") {
+                let found = after["reportingComponent"].as_str().unwrap_or_default();
+                faults.invalid("reportingController", &found.into(), IMMUTABLE);
+            }
+        }
+        "networking.v1.IngressClass" => same(before, after, &["/spec/controller"], faults),
+        "networking.v1.ServiceCIDR" => same(before, after, &["/spec/cidrs/0"], faults),
+        "node.v1.RuntimeClass" => same(before, after, &["/handler"], faults),
+        "resource.v1.ResourceClaim"
+        | "resource.v1.ResourceClaimTemplate"
+        | "storage.v1.VolumeAttachment" => same(before, after, &["/spec"], faults),
+        "storage.v1.CSINode" => same(before, after, &["/spec/drivers"], faults),
+        "storage.v1.CSIStorageCapacity" => {
+            let fixed = ["/nodeTopology", "/storageClassName"];
+            same(before, after, &fixed, faults);
+        }
+        _ => {}
+    }
 }
 
 /// Refuses any change of these places.
 fn same(before: &Value, after: &Value, paths: &[&str], faults: &mut Faults) {
     for path in paths {
         let found = after.pointer(path).unwrap_or(&Value::Null);
-        if before.pointer(path).unwrap_or(&Value::Null) != found {
+        let old = before.pointer(path).unwrap_or(&Value::Null);
+        if old != found {
+            let empty = Value::from("");
+            // A text that is not there is an empty one.
+            let found = if found.is_null() && old.is_string() {
+                &empty
+            } else {
+                found
+            };
             let name = path.trim_start_matches('/').replace('/', ".");
+            let name = name.replace(".0", "[0]");
             faults.invalid(name, found, IMMUTABLE);
         }
     }
@@ -114,6 +163,18 @@ fn job(before: &Value, after: &Value, faults: &mut Faults) {
         same(before, after, &["/spec/completions"], faults);
     }
     same(before, after, &["/spec/selector"], faults);
+    let fixed = ["/spec/podFailurePolicy", "/spec/backoffLimitPerIndex"];
+    same(before, after, &fixed, faults);
+    if after["spec"]["completionMode"] == "Indexed" {
+        let number = |job: &Value, field: &str| job["spec"][field].clone();
+        let (completions, parallelism) =
+            (number(after, "completions"), number(after, "parallelism"));
+        let has_changed = completions != number(before, "completions");
+        if has_changed && !completions.is_null() && completions != parallelism {
+            let why = "can only be modified in tandem with spec.parallelism";
+            faults.invalid("spec.completions", &completions, why);
+        }
+    }
     if is_suspended(before) {
         let fixed = |job: &Value| without_scheduling(&job["spec"]["template"]["spec"]);
         if fixed(before) != fixed(after) {
@@ -207,6 +268,28 @@ fn pod(before: &Value, after: &Value, faults: &mut Faults) {
             "must be less than or equal to previous value",
         ),
         _ => {}
+    }
+    let count = |object: &Value, list: &str| object["spec"][list].as_array().map_or(0, Vec::len);
+    for list in ["containers", "initContainers"] {
+        if count(before, list) != count(after, list) {
+            let why = "pod updates may not add or remove containers";
+            faults.forbidden(format!("spec.{list}"), why);
+            return;
+        }
+    }
+    let gates = |object: &Value| {
+        let gates = object["spec"]["schedulingGates"].as_array();
+        let gates = gates.cloned().unwrap_or_default().into_iter();
+        gates
+            .map(|gate| gate["name"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let old_gates = gates(before);
+    for (at, gate) in gates(after).iter().enumerate() {
+        if !old_gates.contains(gate) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+            faults.forbidden(format!("spec.schedulingGates[{at}].name"), &why);
+        }
     }
     let fixed = |object: &Value| {
         let free = ["activeDeadlineSeconds", "tolerations", "schedulingGates"];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{At, Faults};
+use super::{At, Faults, storage};
 use crate::metadata::syntax;
 use crate::status::FieldError;
 
@@ -84,7 +84,19 @@ fn source(at: At<'_>, faults: &mut Faults) {
             "persistentVolumeClaim" => {
                 faults.needs(at, "claimName");
             }
-            "projected" | "downwardAPI" => mode(at, "defaultMode", faults),
+            "downwardAPI" => {
+                mode(at, "defaultMode", faults);
+                let parent = at.path;
+                at.each("items", |at| {
+                    at.inner("fieldRef", |at| {
+                        if at.text("fieldPath").is_empty() {
+                            // The path is that of the real server, which names no item.
+                            faults.required(format!("{parent}.fieldRef.fieldPath"), "");
+                        }
+                    });
+                });
+            }
+            "projected" => mode(at, "defaultMode", faults),
             "nfs" => {
                 faults.needs(at, "server");
                 faults.needs(at, "path");
@@ -92,6 +104,7 @@ fn source(at: At<'_>, faults: &mut Faults) {
             "csi" => {
                 faults.needs(at, "driver");
             }
+            "ephemeral" => at.inner("volumeClaimTemplate", |at| storage::claim(at, faults)),
             _ => {}
         });
     }

@@ -138,14 +138,17 @@ pub(super) fn stateful_set(root: At<'_>, faults: &mut Faults) {
 pub(super) fn daemon_set(root: At<'_>, faults: &mut Faults) {
     root.inner("spec", |at| {
         let selector = at.get("selector");
+        let mut is_selector = true;
         if let Some(value) = selector {
-            at.inner("selector", |at| _ = selector::check(at, faults));
+            at.inner("selector", |at| is_selector = selector::check(at, faults));
             if selector::is_empty(value) {
                 let why = "empty selector is invalid for daemonset";
                 faults.invalid(at.path("selector"), value, why);
             }
         }
-        must_match(at, selector, faults);
+        if is_selector {
+            must_match(at, selector, faults);
+        }
         template(at, faults);
         faults.not_negative(at, &["minReadySeconds"]);
         at.inner("updateStrategy", |at| {
@@ -218,7 +221,41 @@ fn template(at: At<'_>, faults: &mut Faults) {
 }
 
 pub(super) fn job(root: At<'_>, faults: &mut Faults) {
-    root.inner("spec", |at| job_spec(at, faults));
+    root.inner("spec", |at| {
+        job_spec(at, faults);
+        if at.get("manualSelector") != Some(&Value::Bool(true)) {
+            job_labels(root.value, at, faults);
+        }
+    });
+}
+
+/// The labels that the pods of a job must have, by which it selects them.
+fn job_labels(job: &Value, at: At<'_>, faults: &mut Faults) {
+    let metadata = |field: &str| job["metadata"][field].as_str().unwrap_or_default();
+    let labels = at.value.pointer("/template/metadata/labels");
+    let path = at.path("template.metadata.labels");
+    for (key, wanted) in [
+        ("controller-uid", "uid"),
+        ("batch.kubernetes.io/controller-uid", "uid"),
+        ("job-name", "name"),
+        ("batch.kubernetes.io/job-name", "name"),
+    ] {
+        let wanted = metadata(wanted);
+        let found = labels.and_then(|labels| labels.get(key)?.as_str());
+        match found {
+            Some(found) if found == wanted => {}
+            Some(found) => {
+                let why = format!("must be '{wanted}'");
+                faults.invalid(format!("{path}[{key}]"), &found.into(), why);
+            }
+            None => faults.required(format!("{path}[{key}]"), &format!("must be '{wanted}'")),
+        }
+    }
+    let selector = at.get("selector");
+    if selector.is_some() && !selector::matches(selector, labels) {
+        let why = "`selector` does not match template `labels`";
+        faults.invalid(path, labels.unwrap_or(&Value::Null), why);
+    }
 }
 
 pub(super) fn cron_job(root: At<'_>, faults: &mut Faults) {
@@ -273,10 +310,23 @@ fn job_spec(at: At<'_>, faults: &mut Faults) {
     }
     at.inner("template", |at| {
         pod::template(at, faults);
-        at.inner("spec", |at| {
-            if !matches!(at.text("restartPolicy"), "OnFailure" | "Never") {
+        at.inner("spec", |at| match at.text("restartPolicy") {
+            "OnFailure" | "Never" => {}
+            "" | "Always" => {
                 let why = "valid values: \"OnFailure\", \"Never\"";
                 faults.required(at.path("restartPolicy"), why);
+            }
+            _ => faults.one_of(at, "restartPolicy", &["OnFailure", "Never"]),
+        });
+    });
+    at.inner("podFailurePolicy", |at| {
+        at.each("rules", |at| {
+            let known = ["Count", "FailIndex", "FailJob", "Ignore"];
+            if at.text("action").is_empty() {
+                let why = "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]";
+                faults.required(at.path("action"), why);
+            } else {
+                faults.one_of(at, "action", &known);
             }
         });
     });

@@ -1,15 +1,15 @@
-//! A schedule that plays scripts, and what must be true of it after each step.
+//! Runs scripts on a schedule, and checks its contract after each step.
 //!
 //! ```text
-//! update a      something happens to the object a; `update a#2` to another one of that name,
+//! update a      an event of the object a; `update a#2` to another one of that name,
 //!               and `update a create b` to several at once
-//! take          a worker takes what it is its turn to do
-//! done a        … and is done with it, all asked-for retries kept
-//! drop a        … and is done with it, no asked-for retry kept
-//! fail a 0 5    … and handler 0 failed, to be tried again in 5 s
-//! again a 0 5   … and handler 0 asked to be called again in 5 s
-//! break a       … and the worker is gone
-//! half a 0 5    … and the worker is gone after handler 0 failed
+//! take          a worker takes the next lane
+//! done a        … and finishes it, all checked pending calls kept
+//! drop a        … and finishes it, no checked pending call kept
+//! fail a 0 5    … and handler 0 failed, retry in 5 s
+//! again a 0 5   … and handler 0 requested a requeue in 5 s
+//! break a       … and the turn is interrupted
+//! half a 0 5    … and the turn is interrupted after handler 0 failed
 //! wait 5        5 s pass
 //! cancel 0      handler 0 is removed
 //! ```
@@ -36,8 +36,8 @@ pub(super) struct ScriptRunner {
     now: Moment,
     /// Whether events of one object fold.
     folding: bool,
-    hands: HashMap<String, TakenLane<ScriptEvent, ScriptCall>>,
-    /// What has been offered and not been told, by object.
+    taken: HashMap<String, TakenLane<ScriptEvent, ScriptCall>>,
+    /// The undispatched events, by object.
     untold: HashMap<String, Vec<u32>>,
     offered: HashMap<String, u32>,
     /// Which calls are pending, by object: handler, uid, reason, action.
@@ -81,7 +81,7 @@ impl Default for ScriptRunner {
             schedule,
             now: Moment::default(),
             folding: false,
-            hands: HashMap::new(),
+            taken: HashMap::new(),
             untold: HashMap::new(),
             offered: HashMap::new(),
             slots: HashMap::new(),
@@ -127,13 +127,13 @@ impl ScriptRunner {
     /// Runs until there is no work left.
     pub(super) fn run_out(&mut self) {
         for _ in 0..1_000 {
-            for name in self.hands.keys().cloned().collect::<Vec<_>>() {
+            for name in self.taken.keys().cloned().collect::<Vec<_>>() {
                 self.end(&name, true, None);
             }
             self.now = self.now + Duration::from_secs(1);
             self.take();
             self.look();
-            if self.hands.is_empty() && self.schedule.lanes() == 0 {
+            if self.taken.is_empty() && self.schedule.lanes() == 0 {
                 break;
             }
         }
@@ -199,7 +199,7 @@ impl ScriptRunner {
                 // Nothing doubled, nothing out of order: it is the oldest untold.
                 let untold = self.untold.get_mut(&name).expect("it was offered");
                 let oldest: Vec<_> = untold.drain(..offer.event.numbers.len()).collect();
-                assert_eq!(offer.event.numbers, oldest, "told in order");
+                assert_eq!(offer.event.numbers, oldest, "dispatched in order");
                 for pending in pendings {
                     assert!(pending.call.0 == offer.event.uid, "of the same uid");
                 }
@@ -224,13 +224,13 @@ impl ScriptRunner {
                 format!("{name}!{}", pending.handler.0)
             }
         };
-        assert!(!self.hands.contains_key(&name), "one hand");
-        self.hands.insert(name, turn);
+        assert!(!self.taken.contains_key(&name), "exclusive");
+        self.taken.insert(name, turn);
         told
     }
 
     fn end(&mut self, name: &str, keep: bool, owed: Option<(Reason, &str, &str)>) {
-        let Some(turn) = self.hands.remove(name) else {
+        let Some(turn) = self.taken.remove(name) else {
             return;
         };
         let (uid, action, kept) = match turn.work {
@@ -253,7 +253,7 @@ impl ScriptRunner {
     }
 
     fn give_back(&mut self, name: &str, failed: Option<(&str, &str)>) {
-        let Some(mut turn) = self.hands.remove(name) else {
+        let Some(mut turn) = self.taken.remove(name) else {
             return;
         };
         let mut owed = Vec::new();
@@ -313,9 +313,9 @@ impl ScriptRunner {
     fn look(&self) {
         let pending: usize = self.slots.values().map(Vec::len).sum();
         assert_eq!(self.schedule.pending(), pending, "one slot each, none lost");
-        assert_eq!(self.schedule.held, self.hands.len());
+        assert_eq!(self.schedule.held, self.taken.len());
         let owed = |name: &String| {
-            self.hands.contains_key(name)
+            self.taken.contains_key(name)
                 || !self.untold[name].is_empty()
                 || self.slots.get(name).is_some_and(|slots| !slots.is_empty())
         };

@@ -1,4 +1,4 @@
-//! The mappers: added, removed, with a predicate, in a panic, counted.
+//! Mappers: added, removed, with a predicate, with a panic, and counted.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use windlass_controller::{
@@ -81,11 +81,12 @@ async fn a_mapper_that_panics_is_reported_and_loses_its_own_answer_alone() {
         Some(ObjectKey::new("site-3").within("shop"))
     });
     themes.apply(config("dark", 1)).await.expect("it runs");
-    // Another mapper is asked all the same.
+    // Another mapper is still called.
     assert_eq!(sorted(&running.said().await), [3]);
     let report = reports.take().await;
     assert!(
-        report.starts_with("mapper 1 of themes shop/dark on CREATE: the handler panicked:"),
+        report.starts_with("mapper 1 (informer_controller::mapping::mapper::")
+            && report.contains(") of themes shop/dark on CREATE: the handler panicked:"),
         "{report}"
     );
     // And what it says of the new object, where it panics for the old.

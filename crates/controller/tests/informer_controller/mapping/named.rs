@@ -1,4 +1,4 @@
-//! The objects that a mapper names: they are dispatched again, as they are now.
+//! The objects that a mapper returns: they are dispatched again in their newest state.
 
 use std::sync::Arc;
 
@@ -50,7 +50,8 @@ async fn a_reference_that_moves_wakes_both_ends() {
     running.0.stop().await.expect("it stops");
 }
 
-/// Its own handler is late, and receives one event for all: each end is woken all the same.
+/// The handler of the changed object is slow and receives one folded event: both targets are
+/// dispatched nevertheless.
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_moves_again_and_again_wakes_every_end() {
     let (rig, themes) = rig(InformerController::builder().coalescing(Coalescing::Always));

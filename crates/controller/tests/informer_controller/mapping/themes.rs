@@ -1,4 +1,4 @@
-//! Themes and the sites that use them: a change of a theme concerns a site.
+//! Themes and the sites that use them: a change of a theme affects sites.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use windlass_controller::{HandlerId, InformerControllerBuilder, Mapper};
@@ -54,7 +54,7 @@ pub(super) async fn sites(
     (running, themes)
 }
 
-/// The numbers of the sites that were told again.
+/// The numbers of the sites that were resynced.
 pub(super) fn sorted(said: &str) -> Vec<u32> {
     let sites = said.split(", ").filter(|line| !line.is_empty());
     let mut sites: Vec<_> = sites

@@ -1,4 +1,4 @@
-//! Themes and sites that come, move and go on several threads.
+//! Themes and sites that are created, changed and deleted on several threads.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use windlass_informer::{Informer, ObjectKey, Script, Scripted, Store};
 use super::themes::{THEMES, map, used_by};
 use crate::support::{Log, Refused, Rig, Running, config, secs};
 
-/// What is known of a site: its uid, and the themes that named it when it was last told.
+/// The known state of a site: its uid, and the themes that referred to it at its last dispatch.
 struct Known {
     uid: Option<String>,
     themes: Vec<Option<String>>,
@@ -21,7 +21,7 @@ const OBJECTS: u32 = 40;
 const ROUNDS: u32 = 40;
 
 /// Themes move from site to site, while sites go and come back: in the end each site has been
-/// told since the last theme came to it or left it, and none before it was there.
+/// dispatched since the last theme was added to it or removed, and not before it existed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_change_is_lost_whatever_the_threads_do() {
     for delivery in [Coalescing::Never, Coalescing::Always] {
@@ -72,8 +72,8 @@ async fn no_change_is_lost_whatever_the_threads_do() {
     }
 }
 
-/// Notes what a site has been told. It must have been there, but for its beginning and its end:
-/// one that came and went may be told its end alone.
+/// Notes a dispatch of a site. It must exist, except for its creation and its deletion: of a site
+/// that was created and deleted, only the deletion may be dispatched.
 fn note(seen: &mut HashMap<ObjectKey, Known>, request: &Request<ConfigMap>, known: Known) {
     let before = seen.get(request.key()).map(|before| &before.uid);
     match request.action() {

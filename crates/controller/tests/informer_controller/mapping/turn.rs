@@ -1,17 +1,23 @@
-//! When the named objects are dispatched: in their turn, and not once for every change.
+//! When the returned objects are dispatched: in their lane, and not once for each change.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 use windlass_controller::{Coalescing, Failure, InformerController, Outcome, Request};
-use windlass_informer::{Informer, Scripted};
+use windlass_informer::{
+    Change, Changes, Informer, Script, Scripted, Source, Subscription, WatchError,
+};
 
-use super::themes::{map, rig, start, used_by};
-use crate::support::{KIND, Refused, ask, config, secs, settle, word};
+use super::themes::{THEMES, map, rig, start, used_by};
+use crate::support::{KIND, Log, Refused, ask, config, pass, reborn, secs, settle, word};
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_changes_are_not_a_thousand_calls() {
@@ -78,7 +84,7 @@ async fn nobody_is_told_again_before_being_told() {
             let line = format!("{action} site-{site}");
             said.iter().position(|it| *it == line)
         };
-        let created = at("created").expect("it was told");
+        let created = at("created").expect("it was dispatched");
         assert!(at("resynced").is_none_or(|at| created < at), "{site}");
     }
     assert!(said.len() <= 200, "{}", said.len());
@@ -120,4 +126,182 @@ async fn who_is_named_does_not_wait_for_the_first_list() {
         "resynced site-1=0, created l2=1, created l3=1"
     );
     running.stop().await.expect("it stops");
+}
+
+/// A first list names an object, and then a change does: the more urgent of the two decides.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_a_change_names_too_does_not_wait_like_a_first_list() {
+    let mut slow = Slow::start().await;
+    // The informer waits for its other subscriber with the second event.
+    for name in ["called", "queued"] {
+        slow.send(vec![applied(config(name, 1))]).await;
+    }
+    slow.add(
+        KIND,
+        (0..20).map(|number| config(&format!("listed-{number}"), 1)),
+    )
+    .await;
+    slow.add(THEMES, [config("dark", 1)]).await;
+    let light = slow.themes.apply(config("light", 1));
+    light.await.expect("it runs");
+    settle().await;
+    slow.free();
+    pass(100).await;
+    let called = slow.log.take().await;
+    let at = |line: &str| (called.find(line)).unwrap_or_else(|| panic!("no {line}: {called}"));
+    assert!(at("resynced site-1") < at("created listed-19"), "{called}");
+}
+
+/// A change names an object that is gone before its resync is delivered. That says nothing of
+/// another object that takes its name.
+#[tokio::test(start_paused = true)]
+async fn a_new_object_of_a_name_does_not_inherit_the_priority_of_the_old_one() {
+    let mut slow = Slow::start().await;
+    // The informer waits for its other subscriber in the middle of a list without `site-1`.
+    slow.send(vec![applied(config("called", 1))]).await;
+    slow.send(vec![
+        Change::ListStarted,
+        applied(config("called", 1)),
+        applied(config("queued", 1)),
+        Change::ListEnded {
+            resource_version: None,
+        },
+    ])
+    .await;
+    let light = slow.themes.apply(config("light", 1));
+    light.await.expect("it runs");
+    settle().await;
+    slow.free();
+    pass(100).await;
+    slow.send(vec![applied(reborn("site-1", 2))]).await;
+    pass(100).await;
+    assert_eq!(
+        slow.log.take().await,
+        "created called, created queued, deleted site-1, created site-1"
+    );
+
+    // A first list names its successor, and while that waits, another object changes.
+    // One turn of a worker in sixteen begins with the first lists; this is not that one.
+    slow.send(vec![applied(config("passed", 3))]).await;
+    pass(100).await;
+    slow.send(vec![applied(config("called", 3))]).await;
+    slow.add(THEMES, [config("dark", 1)]).await;
+    slow.send(vec![applied(config("changed", 4))]).await;
+    pass(100).await;
+    assert_eq!(
+        slow.log.take().await,
+        "created passed, updated called, created changed, resynced site-1"
+    );
+}
+
+/// A controller that runs with the site 1 and a mapper, and handles one object at a time, for a
+/// second.
+struct Slow {
+    controller: InformerController,
+    log: Log,
+    sites: mpsc::Sender<Vec<Change<ConfigMap>>>,
+    themes: Script<ConfigMap>,
+    /// Another subscriber of the informer of the sites. While it takes no events, the informer
+    /// delivers one, and waits with the next and with all resyncs.
+    held_up: Option<Subscription<ConfigMap>>,
+}
+
+/// A source that sends several changes at once.
+struct Batches(mpsc::Receiver<Vec<Change<ConfigMap>>>);
+
+impl Source<ConfigMap> for Batches {
+    fn resource(&self) -> String {
+        "batches".to_owned()
+    }
+
+    async fn run(&mut self, changes: Changes<ConfigMap>) -> Result<(), WatchError> {
+        while let Some(batch) = self.0.recv().await {
+            for change in batch {
+                if changes.send(change).await.is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Slow {
+    async fn start() -> Self {
+        let one = NonZeroUsize::MIN;
+        let (sites, source) = mpsc::channel(1);
+        let informer = Informer::builder(Batches(source)).buffer(one).build();
+        let mut held_up = informer.subscribe();
+        let controller = InformerController::builder().concurrency(one).build();
+        let controller = controller.expect("good settings");
+        controller.add_informer(KIND, &informer).expect("added");
+        let (themes, source) = Scripted::new();
+        let added = controller.add_informer(THEMES, &Informer::new(source));
+        added.expect("added");
+        let log = Log::default();
+        let lines = log.clone();
+        let reconciler = move |request: Request<ConfigMap>| {
+            let lines = lines.clone();
+            async move {
+                let name = request.key().name();
+                lines.say(format_args!("{} {name}", word(request.action())));
+                // In virtual time: how long the call takes.
+                tokio::time::sleep(secs(1)).await;
+                Ok::<_, Refused>(Outcome::done())
+            }
+        };
+        controller.add_reconciler(KIND, reconciler).expect("added");
+        let added = controller.add_mapper(THEMES, KIND, used_by);
+        added.expect("both kinds are there");
+        tokio::spawn({
+            let controller = controller.clone();
+            async move { controller.run(CancellationToken::new()).await }
+        });
+        themes.list([]).await.expect("it runs");
+        let list = vec![
+            Change::ListStarted,
+            applied(config("site-1", 0)),
+            Change::ListEnded {
+                resource_version: None,
+            },
+        ];
+        sites.send(list).await.expect("it runs");
+        for _ in ["added", "synced"] {
+            held_up.next().await.expect("it runs");
+        }
+        pass(100).await;
+        assert_eq!(log.take().await, "created site-1");
+        Self {
+            controller,
+            log,
+            sites,
+            themes,
+            held_up: Some(held_up),
+        }
+    }
+
+    /// Sends changes of sites.
+    async fn send(&self, changes: Vec<Change<ConfigMap>>) {
+        self.sites.send(changes).await.expect("it runs");
+        settle().await;
+    }
+
+    /// Adds another informer of `kind`, which lists `objects`.
+    async fn add(&self, kind: &str, objects: impl IntoIterator<Item = ConfigMap>) {
+        let (script, source) = Scripted::new();
+        let added = (self.controller).add_informer(kind, &Informer::new(source));
+        added.expect("added");
+        script.list(objects).await.expect("it runs");
+        settle().await;
+    }
+
+    /// The other subscriber takes all events from now on.
+    fn free(&mut self) {
+        let mut held_up = self.held_up.take().expect("once");
+        tokio::spawn(async move { while held_up.next().await.is_some() {} });
+    }
+}
+
+fn applied(object: ConfigMap) -> Change<ConfigMap> {
+    Change::Applied(object.into())
 }

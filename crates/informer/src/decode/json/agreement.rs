@@ -1,4 +1,4 @@
-//! The reader and `serde_json`, side by side: they agree on what is JSON, and on what it says.
+//! Compares the reader with `serde_json`: which texts are JSON, and their values.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Errors of the reader, which never quote the text. *(pure)*
+//! Errors of the JSON reader. They never quote the text. *(pure)*
 
 use std::fmt::{self, Display};
 
@@ -7,15 +7,15 @@ use serde::de::{Error, Expected, Unexpected};
 
 use crate::{decode::DecodeError, watch::one_line};
 
-/// Why a text is not the value it should be. One word large: it is on every way back.
+/// Why a text does not decode. One word in size, because every reader function returns it.
 #[derive(Debug)]
 pub(in crate::decode) struct JsonError(Box<JsonErrorKind>);
 
 #[derive(Debug)]
 enum JsonErrorKind {
-    /// This byte does not fit.
+    /// The byte at this position is not allowed.
     Syntax(usize),
-    /// The JSON is not what a type expects.
+    /// The JSON does not have the shape of the type.
     Shape(String),
 }
 
@@ -34,13 +34,13 @@ impl JsonError {
         Self(Box::new(JsonErrorKind::Shape(expected)))
     }
 
-    /// The problem that a value of another type was `expected`.
+    /// The error that a value of another type was `expected`.
     #[cold]
     pub(super) fn type_of(expected: &dyn Expected) -> Self {
         Self::shape(format!("invalid type, expected {expected}"))
     }
 
-    /// What `serde_json` has to say of the part of `text` that begins at `start`.
+    /// Converts an error of `serde_json` about the part of `text` that begins at `start`.
     #[cold]
     pub(super) fn of(error: &serde_json::Error, text: &str, start: usize) -> Self {
         if error.is_data() {
@@ -62,16 +62,16 @@ impl JsonError {
         Self::syntax(start + line + error.column().saturating_sub(1))
     }
 
-    /// Whether it is the text that is wrong, for any type.
+    /// Whether the text is not valid JSON.
     pub(in crate::decode) fn is_syntax(&self) -> bool {
         matches!(*self.0, JsonErrorKind::Syntax(_))
     }
 
-    /// Says where in `text` it is; what is at `path` if it is of the wrong form.
+    /// Adds the position in `text`, or `path` for an error of shape.
     pub(in crate::decode) fn at(self, text: &str, path: &str) -> DecodeError {
         match *self.0 {
             JsonErrorKind::Shape(expected) => DecodeError::Shape {
-                // The keys of a map are the server's.
+                // Keys of maps are text of the server.
                 path: one_line(path).into_owned(),
                 expected,
             },
@@ -87,7 +87,7 @@ impl JsonError {
     }
 }
 
-/// Nothing of what serde says is kept but what was expected: the rest may quote the object.
+/// Keeps only what was expected: the rest of serde's messages may quote the object.
 impl Error for JsonError {
     #[cold]
     fn custom<T: Display>(_: T) -> Self {

@@ -1,18 +1,17 @@
-//! Values that are not wanted. *(pure)*
+//! Skips values that the type does not declare. *(pure)*
 //!
-//! A type of which only that is declared which is read passes over most of an object, so that
-//! this is most of what decoding it costs.
+//! For a type that declares few fields, most of the decoding time is spent here.
 
 use super::{JsonError, Reader, text::plain};
 
 // === impl Reader ===
 
 impl Reader<'_> {
-    /// Steps over the value that comes next, which must be valid.
+    /// Skips the next value, which must be valid.
     pub(super) fn ignore(&mut self) -> Result<(), JsonError> {
         match self.peek() {
             b'"' => self.ignore_text(),
-            // `serde_json` steps over values of any depth.
+            // `serde_json` skips values of any depth.
             b'{' | b'[' if self.depth == 0 => self.raw().map(drop),
             b'{' => self.nested(b'}', |reader| {
                 let mut is_first = true;
@@ -46,11 +45,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Steps over the string whose quote comes next.
+    /// Skips the next string.
     fn ignore_text(&mut self) -> Result<(), JsonError> {
         let end = plain(self.text.as_bytes(), self.at + 1);
         if self.text.as_bytes().get(end) != Some(&b'"') {
-            // With escapes, of which `serde_json` asks less where the text is not wanted.
+            // With escapes: `serde_json` checks skipped strings less strictly.
             return self.raw().map(drop);
         }
         self.at = end + 1;

@@ -1,4 +1,4 @@
-//! The names of fields, which serde may want as something else. *(pure)*
+//! Field names as serde keys of any type. *(pure)*
 
 use serde::{
     de::{
@@ -10,7 +10,7 @@ use serde::{
 
 use super::{JsonError, Reader, Text};
 
-/// A name that was read.
+/// A field name.
 pub(in crate::decode) struct Key<'r, 'de> {
     reader: &'r Reader<'de>,
     name: Text<'de>,
@@ -19,7 +19,7 @@ pub(in crate::decode) struct Key<'r, 'de> {
 macro_rules! number {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-            // What surrounds a number serde_json would pass over.
+            // `serde_json` would ignore white space around a number.
             let Text::Borrowed(name) = self.name else {
                 return Err(self.reader.misplaced());
             };
@@ -38,7 +38,7 @@ macro_rules! number {
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// What was just read, as a key.
+    /// Makes a key of a name that was just read.
     #[inline]
     pub(super) const fn key(&self, name: Text<'de>) -> Key<'_, 'de> {
         Key { reader: self, name }
@@ -84,7 +84,7 @@ impl<'de> Deserializer<'de> for Key<'_, 'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, JsonError> {
-        // A name is never null.
+        // A field name is never null.
         visitor.visit_some(self)
     }
 

@@ -1,4 +1,4 @@
-//! The lengths of lists, counted before they are read. *(pure)*
+//! List lengths, counted before the lists are read. *(pure)*
 
 use fearless_simd::{Level, dispatch, prelude::*};
 
@@ -8,32 +8,32 @@ use crate::decode::{
     nesting::Nesting,
 };
 
-/// Counts the elements of a list, and of the lists in it on the same way.
+/// Counts the elements of a list and of the lists in it, in one pass.
 ///
-/// A list of objects has as many elements as brackets open in it, and a list of neither objects
-/// nor lists one more than commas; of mixed ones, which a type seldom wants, only the former
+/// A list of objects has as many elements as brackets that open directly in it. A list of scalars
+/// has one element more than commas. Of mixed lists, which few types have, only objects and lists
 /// are counted.
 #[derive(Default)]
 pub(super) struct ListLengths {
-    /// Lists in the order in which they begin.
+    /// The lists, in order of their start.
     noted: [CountedList; Self::NOTED],
 
-    /// How many of them are.
+    /// How many lists were counted.
     count: usize,
 
-    /// The first that was not yet asked about.
+    /// The first list that was not requested yet.
     next: usize,
 }
 
 #[derive(Clone, Copy, Default)]
 struct CountedList {
-    /// Where its bracket stands.
+    /// The position of its bracket.
     at: usize,
 
-    /// How many brackets were open before it.
+    /// The number of open brackets before it.
     depth: usize,
 
-    /// The list that it stands in.
+    /// The list that contains it.
     within: usize,
 
     elements: usize,
@@ -42,12 +42,12 @@ struct CountedList {
 // === impl ListLengths ===
 
 impl ListLengths {
-    /// How many lists are counted at once: those of objects of a large Pod. Of more, the later
-    /// are counted on a way of their own.
+    /// How many lists are counted in one pass: those of objects of a large Pod. Further lists need
+    /// another pass.
     const NOTED: usize = 16;
 
-    /// How many elements the list has that begins at `at`; it must be further on than the last.
-    /// None if it does not end.
+    /// Returns the number of elements of the list that begins at `at`, which must be after the last
+    /// one. `None` if it does not end.
     pub(super) fn of(&mut self, text: &[u8], at: usize) -> Option<usize> {
         match text[at + 1..].iter().find(|byte| !is_space(**byte))? {
             b']' => Some(0),
@@ -65,7 +65,7 @@ impl ListLengths {
         }
     }
 
-    /// Goes from the list's first byte to its last, and notes each list on the way.
+    /// Counts from the first byte of the list to its last.
     fn count(&mut self, text: &[u8], at: usize) -> Option<()> {
         dispatch!(Level::new(), simd => self.note(simd, text, at))
     }
@@ -116,7 +116,7 @@ impl ListLengths {
     }
 }
 
-/// How many elements stand from `at` to the end of a list, if none of them is in brackets.
+/// Counts the elements from `at` to the end of a list of scalars.
 fn scalars(text: &[u8], mut at: usize) -> Option<usize> {
     let mut elements = 1;
     loop {

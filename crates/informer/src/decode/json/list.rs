@@ -4,19 +4,19 @@ use serde::de::{DeserializeSeed, SeqAccess};
 
 use super::{JsonError, Reader};
 
-/// The elements of a list, one after the other.
+/// The elements of a list, in order.
 pub(super) struct List<'r, 'de> {
     reader: &'r mut Reader<'de>,
     is_first: bool,
 
-    /// How many there are, if that is known.
+    /// The number of elements, if it is known.
     length: Option<usize>,
 }
 
 // === impl List ===
 
 impl<'r, 'de> List<'r, 'de> {
-    /// Begins behind the opening bracket.
+    /// Begins after the opening bracket.
     pub(super) fn new(reader: &'r mut Reader<'de>) -> Self {
         let length = reader
             .lengths
@@ -53,13 +53,13 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
 // === impl Reader ===
 
 impl Reader<'_> {
-    /// Steps to the next element of what it is in and what ends with `closing`, if there is one.
+    /// Moves to the next element of a list or object that ends with `closing`, if there is one.
     #[inline]
     pub(super) fn has_element(&mut self, closing: u8, is_first: bool) -> Result<bool, JsonError> {
         match self.peek() {
             byte if byte == closing => return Ok(false),
             _ if is_first => {}
-            // A comma before the end is found by the reader of the element.
+            // The reader of the element rejects a comma before the end.
             b',' => self.at += 1,
             _ => return Err(self.misplaced()),
         }

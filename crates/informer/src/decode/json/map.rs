@@ -7,19 +7,19 @@ use serde::de::{DeserializeSeed, MapAccess};
 use super::{JsonError, Key, Reader, text::Text};
 use crate::decode::trim::Node;
 
-/// The fields of an object, one after the other, without those that are dropped.
+/// The fields of an object, in order, without the trimmed ones.
 pub(in crate::decode) struct Map<'r, 'de> {
     reader: &'r mut Reader<'de>,
     is_first: bool,
 
-    /// What is dropped of it, and in it.
+    /// The trimmed fields of the object and of its fields.
     trim: Option<&'de BTreeMap<String, Node>>,
 }
 
 // === impl Map ===
 
 impl<'r, 'de> Map<'r, 'de> {
-    /// Begins behind the opening bracket.
+    /// Begins after the opening bracket.
     #[inline]
     pub(super) fn new(reader: &'r mut Reader<'de>) -> Self {
         let trim = reader.trim.take();
@@ -30,7 +30,7 @@ impl<'r, 'de> Map<'r, 'de> {
         }
     }
 
-    /// The name of the next field that is kept. What it is comes next.
+    /// Reads the name of the next field that is not trimmed.
     #[inline]
     pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Text<'de>>, JsonError> {
         if self.trim.is_some() {
@@ -39,13 +39,13 @@ impl<'r, 'de> Map<'r, 'de> {
         self.reader.next_name(std::mem::take(&mut self.is_first))
     }
 
-    /// What was read as a name.
+    /// The text of a name.
     #[inline]
     pub(in crate::decode) fn text(&self, name: Text<'de>) -> &str {
         self.reader.text_of(name)
     }
 
-    /// The value of the field, which must be a string.
+    /// Reads the value of the field, which must be a string.
     pub(in crate::decode) fn next_text(&mut self) -> Result<&str, JsonError> {
         if self.reader.peek() != b'"' {
             return Err(self.reader.unexpected(&"a string"));
@@ -59,7 +59,7 @@ impl<'r, 'de> Map<'r, 'de> {
         self.reader.key(name)
     }
 
-    /// To read on where it is.
+    /// The reader at the current position.
     pub(super) const fn into_reader(self) -> &'r mut Reader<'de> {
         self.reader
     }
@@ -73,7 +73,7 @@ impl<'r, 'de> Map<'r, 'de> {
             };
             let node = self.trim.and_then(|trim| trim.get(self.text(name)));
             if !matches!(node, Some(Node::Dropped)) {
-                // Set for each field anew, also where the one before was no object.
+                // Set for each field, even if the previous one was no object.
                 self.reader.trim = node.and_then(Node::fields);
                 return Ok(Some(name));
             }
@@ -105,7 +105,7 @@ impl<'de> MapAccess<'de> for Map<'_, 'de> {
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// Reads the next name of the object that it is in, and the colon behind it.
+    /// Reads the next name of the current object, and the colon after it.
     #[inline(never)]
     fn next_name(&mut self, is_first: bool) -> Result<Option<Text<'de>>, JsonError> {
         match self.peek() {

@@ -4,18 +4,18 @@ use serde::de::{Deserializer as _, Visitor};
 
 use super::{JsonError, Reader};
 
-/// A number as serde has it.
+/// A number in serde's representation.
 enum Number {
     Positive(u64),
     Negative(i64),
-    /// It has a fraction, an exponent or very many digits.
+    /// It has a fraction, an exponent, or more than 18 digits.
     Other,
 }
 
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// Reads the number that comes next.
+    /// Reads the next number.
     #[inline]
     pub(super) fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, JsonError> {
         match self.whole_number()? {
@@ -28,7 +28,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Steps over the number that comes next.
+    /// Skips the next number.
     pub(super) fn ignore_number(&mut self) -> Result<(), JsonError> {
         match self.whole_number()? {
             Number::Positive(_) | Number::Negative(_) => Ok(()),
@@ -37,7 +37,7 @@ impl<'de> Reader<'de> {
     }
 
     fn whole_number(&mut self) -> Result<Number, JsonError> {
-        /// Ten to this power is no overflow.
+        /// Numbers with this many digits do not overflow.
         const DIGITS: usize = 18;
 
         let rest = &self.text.as_bytes()[self.at..];

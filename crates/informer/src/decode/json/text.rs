@@ -7,18 +7,17 @@ use super::{JsonError, Reader};
 /// The text of a string.
 #[derive(Clone, Copy)]
 pub(in crate::decode) enum Text<'de> {
-    /// A piece of the JSON.
+    /// A slice of the JSON.
     Borrowed(&'de str),
-    /// It has escapes, and what they stand for is no piece of the JSON: what the reader unescaped
-    /// last.
+    /// With escapes: the reader's last unescaped string.
     Unescaped,
 }
 
-/// Where the first byte stands, from `at` on, that is not plain text: a quote, a backslash, a
+/// The position, from `at` on, of the first byte that ends plain text: a quote, a backslash, a
 /// control character, or the end.
 #[inline]
 pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
-    // Most strings are short, so that there is little to gain from wider ones.
+    // 16 bytes: most strings are short, so wider vectors gain little.
     let mut rest = bytes.get(at..).unwrap_or_default();
     while let Some((chunk, behind)) = rest.split_first_chunk::<16>() {
         let chunk = u8x16::new(*chunk);
@@ -36,7 +35,7 @@ pub(super) fn plain(bytes: &[u8], mut at: usize) -> usize {
     at + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
-/// Where the string ends that begins at `at`, behind its quote, whatever is in it.
+/// The end of the string that begins at `at`, after its quote.
 pub(super) fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = plain(bytes, at);
@@ -51,17 +50,14 @@ pub(super) fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
 // === impl Reader ===
 
 impl<'de> Reader<'de> {
-    /// Reads the string whose quote comes next.
+    /// Reads the next string.
     #[inline(never)]
     pub(super) fn string(&mut self) -> Result<Text<'de>, JsonError> {
         self.text()
     }
 
-    /// The same, inlined into the caller.
-    #[expect(
-        clippy::inline_always,
-        reason = "half of what is read are names of fields"
-    )]
+    /// Like [`string`](Self::string), inlined into the caller.
+    #[expect(clippy::inline_always, reason = "half of all strings are field names")]
     #[inline(always)]
     pub(super) fn text(&mut self) -> Result<Text<'de>, JsonError> {
         let start = self.at + 1;
@@ -81,7 +77,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Reads the string that begins at `start` and is plain up to `stop`.
+    /// Reads the string that begins at `start` and has no escape up to `stop`.
     #[inline(never)]
     fn unescape(&mut self, mut start: usize, mut stop: usize) -> Result<Text<'de>, JsonError> {
         self.unescaped.clear();
@@ -101,7 +97,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// What the escape means that stands behind the backslash.
+    /// Reads an escape after its backslash.
     fn escape(&mut self) -> Result<char, JsonError> {
         let start = self.at;
         let unit = match self.byte() {
@@ -129,7 +125,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The four hexadecimal digits that come next.
+    /// Reads the next four hexadecimal digits.
     fn unit(&mut self) -> Result<u16, JsonError> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4);
         let unit = digits.and_then(|digits| {
@@ -142,7 +138,7 @@ impl<'de> Reader<'de> {
         unit.ok_or_else(|| JsonError::syntax(self.at - 4))
     }
 
-    /// Takes the next byte, whatever it is.
+    /// Takes the next byte of any value.
     fn byte(&mut self) -> u8 {
         let byte = self.text.as_bytes().get(self.at);
         self.at += usize::from(byte.is_some());

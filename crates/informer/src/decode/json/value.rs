@@ -7,7 +7,7 @@ use serde::de::{
 
 use super::{JsonError, Reader, Text, list::List, text::quoted, variant::Variant};
 
-/// How `serde_json`'s `RawValue` asks to be given the text.
+/// The name with which `serde_json`'s `RawValue` requests the text.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 macro_rules! numbers {
@@ -98,7 +98,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         match self.peek() {
             b'[' => self.list(visitor),
             b'"' => {
-                // They need not be text: serde_json takes lone surrogates, and what is no text.
+                // Bytes need not be valid text: `serde_json` accepts lone surrogates.
                 let start = self.at;
                 self.at =
                     quoted(self.text.as_bytes(), start + 1).ok_or_else(|| self.misplaced())?;
@@ -112,7 +112,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self.deserialize_bytes(visitor)
     }
 
-    // Not in 64 bits: another crate's `serde_json` features decide how an f32 is rounded.
+    // By `serde_json`: features that another crate enables decide how an `f32` is rounded.
     left! { deserialize_f32 deserialize_i128 deserialize_u128 }
 
     #[inline]
@@ -225,7 +225,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 impl<'de> Reader<'de> {
     #[inline]
     fn list<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, JsonError> {
-        // Fields inside of lists cannot be named.
+        // Fields inside of lists cannot be trimmed.
         self.trim = None;
         self.nested(b']', |reader| visitor.visit_seq(List::new(reader)))
     }

@@ -1,13 +1,13 @@
-//! Variants of enums: a name, or an object whose one field says what the variant holds. *(pure)*
+//! Variants of enums: a name, or an object with one field. *(pure)*
 
 use serde::de::{DeserializeSeed, Deserializer as _, EnumAccess, VariantAccess, Visitor};
 
 use super::{JsonError, Map, Reader};
 
-/// The name of a variant, and then what it holds.
+/// The name of a variant, followed by its content.
 pub(super) struct Variant<'r, 'de>(pub(super) Map<'r, 'de>);
 
-/// What a variant holds.
+/// The content of a variant.
 pub(super) struct VariantContent<'r, 'de>(&'r mut Reader<'de>);
 
 // === impl Variant ===

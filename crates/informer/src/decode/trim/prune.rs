@@ -1,4 +1,4 @@
-//! Fields cut out of JSON that is kept as it came. *(pure)*
+//! Cuts trimmed fields out of JSON that is kept. *(pure)*
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -13,14 +13,14 @@ use crate::{
     },
 };
 
-/// An object as it is kept: its JSON without what is dropped, and where in it stands who it is.
+/// The JSON of an object without the trimmed fields, and the positions of its identity in it.
 ///
-/// A name that is a piece of the JSON takes no memory of its own.
+/// A name that is a slice of the JSON uses no further memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Pruned {
-    /// The JSON; and behind it the names that stand in it with escapes, without them.
+    /// The JSON, followed by the unescaped form of identity fields with escapes.
     text: Box<str>,
-    /// How long the JSON is.
+    /// The length of the JSON.
     json: u32,
 
     name: Span,
@@ -29,14 +29,14 @@ pub(crate) struct Pruned {
     resource_version: Span,
 }
 
-/// A piece of a text. The one of no length at its beginning is none.
+/// A slice of a text. Empty at the start means none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u32,
     length: u32,
 }
 
-/// Who the object in `raw` is, and what `root` drops of it.
+/// Reads the identity fields of `raw`, and finds the fields that `root` removes.
 pub(super) fn prune<'a>(
     raw: RawJson<'a>,
     root: &Node,
@@ -57,10 +57,10 @@ pub(super) fn prune<'a>(
     Ok((walk.head, walk.cuts))
 }
 
-/// Which bytes are left out, in their order.
+/// The removed ranges, in order.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
-    /// In a place of its own, because mostly there is one.
+    /// Not in the `Vec`, because usually there is only one.
     first: Range<usize>,
     others: Vec<Range<usize>>,
 }
@@ -72,7 +72,7 @@ struct Walk<'a> {
     cuts: Cuts,
 }
 
-/// In which object a field stands.
+/// The object that contains a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldLevel {
     Root,
@@ -83,7 +83,7 @@ enum FieldLevel {
 // === impl Pruned ===
 
 impl Pruned {
-    /// The object in `json` without what is cut out of it.
+    /// Copies `json` without the removed ranges.
     pub(super) fn new(
         json: &[u8],
         cuts: &Cuts,
@@ -100,7 +100,7 @@ impl Pruned {
 
         let mut find = |value: Option<&[u8]>, path: &str| match value {
             None | Some(b"null") => Ok(Span::default()),
-            // It is a piece of what is kept, and was found to be text with it.
+            // A slice of the copied JSON, which is known to be valid UTF-8.
             Some([b'"', inner @ .., b'"']) if !inner.contains(&b'\\') => {
                 let at = inner.as_ptr().addr() - json.as_ptr().addr();
                 Span::new(at - cuts.len_before(at), inner.len())
@@ -159,14 +159,14 @@ impl Span {
     }
 }
 
-/// A number of bytes; no object has more.
+/// A number of bytes below 4 GiB.
 fn short(bytes: usize) -> Result<u32, DecodeError> {
     u32::try_from(bytes).map_err(|_| shape("object", "expected less than 4 GiB"))
 }
 
-/// A piece of `json`, which must be text.
+/// A slice of `json`, which must be UTF-8.
 fn piece(json: &[u8], at: Range<usize>) -> Result<&str, DecodeError> {
-    // Says where in all of the JSON it is not.
+    // The error has the position in the whole JSON.
     simdutf8::basic::from_utf8(&json[at.clone()]).or_else(|_| Ok(&utf8(json)?[at]))
 }
 
@@ -185,7 +185,7 @@ impl Cuts {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// How many bytes before `at` are left out.
+    /// The number of removed bytes before `at`.
     fn len_before(&self, at: usize) -> usize {
         let before = self.all().take_while(|cut| cut.end <= at);
         before.map(Range::len).sum()
@@ -195,14 +195,14 @@ impl Cuts {
 // === impl Walk ===
 
 impl Walk<'_> {
-    /// Walks to the end of the object that it is in, and notes what to cut.
+    /// Reads the current object to its end, and notes what to remove.
     fn through(
         &mut self,
         place: FieldLevel,
         below: Option<&BTreeMap<String, Node>>,
     ) -> Result<(), DecodeError> {
         let mut is_first = true;
-        // Mostly one is dropped, and every field is asked.
+        // Usually there is only one field to remove, and each field is compared.
         let only = below.filter(|below| below.len() == 1);
         let only = only.and_then(BTreeMap::first_key_value);
         loop {
@@ -218,7 +218,8 @@ impl Walk<'_> {
             if matches!(node, Some(Node::Dropped)) {
                 self.fields.value()?;
                 if is_first {
-                    // The comma before it goes with it; where there is none, the one behind.
+                    // The comma before the field is removed with it; for the first field, the comma
+                    // after it.
                     self.fields.comma();
                 }
                 self.cuts.push(start..self.fields.at());
@@ -245,8 +246,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Walks to the end of the object behind its metadata. What API servers write there tells
-    /// nothing of who it is.
+    /// Skips the object after its metadata. API servers write no identity there.
     fn rest(&mut self) -> Result<(), DecodeError> {
         if self.is_whole {
             self.fields.skip_to_end();
@@ -339,7 +339,7 @@ mod tests {
         );
         check(
             r#"{"kind":"Secret","metadata":{"name":"a"}}"#,
-            r#"an object of kind "Secret" where "Pod" was asked for"#,
+            r#"expected an object of kind "Pod", found "Secret""#,
         );
     }
 

@@ -1,4 +1,4 @@
-//! One whole object, which says what it is even where the JSON leaves it out. *(pure)*
+//! Adds `apiVersion` and `kind` to an object whose JSON lacks them. *(pure)*
 
 use serde::{
     Deserializer,
@@ -12,7 +12,7 @@ use serde::{
 use super::TypeMeta;
 use crate::decode::json::{JsonError, Map, Reader};
 
-/// Fills in `apiVersion` and `kind` at the root, and hands everything below on.
+/// Adds `apiVersion` and `kind` at the root, and passes on everything below.
 pub(in crate::decode) struct WithTypeMeta<'r, 'de> {
     reader: &'r mut Reader<'de>,
     types: &'de TypeMeta,
@@ -24,17 +24,17 @@ struct Root<'r, 'de> {
     value: Value<'de>,
     missing: Missing<'de>,
 
-    /// The kind that it must be, if it says of which it is.
+    /// The kind that the object must have, if it has one.
     kind: &'de str,
 }
 
-/// What the value of the key just given is.
+/// The next value.
 enum Value<'de> {
-    /// What is read.
+    /// From the JSON.
     Read,
-    /// What was left out, filled in.
+    /// Added, because the JSON lacks it.
     Filled(&'de str),
-    /// What is read, and must be the kind.
+    /// From the JSON, and it must be the expected kind.
     Kind,
 }
 

@@ -1,4 +1,4 @@
-//! The lines of a watch, and of a list that is streamed.
+//! The lines of watches and streamed lists.
 
 use bytes::Bytes;
 use kube::Resource;
@@ -39,9 +39,9 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: StoredForm<K>,
 {
-    /// Takes one line. Returns whether it shows that the server makes progress: an event or
-    /// bookmark of a watch does, and an object that is added to a streamed list. What changes
-    /// while a list is streamed does not: it comes although the list never ends.
+    /// Processes one line. Returns whether it shows that the server makes progress: an event or
+    /// bookmark of a watch does, and an `ADDED` of a streamed list. Changes during a streamed list
+    /// do not, because they can come without end.
     pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, StepError> {
         let is_following = self.session.is_following();
         let there = Line::there(&line).filter(|_| !self.again);
@@ -95,8 +95,8 @@ where
                 let answer = ServerStatus::read(500, object, None);
                 return Err(self.requests.from_status(Verb::Watch, answer).into());
             }
-            // A type from the future. Its object may be a change that we must not miss, so
-            // we do not read on past it.
+            // An unknown event type. Its object may be a change that must not be missed, so the
+            // watch ends here.
             _ => {
                 let error = DecodeError::Kind {
                     expected: "a watch event".to_owned(),
@@ -108,8 +108,8 @@ where
         Ok(is_following || kind == "ADDED")
     }
 
-    /// Takes a bookmark. Returns whether it shows that the server makes progress: one from
-    /// the past does not, because the server is not where the watch is.
+    /// Processes a bookmark. Returns whether it shows that the server makes progress. A bookmark
+    /// with an old version does not.
     async fn bookmark(&mut self, object: &[u8]) -> Result<bool, StepError> {
         let Ok(bookmark) = serde_json::from_slice::<Bookmark>(object) else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! A list in pages, its objects taken as they arrive.
+//! Paged lists, whose objects are processed as they arrive.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: StoredForm<K>,
 {
-    /// Reads one page of a list, object by object as they arrive.
+    /// Reads one page of a list, and sends its objects as they arrive.
     pub(super) async fn list(&mut self, request: &NextRequest) -> Result<(), StepError> {
         let answer = self.requests.send(request, Duration::ZERO).await?;
         let mut body = answer.into_body();
@@ -36,8 +36,8 @@ where
             page.push(chunk);
             loop {
                 let next = page.next();
-                // The metadata first, so that a page with several errors has the same one in
-                // whatever chunks it arrives.
+                // The metadata first, so that a page with several errors fails with the same one
+                // however its chunks are cut.
                 if !begun && let Some(metadata) = page.metadata() {
                     self.begin_page(metadata).await?;
                     begun = true;
@@ -55,8 +55,8 @@ where
             self.begin_page(&metadata).await?;
         }
         self.settle_all().await?;
-        // The store is a few objects behind what was sent, so that the count is that of a
-        // moment ago; but each page with new objects moves it.
+        // The store lags by a few objects, so the count is approximate; but each page with new
+        // objects increases it.
         let shown = self.changes.shown();
         let is_shown = std::mem::replace(&mut self.shown, shown) != shown;
         // This count can go down: an object that did not decode may decode in a later page.
@@ -69,7 +69,7 @@ where
         Ok(())
     }
 
-    /// Asks for the server's version, before a watch resumes that was silent.
+    /// Requests the version of the server before a silent watch resumes.
     pub(super) async fn version(&mut self, request: &NextRequest) -> Result<(), StepError> {
         let answer = self.requests.send(request, Duration::ZERO).await?;
         let mut body = answer.into_body();
@@ -90,7 +90,7 @@ where
         Ok(self.session.learned(&metadata)?)
     }
 
-    /// Looks at what a page says about the list, before any of its items is used.
+    /// Checks the metadata of a page before its items are used.
     async fn begin_page(&mut self, metadata: &PageMeta) -> Result<(), StepError> {
         let history = self.session.check(metadata)?;
         if self.session.begins_list() {
@@ -99,7 +99,7 @@ where
         Ok(())
     }
 
-    /// Takes one object of a list.
+    /// Processes one object of a list.
     async fn item(&mut self, json: Bytes) -> Result<(), StepError> {
         if !self.again && self.workers.should_offload() {
             let subscribers = self.changes.subscribers();
@@ -117,7 +117,7 @@ where
         Ok(())
     }
 
-    /// Takes what the workers still have of a list.
+    /// Processes the remaining objects of the workers.
     pub(super) async fn settle_all(&mut self) -> Result<(), StepError> {
         loop {
             let subscribers = self.changes.subscribers();
@@ -129,8 +129,8 @@ where
         }
     }
 
-    /// Reports objects of a list. Those that could not be read in one go are
-    /// read step by step, which finds out what is wrong.
+    /// Sends objects of a list. Objects that did not decode are read step by step, which finds the
+    /// cause.
     pub(super) async fn settle(
         &mut self,
         read: impl IntoIterator<Item = DecodedItem<O>>,

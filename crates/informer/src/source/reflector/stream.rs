@@ -1,4 +1,4 @@
-//! One watch, from its first line to its end, and how long it may be silent.
+//! One watch or streamed list, and its timeouts.
 
 use std::{future::Future, ops::Range, pin::Pin, time::Duration};
 
@@ -17,28 +17,28 @@ use crate::{
     watch::{History, NextRequest},
 };
 
-/// What happens next in a watch.
+/// The next thing that happens in a watch.
 enum Next {
     Chunk(Option<Bytes>),
-    /// An object that did not decode was requested again, and this is it.
+    /// An undecodable object was requested again. This is the response.
     Rechecked(ObjectKey, Rechecked),
-    /// One is due.
+    /// An undecodable object is due to be requested again.
     Due,
-    /// The deadline has passed.
+    /// The deadline of the watch has passed.
     Late,
 }
 
-/// An object, unless it is gone.
+/// An object, or `None` if it does not exist.
 type Rechecked = Result<Option<Bytes>, WatchError>;
 type Recheck<'s> = Pin<Box<dyn Future<Output = (ObjectKey, Rechecked)> + Send + 's>>;
 
-/// How long a watch may go on.
+/// The deadlines of a watch.
 struct WatchLimits {
-    /// When it is over, whatever comes.
+    /// When the watch ends in any case.
     ends: Option<Instant>,
-    /// When the last line came that shows that the server lives.
+    /// When the last line came that shows that the server makes progress.
     alive: Instant,
-    /// What is left for a streamed list.
+    /// The remaining time for a streamed list.
     list: TimeBudget,
 }
 
@@ -49,16 +49,14 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
     O: StoredForm<K>,
 {
-    /// The seconds that a watch should last, as client-go has them: long enough to cost
-    /// nothing, short enough that the watches of one API server that came back spread over
-    /// the others again.
+    /// The requested duration of a watch in seconds, as in client-go: long enough to cost nothing,
+    /// and short enough that the watches spread over all API servers after one was restarted.
     const LASTS: Range<u64> = 300..600;
 
-    /// How much longer than it should a watch may last. A server that hangs up at the time
-    /// that was agreed on is waited for.
+    /// How long after the requested duration a watch may last, so that the server ends it first.
     const GRACE: Duration = Duration::from_secs(30);
 
-    /// Follows one watch to its end. `opened` becomes when it was opened.
+    /// Processes one watch to its end. Sets `opened` to the time at which it was opened.
     pub(super) async fn watch(
         &mut self,
         request: &NextRequest,
@@ -74,11 +72,11 @@ where
             self.again = false;
             self.changes.send(Change::Connected).await?;
         }
-        // Where silence may last for longer than a watch, its length is no limit.
+        // If the silence timeout is longer than a watch, it also limits the watch.
         let silence = self.requests.timeouts.silence;
         let mut limits = WatchLimits {
             ends: now.checked_add(lasts.saturating_add(Self::GRACE).max(silence)),
-            // The informer may have waited for a handler.
+            // Not `now`: sending may have waited for a handler.
             alive: Instant::now(),
             list: self.requests.time_budget(),
         };
@@ -105,13 +103,13 @@ where
             let now = Instant::now();
             limits.list.waited(now.saturating_duration_since(waiting));
             match next {
-                // Half a line at the end is dropped: it comes again after the version that
-                // the next watch resumes from.
+                // An incomplete line at the end is dropped. The server sends it again after the
+                // version from which the next watch resumes.
                 Next::Chunk(None) => return Ok(()),
                 Next::Chunk(Some(chunk)) => {
                     if self.chunk(&mut lines, chunk).await? {
                         self.session.received();
-                        // Without the time that the informer took for it.
+                        // The time that the informer took for the chunk is not counted.
                         limits.alive = Instant::now();
                     }
                 }
@@ -125,8 +123,8 @@ where
         }
     }
 
-    /// Takes the lines that `chunk` completes. Returns whether one of them shows that the
-    /// server makes progress.
+    /// Processes the lines that `chunk` completes. Returns whether one of them shows progress of
+    /// the server.
     async fn chunk(&mut self, lines: &mut Lines, chunk: Bytes) -> Result<bool, StepError> {
         let requests = self.requests;
         let too_long = |error: LineTooLong| requests.too_long(Verb::Watch, error.limit);
@@ -138,8 +136,8 @@ where
         Ok(is_alive)
     }
 
-    /// When the watch has been silent for too long, or has lasted for too long. Bytes are no
-    /// sign of life, nor are empty lines: a proxy keeps connections open with them.
+    /// When the watch has been silent, or has lasted, for too long. Bytes and empty lines are not
+    /// progress: a proxy sends them to keep a connection open.
     fn deadline(&self, limits: &WatchLimits, now: Instant) -> Option<Instant> {
         let timeouts = &self.requests.timeouts;
         let (silence, end) = if self.session.is_following() {
@@ -151,7 +149,7 @@ where
         silent.into_iter().chain(end).min()
     }
 
-    /// The deadline has passed.
+    /// The deadline of the watch has passed.
     fn is_late(&mut self, limits: &WatchLimits, now: Instant) -> Result<(), StepError> {
         let timeouts = &self.requests.timeouts;
         if !self.session.is_following() {
@@ -167,13 +165,13 @@ where
         if self.session.expects_bookmarks() {
             return Err(self.requests.silent(Verb::Watch, timeouts.silence).into());
         }
-        // A quiet watch of a server without bookmarks looks the same as a dead one. To ask
-        // the server for its version tells them apart.
+        // Without bookmarks, a quiet watch looks like a dead one. The version of the server
+        // distinguishes them.
         self.session.fell_silent();
         Ok(())
     }
 
-    /// Requests the object that is due among those that did not decode.
+    /// Requests the undecodable object that is due.
     fn recheck(&mut self, now: Instant) -> Option<Recheck<'s>> {
         let key = self.quarantine.take_due(now)?;
         let requests = self.requests;
@@ -183,10 +181,10 @@ where
         }))
     }
 
-    /// An object that did not decode was requested again.
+    /// Processes the response for an undecodable object.
     async fn rechecked(&mut self, key: &ObjectKey, rechecked: Rechecked) -> Result<(), StepError> {
         if !self.quarantine.contains(key) {
-            // A newer state came meanwhile, or it is gone.
+            // A newer state has come meanwhile, or a delete.
             return Ok(());
         }
         match rechecked {
@@ -196,17 +194,17 @@ where
                     self.present(Verb::Watch, raw).await?;
                 }
             }
-            // The watch shows that it is gone, or has shown it.
+            // The watch reports the delete.
             Ok(None) => _ = self.quarantine.forget(key),
             Err(error) => {
-                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot request an object that did not decode");
+                tracing::debug!(resource = %self.requests.resource, %key, %error, "cannot request an undecodable object, retrying later");
             }
         }
         Ok(())
     }
 }
 
-/// Waits for an object that was requested, or for ever.
+/// Waits for the response of the request; for `None` forever.
 async fn recheck_result(recheck: &mut Option<Recheck<'_>>) -> (ObjectKey, Rechecked) {
     match recheck {
         Some(recheck) => recheck.await,
@@ -214,7 +212,7 @@ async fn recheck_result(recheck: &mut Option<Recheck<'_>>) -> (ObjectKey, Rechec
     }
 }
 
-/// Waits until `due`, or for ever.
+/// Waits until `due`; for `None` forever.
 async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,

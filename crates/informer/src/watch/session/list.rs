@@ -1,4 +1,4 @@
-//! The lists of a session: which are believed, and when one is whole. *(pure)*
+//! Which lists a session accepts, and when a list is complete. *(pure)*
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,28 +9,28 @@ use crate::{
     watch::{is_version, one_line},
 };
 
-/// What the first page of a list says about the history of the server.
+/// What the first page of a list shows about the history of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum History {
-    /// It goes on from what was seen before.
+    /// It continues the known history.
     Continues,
-    /// It went back: versions that were seen before mean nothing any more.
+    /// It went back: earlier versions are obsolete.
     WentBack,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// Answers from the past, in a row, of which the last is believed if it is a list in
-    /// pages: one may come from a proxy's cache, a restored cluster gives all of them.
+    /// Stale responses in a row, of which the last is accepted if it is a paged list. One may come
+    /// from a proxy's cache; a restored cluster sends only stale ones.
     const STALE_ANSWERS: u32 = 2;
 
-    /// Pages in a row without a new object before a list counts as endless. A page may be
-    /// empty where a selector is applied after the objects were read.
+    /// Pages in a row without a new object before a list counts as endless. A page may be empty if
+    /// a selector is applied after the objects were read.
     const BARREN_PAGES: u32 = 8;
 
-    /// As many of them count for one page that has the token with which it was requested. Not
-    /// all, because a server may keep its place under one token.
+    /// A page that repeats the `continue` token of its request counts as this number of pages. Not
+    /// as all, because a server may keep its position under one token.
     const REPEATED: u32 = 4;
 
     /// The API server's tokens have less than 1,000 bytes; servers refuse longer URLs.
@@ -40,8 +40,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if it has no version, another version than the page
-    /// before it, or a version from the past that is not believed.
+    /// [`WatchError::Inconsistent`] if it has no version, another version than the page before it,
+    /// or a stale version that is not accepted.
     pub(crate) fn check(&mut self, page: &PageMeta) -> Result<History, WatchError> {
         let version = self.version(page)?;
         if let Phase::Listing(Paging::Within { version: first, .. }) = &self.phase {
@@ -51,7 +51,7 @@ impl Session {
             let (first, version) = (one_line(first), one_line(version));
             return Err(self.inconsistent(
                 Verb::List,
-                format!("its first page is of version {first} and this one of {version}"),
+                format!("its first page has version {first} and this page has {version}"),
             ));
         }
         if !self.is_past(version) {
@@ -67,12 +67,12 @@ impl Session {
         Ok(History::WentBack)
     }
 
-    /// A page that was checked has been used; `is_new` says whether it held an object that
-    /// the list had not shown before. Returns the version of the list after its last page.
+    /// Handles a page whose items were used. `is_new` says whether it had a new object. Returns the
+    /// version of the list after the last page.
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if the list does not come to an end.
+    /// [`WatchError::Inconsistent`] if the list is endless.
     pub(crate) fn paged(
         &mut self,
         page: &PageMeta,
@@ -107,11 +107,11 @@ impl Session {
         Ok(None)
     }
 
-    /// A streamed list ends with a bookmark of `version`.
+    /// Ends a streamed list with a bookmark of `version`.
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if that is from the past.
+    /// [`WatchError::Inconsistent`] if the version is stale.
     pub(crate) fn streamed(&mut self, version: &str) -> Result<(), WatchError> {
         if !is_version(version) {
             return Err(self.no_version(Verb::Watch));
@@ -124,21 +124,21 @@ impl Session {
         Ok(())
     }
 
-    /// A streamed list shows more objects from the past than are held back until it ends.
+    /// Rejects a streamed list that shows more stale objects than can be held until it ends.
     pub(crate) fn refuse_stream(&mut self) -> WatchError {
         self.stale += 1;
         self.inconsistent(
             Verb::Watch,
-            "it shows objects that were gone in a later version".to_owned(),
+            "it shows objects that were deleted at an earlier version of the watch".to_owned(),
         )
     }
 
-    /// The server says that its version is `page`'s, before the watch resumes.
+    /// Handles the version of the server, from `page`, before the watch resumes.
     ///
     /// # Errors
     ///
-    /// [`WatchError::Inconsistent`] if it has none, or one from the past; then everything is
-    /// listed.
+    /// [`WatchError::Inconsistent`] if the page has no version, or a stale one, which leads to a
+    /// relist.
     pub(crate) fn learned(&mut self, page: &PageMeta) -> Result<(), WatchError> {
         self.doubtful = false;
         let version = self.version(page)?;
@@ -153,7 +153,7 @@ impl Session {
         Err(self.past(Verb::List, version))
     }
 
-    /// The list is whole, as of `version`.
+    /// Completes a list with `version`.
     fn listed(&mut self, version: &str) {
         self.phase = Phase::Following;
         self.complete = Some(version.to_owned());
@@ -183,7 +183,7 @@ impl Session {
     }
 
     fn endless(&self, why: &str) -> WatchError {
-        self.inconsistent(Verb::List, format!("it does not come to an end: {why}"))
+        self.inconsistent(Verb::List, format!("it is endless: {why}"))
     }
 
     fn past(&self, verb: Verb, version: &str) -> WatchError {
@@ -191,7 +191,7 @@ impl Session {
         let version = one_line(version);
         self.inconsistent(
             verb,
-            format!("it is of version {version}, and {complete} was seen before"),
+            format!("its version {version} is older than {complete}, which was seen before"),
         )
     }
 

@@ -34,8 +34,8 @@ fn a_streamed_list_that_comes_to_nothing_twice_is_given_up() {
 #[test]
 fn a_server_that_is_away_says_nothing_about_streaming() {
     check(
-        "403, 403, 404, 429",
-        "stream, stream, stream, stream, stream",
+        "401, 401, 403, 403, 404, 404, 429, 429",
+        "stream, stream, stream, stream, stream, stream, stream, stream, stream",
     );
 }
 
@@ -60,6 +60,14 @@ fn a_list_goes_page_by_page_and_starts_over_in_one_piece_when_its_token_expires(
     check(
         "422, page 7 a, page 7 b, 410, page 8",
         "stream, list, list a, list b, list whole, watch 8",
+    );
+}
+
+#[test]
+fn a_page_that_fails_is_requested_again_and_not_the_list() {
+    check(
+        "422, page 7 a, 500, 429, 403, malformed, page 7",
+        "stream, list, list a, list a, list a, list a, list a, watch 7",
     );
 }
 
@@ -151,6 +159,14 @@ fn short_watches_without_an_event_add_up_to_a_silence() {
     );
     session.on_end(Duration::from_secs(101), &mut rng);
     assert_eq!(say(&session.next_request()), "version");
+    // The next silence is counted from its start.
+    let page = PageMeta {
+        resource_version: Some("7".to_owned()),
+        continue_token: None,
+    };
+    session.learned(&page).expect("the same version");
+    session.on_end(Duration::from_secs(60), &mut rng);
+    assert_eq!(say(&session.next_request()), "watch 7");
 }
 
 #[test]
@@ -249,6 +265,30 @@ fn waits_after_breaks_grow_until_a_watch_has_stood_for_a_while() {
     assert!(waits[5] > Duration::from_secs(10), "{waits:?}");
     assert!(waits[6] < Duration::from_secs(1), "{waits:?}");
     assert!(waits[7] < Duration::from_secs(2), "{waits:?}");
+}
+
+#[test]
+fn a_watch_is_healthy_once_it_has_stood_for_ten_seconds() {
+    let mut rng = rng();
+    let broken = |stood, rng: &mut StdRng| {
+        let mut session = session();
+        session.streamed("1").expect("the first");
+        for _ in 0..5 {
+            session.on_error(&from_status(500), Duration::ZERO, rng);
+        }
+        let stood = Duration::from_secs(stood);
+        let ended = session.on_end(stood, rng);
+        for _ in 0..5 {
+            session.on_error(&from_status(500), Duration::ZERO, rng);
+        }
+        (ended, session.on_error(&from_status(500), stood, rng))
+    };
+    let (ended, broke) = broken(9, &mut rng);
+    let long = Duration::from_secs(10);
+    assert!(ended > long && broke > long, "{ended:?} {broke:?}");
+    let (ended, broke) = broken(11, &mut rng);
+    assert_eq!(ended, Duration::ZERO);
+    assert!(broke < Duration::from_secs(1), "{broke:?}");
 }
 
 #[test]

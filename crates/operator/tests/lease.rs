@@ -1,0 +1,231 @@
+//! An election as others see it: on the page `/ready`, in the requests of its client, and in the
+//! log.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::TcpListener,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use kube::{Client, Config, client::Body};
+use prometheus::{Registry, TextEncoder};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tower::ServiceExt as _;
+use tracing_subscriber::fmt::MakeWriter;
+use windlass_apiserver::ApiServer;
+use windlass_controller::Controller;
+use windlass_operator::{AdminServer, Fence, LeaderElection, Operator, OperatorError};
+
+/// A controller that ends when it is stopped.
+struct Idle;
+
+impl Controller for Idle {
+    type Error = Infallible;
+
+    fn name(&self) -> &'static str {
+        "idle"
+    }
+
+    async fn run(&self, stop: CancellationToken) -> Result<(), Infallible> {
+        stop.cancelled().await;
+        Ok(())
+    }
+}
+
+fn run(operator: &Operator) -> AbortOnDropHandle<Result<(), OperatorError>> {
+    operator.add_controller(Idle).expect("it is not running");
+    let operator = operator.clone();
+    let run = async move { operator.run_until(CancellationToken::new()).await };
+    AbortOnDropHandle::new(tokio::spawn(run))
+}
+
+/// A replica whose lease has expired is not ready, also before any of its timers has fired.
+#[tokio::test]
+async fn a_replica_whose_lease_has_expired_is_not_ready() {
+    let server = ApiServer::new();
+    let jumped = Arc::new(Mutex::new(Duration::ZERO));
+    let clock = {
+        let (jumped, began) = (Arc::clone(&jumped), Instant::now());
+        move || began.elapsed() + *jumped.lock().expect("no panic")
+    };
+    // No renewal comes to its end once the clock has jumped.
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let (service, cut) = (server.service(), Arc::clone(&is_cut));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (answer, cut) = (service.clone().oneshot(request), Arc::clone(&cut));
+        async move {
+            if cut.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            answer.await
+        }
+    });
+    let client = Client::new(service, "default");
+    let election = LeaderElection::builder(client, "default", "web")
+        .fence(Fence::with_clock(clock))
+        .build()
+        .expect("valid settings");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let operator = Operator::builder()
+        .admin_server(AdminServer::new(listener))
+        .leader_election(election.clone())
+        .build();
+    let _run = run(&operator);
+    let leads = async {
+        while !election.is_leader() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), leads)
+        .await
+        .expect("it leads");
+    let page = ready(address).await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+
+    is_cut.store(true, Ordering::SeqCst);
+    *jumped.lock().expect("no panic") += Duration::from_secs(60);
+    let page = ready(address).await;
+    assert!(page.starts_with("HTTP/1.1 503"), "{page}");
+    assert!(page.contains("[-] leader election"), "{page}");
+}
+
+async fn ready(address: std::net::SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let head = b"GET /ready HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n";
+    stream.write_all(head).await.expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("text");
+    answer
+}
+
+/// kube's client repeats a request by itself when the response is 503. Then the election would not
+/// know that it failed, and a request would take longer than the election allows.
+#[tokio::test]
+async fn the_client_of_an_election_repeats_no_request_by_itself() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (asked, mut requests) = mpsc::channel(1);
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).await.expect("a request");
+            assert!(read > 0);
+            // The second request is not answered before the test has looked.
+            asked.send(()).await.expect("the test runs");
+            let refusal = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            _ = stream.write_all(refusal.as_bytes()).await;
+        }
+    });
+    let _server = AbortOnDropHandle::new(server);
+    let config = Config::new(url.parse().expect("a URL"));
+    let election = LeaderElection::new(config, "default", "web").expect("names");
+    let operator = Operator::builder().leader_election(election).build();
+    let _run = run(&operator);
+    for _ in 0..2 {
+        let request = timeout(Duration::from_secs(60), requests.recv());
+        request.await.expect("a request").expect("the server runs");
+    }
+    let registry = Registry::new();
+    for collector in operator.prometheus_collectors() {
+        registry.register(collector).expect("no name twice");
+    }
+    let text = TextEncoder::new().encode_to_string(&registry.gather());
+    let text = text.expect("text");
+    let failures = text
+        .lines()
+        .filter(|line| line.starts_with("leader_election_failures_total{"))
+        .map(|line| {
+            line.rsplit(' ')
+                .next()
+                .and_then(|count| count.parse::<u64>().ok())
+        })
+        .map(|count| count.expect("a number"));
+    assert!(failures.sum::<u64>() >= 1, "it was reported: {text}");
+}
+
+/// Captured log lines. All clones share them.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// The first failure of each outage is a warning; the others of an outage are not.
+#[tokio::test(start_paused = true)]
+async fn each_outage_is_logged_with_one_warning() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(log.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let server = ApiServer::new();
+    let fails = Arc::new(AtomicBool::new(false));
+    let (service, failing) = (server.service(), Arc::clone(&fails));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (answer, failing) = (service.clone().oneshot(request), Arc::clone(&failing));
+        async move {
+            if failing.load(Ordering::SeqCst) {
+                return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+            }
+            answer
+                .await
+                .map_err(Into::<Box<dyn std::error::Error + Send + Sync>>::into)
+        }
+    });
+    let election = LeaderElection::builder(Client::new(service, "default"), "default", "web")
+        .seed(7)
+        .build()
+        .expect("valid settings");
+    let operator = Operator::builder()
+        .leader_election(election.clone())
+        .build();
+    let _run = run(&operator);
+    let warnings = || {
+        let log = log.0.lock().expect("no panic");
+        let log = String::from_utf8_lossy(&log).into_owned();
+        log.lines().filter(|line| line.contains("WARN")).count()
+    };
+    sleep(Duration::from_secs(30)).await;
+    assert!(election.is_leader());
+    let before = warnings();
+    for outage in 1..=2 {
+        fails.store(true, Ordering::SeqCst);
+        // In virtual time: several requests fail, and the lease is still held.
+        sleep(Duration::from_secs(6)).await;
+        assert_eq!(warnings(), before + outage);
+        fails.store(false, Ordering::SeqCst);
+        sleep(Duration::from_secs(30)).await;
+        assert!(election.is_leader());
+    }
+}

@@ -9,7 +9,7 @@ const PAGE: &str = "docs/names.md";
 const FACADE: &str = "src/lib.rs";
 
 /// Items that are public for other crates of the workspace, not for users.
-const INTERNAL: [&str; 8] = [
+const INTERNAL: [&str; 9] = [
     "ErasedEventEnvelope",
     "Decoder",
     "StoredForm",
@@ -18,6 +18,7 @@ const INTERNAL: [&str; 8] = [
     "ResyncHandle",
     "is_time_simulated",
     "panic_message",
+    "one_line",
 ];
 
 #[test]

@@ -97,10 +97,7 @@ impl ApiService {
         let (mut parts, body) = request.into_parts();
         let handshake = Handshake::of(&mut parts);
         let tasks = self.tasks.clone();
-        let accepts_encoding = parts.headers.get(ACCEPT_ENCODING);
-        let accepts_encoding = accepts_encoding
-            .filter(|_| parts.method == http::Method::GET)
-            .cloned();
+        let accepts_encoding = parts.headers.get(ACCEPT_ENCODING).cloned();
         let accept = Accept::parse(
             parts
                 .headers

@@ -60,7 +60,7 @@ async fn bind(raw: &Raw, name: &str, rules: &Value, subject: &Value) {
 }
 
 on_both_servers! {
-    /// apiserver.md, row 125.
+    /// docs/apiserver.md: row 125.
     async fn a_user_may_do_what_a_role_allows_and_nothing_else(cluster: Cluster) {
         let raw = server(&cluster).await;
         let maps = raw.maps();
@@ -104,7 +104,7 @@ on_both_servers! {
         }
     }
 
-    /// apiserver.md, row 125.
+    /// docs/apiserver.md: row 125.
     async fn groups_and_service_accounts_have_roles(cluster: Cluster) {
         let raw = server(&cluster).await;
         let maps = raw.maps();
@@ -121,7 +121,7 @@ on_both_servers! {
         assert_eq!(until_allowed(&raw, other, &maps).await, 200);
     }
 
-    /// apiserver.md, rows 104 and 125.
+    /// docs/apiserver.md: rows 104, 125.
     async fn a_review_says_what_roles_allow(cluster: Cluster) {
         let raw = server(&cluster).await;
         let rules = json!([{ "apiGroups": ["apps"], "resources": ["*"], "verbs": ["get"] }]);
@@ -148,7 +148,7 @@ on_both_servers! {
 
     /// The roles and bindings that every cluster has.
     ///
-    /// apiserver.md, row 100.
+    /// docs/apiserver.md: row 100.
     async fn the_initial_roles_are_those_of_the_embedded_server(cluster: Cluster) {
         let theirs = server(&cluster).await;
         let ours = ApiServer::builder().rbac(true).start();

@@ -218,7 +218,7 @@ pub(crate) fn negotiated(
     response
 }
 
-/// The response to a read, compressed if it is large and the client takes it so.
+/// The response, compressed if it is large and the client takes it so.
 pub(crate) fn compressed(
     mut response: Response<ResponseBody>,
     accepted: Option<&HeaderValue>,

@@ -128,10 +128,10 @@ async fn send(
     loop {
         tokio::select! {
             received = socket.next() => match received {
-                // The library answers pings and the closing of the connection.
-                Some(Ok(message)) if !message.is_close() => {}
+                // The library answers pings and the closing of the connection while it is read.
+                Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error.into()),
-                Some(Ok(_)) | None => return Ok(()),
+                None => return Ok(()),
             },
             frame = events.frame() => {
                 let Some(Ok(frame)) = frame else {

@@ -76,7 +76,7 @@ mod tests {
     use super::super::table::kind;
     use super::convert;
 
-    fn converted(value: Value) -> Result<Value, String> {
+    fn converted(value: &Value) -> Result<Value, String> {
         let lease = kind("coordination.k8s.io/v1", "Lease").expect("a kind");
         let mut object = json!({ "spec": { "leaseDurationSeconds": value } });
         convert(lease, &mut object)?;
@@ -85,11 +85,11 @@ mod tests {
 
     #[test]
     fn integers_are_cut_and_fractions_are_refused() {
-        assert_eq!(converted(json!(15)), Ok(json!(15)));
-        assert_eq!(converted(json!(2.0)), Ok(json!(2)));
-        assert_eq!(converted(json!(4_294_967_297_u64)), Ok(json!(1)));
-        assert_eq!(converted(json!("x")), Ok(json!("x")));
+        assert_eq!(converted(&json!(15)), Ok(json!(15)));
+        assert_eq!(converted(&json!(2.0)), Ok(json!(2)));
+        assert_eq!(converted(&json!(4_294_967_297_u64)), Ok(json!(1)));
+        assert_eq!(converted(&json!("x")), Ok(json!("x")));
         let error = "cannot convert float64 to int32".to_owned();
-        assert_eq!(converted(json!(1.5)), Err(error));
+        assert_eq!(converted(&json!(1.5)), Err(error));
     }
 }

@@ -123,16 +123,13 @@ impl Accept {
     ///
     /// # Errors
     ///
-    /// 406 if nothing that is accepted can be sent.
+    /// 406 if nothing that is accepted can be sent, or YAML is preferred, as on the real server.
     pub(crate) fn watch_format(&self, query: &Query, typed: bool) -> Result<Format, Status> {
-        let ranges = self.ranges.iter().filter(|range| !range.is_yaml());
-        let others = Self {
-            ranges: ranges.cloned().collect(),
-        };
-        if others.ranges.is_empty() && !self.ranges.is_empty() {
+        let format = self.format(query, false, typed)?;
+        if format.encoding == Encoding::Yaml {
             return Err(Status::not_acceptable());
         }
-        others.format(query, false, typed)
+        Ok(format)
     }
 
     /// In which form a `Status` is sent.

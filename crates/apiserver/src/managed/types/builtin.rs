@@ -11,6 +11,9 @@ use crate::typed::{self, Empty, Field, Struct};
 /// The type of the metadata of an object.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
+/// The type of the schema in a definition.
+const SCHEMA: &str = "apiextensions.v1.JSONSchemaProps";
+
 /// The types of each kind by the name of its own, read when the first object is written.
 static KINDS: LazyLock<HashMap<&str, OnceLock<Types>>> = LazyLock::new(|| {
     let kinds = typed::kinds().filter_map(|(api_version, kind)| typed::kind(api_version, kind));
@@ -118,7 +121,17 @@ impl Reader {
             } else if let Some(zero) = typed::zero_member(field).filter(|_| !is_struct) {
                 zeros.push(((*name).to_owned(), zero));
             }
-            fields.insert((*name).to_owned(), self.field(field));
+            // Values of any type, such as defaults in the schema of a definition.
+            let is_value = match &field.shape {
+                typed::Shape::List(_, items) => **items == typed::Shape::Json,
+                shape => *shape == typed::Shape::Json,
+            };
+            let id = if is_value && found.name == SCHEMA {
+                TypeId::LEAF
+            } else {
+                self.field(field)
+            };
+            fields.insert((*name).to_owned(), id);
         }
         Map {
             is_atomic,

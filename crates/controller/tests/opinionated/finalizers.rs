@@ -91,7 +91,7 @@ fn a_built_in_kind_wants_a_domain() {
     assert_eq!(
         refused.expect_err("not qualified").to_string(),
         "\"operator.v1.ConfigMap\" cannot be a finalizer of ConfigMap, which is built into \
-         Kubernetes and wants a domain before it; give your operator a name of its own, as in \
+         Kubernetes and requires a domain before it; give your operator a name of its own, as in \
          example.io/clean-up"
     );
 }

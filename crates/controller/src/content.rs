@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_informer::ErasedObject;
 
 /// The fields of `metadata` that change although the content does not.
-pub(crate) const NOISE: [&str; 4] = [
+pub(crate) const IGNORED_METADATA: [&str; 4] = [
     "resourceVersion",
     "managedFields",
     "finalizers",
@@ -37,7 +37,7 @@ fn parse(json: &str) -> Option<Value> {
     let object = value.as_object_mut()?;
     object.remove("status");
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in NOISE {
+        for field in IGNORED_METADATA {
             metadata.remove(field);
         }
     }

@@ -217,14 +217,14 @@ impl Fence {
     /// Waits until the fence is closed, by its deadline or by [`close`](Self::close).
     pub async fn closed(&self) {
         /// A timer may fire a little early, and the clock of a test may stand still.
-        const LEAST: Duration = Duration::from_millis(1);
+        const MIN_WAIT: Duration = Duration::from_millis(1);
         loop {
             let moved = self.shared.moved.notified();
             if !self.is_open() {
                 return;
             }
             let deadline = Duration::from_nanos(self.shared.deadline.load(Ordering::SeqCst));
-            let left = deadline.saturating_sub(self.now()).max(LEAST);
+            let left = deadline.saturating_sub(self.now()).max(MIN_WAIT);
             tokio::select! {
                 biased;
                 () = sleep(left) => {}

@@ -67,7 +67,10 @@ impl Server {
         let server = Self::new(answer);
         server.run_for_an_hour().await;
         let asked = server.asked.lock().expect("no panic").clone();
-        asked.iter().map(|at| (*at - asked[0]).as_secs()).collect()
+        asked
+            .iter()
+            .map(|at| at.saturating_sub(asked[0]).as_secs())
+            .collect()
     }
 
     fn new(answer: Answer) -> Self {

@@ -102,7 +102,7 @@ struct Shared<K: Stored> {
     instruments: Instruments,
     progress: ListProgress,
     settings: Settings,
-    shared_run: SharedRun,
+    active_run: SharedRun,
     users: Arc<Users>,
 
     /// Notified when a relist is requested.

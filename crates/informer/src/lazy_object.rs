@@ -46,7 +46,7 @@ pub struct LazyObject<K: ?Sized> {
 ///
 /// A source that has only the decoded object creates it with `From`.
 pub struct IncomingObject<K> {
-    pub(crate) kept: LazyObject<K>,
+    pub(crate) lazy: LazyObject<K>,
 
     /// `None` if the informer has no subscribers.
     pub(crate) object: Option<Arc<K>>,
@@ -204,13 +204,13 @@ impl<K: Stored> IncomingObject<K> {
     /// Returns the decoded object. `None` if it has decoded before and does not decode now.
     pub(crate) fn get(&self) -> Option<Arc<K>> {
         let object = self.object.clone();
-        object.or_else(|| decoded(&self.kept, LazyObject::get))
+        object.or_else(|| decoded(&self.lazy, LazyObject::get))
     }
 
     /// Copies the read count of `old`, the state before this one: an object that is read often
     /// stays decoded when it changes.
     pub(crate) fn follow(&self, old: &LazyObject<K>) {
-        let (now, before) = (self.kept.object.decoded_slot(), old.object.decoded_slot());
+        let (now, before) = (self.lazy.object.decoded_slot(), old.object.decoded_slot());
         if let Some((slot, before)) = now.zip(before)
             && slot.inherit_reads(before.reads())
             && let Some(object) = &self.object
@@ -221,9 +221,9 @@ impl<K: Stored> IncomingObject<K> {
 }
 
 impl<K> From<LazyObject<K>> for IncomingObject<K> {
-    fn from(kept: LazyObject<K>) -> Self {
+    fn from(lazy: LazyObject<K>) -> Self {
         Self {
-            kept,
+            lazy,
             object: None,
             bytes: 0,
         }
@@ -233,7 +233,7 @@ impl<K> From<LazyObject<K>> for IncomingObject<K> {
 impl<K: Stored> From<Arc<K>> for IncomingObject<K> {
     fn from(object: Arc<K>) -> Self {
         Self {
-            kept: LazyObject::from(Arc::clone(&object)),
+            lazy: LazyObject::from(Arc::clone(&object)),
             object: Some(object),
             bytes: 0,
         }
@@ -249,18 +249,18 @@ impl<K: Stored> From<K> for IncomingObject<K> {
 /// Shows the key and never the content, which may be secret.
 impl<K> fmt::Debug for IncomingObject<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IncomingObject({})", self.kept.key())
+        write!(f, "IncomingObject({})", self.lazy.key())
     }
 }
 
-/// Decodes `kept` with `look`, and logs an error.
+/// Decodes `lazy` with `look`, and logs an error.
 pub(crate) fn decoded<K: Stored>(
-    kept: &LazyObject<K>,
+    lazy: &LazyObject<K>,
     look: impl FnOnce(&LazyObject<K>) -> Result<Arc<K>, DecodeError>,
 ) -> Option<Arc<K>> {
-    let object = look(kept);
+    let object = look(lazy);
     let object = object.inspect_err(|error| {
-        let key = kept.key();
+        let key = lazy.key();
         tracing::error!(%key, %error, "cannot decode an object that has decoded before, skipping it");
     });
     object.ok()

@@ -64,7 +64,7 @@ impl<K: Stored> ErasedObject for K {
     }
 
     fn json(&self) -> Option<&str> {
-        Stored::kept_json(self)
+        Stored::raw_json(self)
     }
 
     fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {

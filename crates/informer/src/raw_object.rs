@@ -147,7 +147,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> Stored for RawObjec
         self.get()
     }
 
-    fn kept_json(&self) -> Option<&str> {
+    fn raw_json(&self) -> Option<&str> {
         Some(self.json())
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let decoder = Arc::new(Decoder::<ConfigMap>::new(&(), Trim::default()));
         let read = || {
             let read = RawObject::read(&decoder, RawJson::of(MAP));
-            read.expect("a config map").kept.get().expect("packed")
+            read.expect("a config map").lazy.get().expect("packed")
         };
         let first = read().get().expect("a config map");
         for _ in 0..RawObject::<ConfigMap>::RECENT {
@@ -243,6 +243,6 @@ mod tests {
     fn pack(json: &[u8]) -> Arc<RawObject<ConfigMap>> {
         let decoder = Arc::new(Decoder::new(&(), Trim::default()));
         let read = RawObject::read(&decoder, RawJson::of(json));
-        read.expect("a config map").kept.get().expect("packed")
+        read.expect("a config map").lazy.get().expect("packed")
     }
 }

@@ -209,7 +209,7 @@ impl<K: Stored> fmt::Debug for Change<K> {
             Self::HistoryWentBack => f.write_str("HistoryWentBack"),
             Self::ListStarted => f.write_str("ListStarted"),
             Self::ListEnded { .. } => f.write_str("ListEnded"),
-            Self::Applied(fresh) => write!(f, "Applied {}", fresh.kept.key()),
+            Self::Applied(incoming) => write!(f, "Applied {}", incoming.lazy.key()),
             Self::Unchanged(object) => write!(f, "Unchanged {}", object.key()),
             Self::Deleted { identity, .. } => write!(f, "Deleted {}", identity.key),
             Self::Undecodable { identity, .. } => write!(f, "Undecodable {}", identity.key),

@@ -78,7 +78,7 @@ impl<K: Stored> Store<K> {
         let (uid, version) = (object.uid(), object.resource_version()?);
         let objects = &self.contents.objects;
         let known = objects.get(NameRef::of(object), |entry| {
-            let known = &entry.kept;
+            let known = &entry.lazy;
             let is_same = entry.mark.epoch == self.epoch()
                 && known.resource_version() == Some(version)
                 && known.uid() == uid;
@@ -126,14 +126,14 @@ impl<K> Store<K> {
     #[must_use]
     pub fn get_lazy(&self, key: &ObjectKey) -> Option<LazyObject<K>> {
         let objects = &self.contents.objects;
-        objects.get(key.into(), |entry| entry.kept.clone())
+        objects.get(key.into(), |entry| entry.lazy.clone())
     }
 
     /// Returns all objects, in no particular order, without decoding them.
     #[must_use]
     pub fn list_lazy(&self) -> Vec<LazyObject<K>> {
         let objects = &self.contents.objects;
-        objects.filter_map(|entry| Some(entry.kept.clone()))
+        objects.filter_map(|entry| Some(entry.lazy.clone()))
     }
 
     /// Whether the store has an object with this key.
@@ -158,7 +158,7 @@ impl<K> Store<K> {
     /// Returns all objects with their keys, in no particular order.
     pub(crate) fn entries(&self) -> Vec<(ObjectKey, LazyObject<K>)> {
         let objects = &self.contents.objects;
-        objects.filter_map(|entry| Some((entry.key.clone(), entry.kept.clone())))
+        objects.filter_map(|entry| Some((entry.key.clone(), entry.lazy.clone())))
     }
 
     /// The number of objects.
@@ -227,7 +227,7 @@ impl<K: Stored> Store<K> {
     pub(crate) fn evict_unread(&self) {
         for shard in self.contents.objects.shards() {
             // Dropped without the lock.
-            drop(shard.filter_map(|entry| entry.kept.evict_unread()));
+            drop(shard.filter_map(|entry| entry.lazy.evict_unread()));
         }
     }
 }
@@ -249,6 +249,6 @@ impl<K> fmt::Debug for Store<K> {
 }
 
 /// Decodes an object for a reader. `None` if it has decoded before and does not decode now.
-fn read<K: Stored>(kept: &LazyObject<K>) -> Option<Arc<K>> {
-    decoded(kept, LazyObject::read)
+fn read<K: Stored>(lazy: &LazyObject<K>) -> Option<Arc<K>> {
+    decoded(lazy, LazyObject::read)
 }

@@ -67,13 +67,13 @@ pub trait Stored: ObjectIdentity + Send + Sync + 'static {
     /// [`DecodeError`] if the JSON does not decode.
     fn object(self: Arc<Self>) -> Result<Arc<Self::Object>, DecodeError>;
 
-    /// The JSON of the object, if the object is kept as JSON.
+    /// The JSON of the object, if the object is stored as JSON.
     #[doc(hidden)]
-    fn kept_json(&self) -> Option<&str> {
+    fn raw_json(&self) -> Option<&str> {
         None
     }
 
-    /// The slot for the decoded form, if the object is kept as JSON.
+    /// The slot for the decoded form, if the object is stored as JSON.
     #[doc(hidden)]
     fn decoded_slot(&self) -> Option<&dyn ErasedDecodedSlot> {
         None

@@ -24,13 +24,21 @@
 //! An informer whose events passed before the second one was added keeps its own history: its
 //! objects belong to it until its next event of that object, or until it is removed.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+mod member;
+mod tombstones;
+mod tracked;
+mod version;
+
+use std::{collections::HashMap, sync::Arc};
 
 use windlass_informer::{Event, InformerId, LazyObject, ObjectIdentity, ObjectKey, Uid};
 
+use self::{
+    member::{MemberInformer, WithheldObject},
+    tombstones::Tombstones,
+    tracked::TrackedObject,
+    version::Version,
+};
 use crate::{ErasedObject, event::AnyEvent};
 
 type Object = Arc<dyn ErasedObject>;
@@ -40,9 +48,7 @@ type Object = Arc<dyn ErasedObject>;
 pub(crate) struct Merge {
     members: Vec<MemberInformer>,
     objects: HashMap<Uid, TrackedObject>,
-    tombstones: HashMap<Uid, Version>,
-    /// The uids of the tombstones, oldest first.
-    tombstone_order: VecDeque<Uid>,
+    tombstones: Tombstones,
     /// The newest epoch of the kind.
     epoch: u32,
     /// Whether informers that cannot be compared were reported.
@@ -51,38 +57,6 @@ pub(crate) struct Merge {
     lagging: Vec<InformerId>,
     /// Events of withheld objects that turned out to exist.
     released: Vec<MergedEvent>,
-}
-
-/// One informer of the kind.
-struct MemberInformer {
-    informer: InformerId,
-
-    /// Whether its events passed before there was another informer.
-    preceding: bool,
-
-    /// The newest version of its watch events.
-    passed: Version,
-
-    /// Its epoch as the informer counts.
-    counted: u32,
-
-    /// Its epoch as the kind counts.
-    epoch: u32,
-
-    /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
-    /// there is none.
-    must_pass: Option<Version>,
-
-    /// Whether a relist was requested.
-    relisting: bool,
-
-    /// Whether another relist must follow: the requested one may have begun before the newest
-    /// epoch.
-    relist_again: bool,
-
-    /// The objects that it shows and that may be deleted. They are in its store, or were shortly
-    /// before.
-    withheld: HashMap<Uid, WithheldObject>,
 }
 
 /// An event of one informer.
@@ -104,68 +78,17 @@ pub(super) struct MergedEvent {
     pub(super) restored: bool,
 }
 
-/// An object that may be deleted.
-struct WithheldObject {
-    key: ObjectKey,
-    /// Whether a state of it was the first since the history went back.
-    restored: bool,
-}
-
-/// The merged state of one uid.
-struct TrackedObject {
-    /// The informers that have it.
-    holders: Vec<InformerId>,
-
-    /// The last emitted state. `None` if a preceding informer has the object and has not sent an
-    /// event of it since.
-    emitted: Option<Object>,
-
-    /// The newest state that another informer has shown since.
-    held_back: Option<Object>,
-
-    /// The epoch of both.
-    epoch: u32,
-
-    /// Whether the informer that showed it may not have detected that the history went back, or
-    /// listed later.
-    doubtful: bool,
-
-    /// The newest version at which an informer showed that it was deleted, or left its selector.
-    left: Version,
-}
-
-/// The position of a state in the history of the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Version {
-    /// The number of times that the history went back.
-    epoch: u32,
-    /// None if it is not a number.
-    number: Option<u64>,
-}
-
 /// Looks up the object with this key and uid in an informer's store.
 pub(super) type Lookup<'a> = &'a dyn Fn(InformerId, &ObjectKey, &str) -> Option<Object>;
 
 // === impl Merge ===
 
 impl Merge {
-    /// The maximum number of tombstones: 1 MB.
-    const TOMBSTONES: usize = 10_000;
-
     /// Adds an informer, whose own epoch is `epoch`. Informers that were `started` before the
     /// second one was added keep their objects.
     pub(super) fn add(&mut self, informer: InformerId, started: bool, epoch: u32) {
-        self.members.push(MemberInformer {
-            informer,
-            preceding: started,
-            passed: Version::default(),
-            counted: epoch,
-            epoch: self.epoch,
-            must_pass: None,
-            relisting: false,
-            relist_again: false,
-            withheld: HashMap::new(),
-        });
+        self.members
+            .push(MemberInformer::new(informer, started, epoch, self.epoch));
     }
 
     /// Removes an informer. Objects that only it had are forgotten without an event. `lookup` reads
@@ -187,7 +110,7 @@ impl Merge {
             let was_holder = seen.holders.len() < count;
             if was_holder
                 && seen.emitted.is_none()
-                && !is_preceded(members, seen)
+                && !seen.is_preceded(members)
                 && let Some(held_back) = &mut seen.held_back
                 && let Some(holder) = seen.holders.first()
             {
@@ -274,14 +197,13 @@ impl Merge {
         // A list without a known version was requested after the tombstones were dropped.
         let number = up_to.or(member.must_pass.and_then(|it| it.number));
         let of_epoch = |epoch| Version { epoch, number };
-        let is_past = |version: Version| member.must_pass.is_some_and(|it| version.is_before(it));
         // An informer that listed after the history went back does not detect it.
-        let joins = relisted && epoch < newest && !is_past(of_epoch(newest));
+        let joins = relisted && epoch < newest && !member.is_behind(of_epoch(newest));
         if joins {
             epoch = newest;
         }
         let version = of_epoch(epoch);
-        let catches_up = !is_past(version);
+        let catches_up = !member.is_behind(version);
         member.epoch = epoch;
         if number.is_some() {
             member.passed = version;
@@ -353,7 +275,7 @@ impl Merge {
         let Some(member) = self.member(informer) else {
             return false;
         };
-        let is_before = member.must_pass.is_some_and(|it| version.is_before(it));
+        let is_before = member.is_behind(version);
         // An object that a preceding informer has shown already is not new.
         let is_new = !member.preceding
             || matches!(event, Event::Added(_))
@@ -469,13 +391,12 @@ impl Merge {
     ) -> Option<AnyEvent> {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if let Some(tombstone_order) = self.tombstones.get(&uid) {
-                if version.is_before(*tombstone_order) {
+            if let Some(deleted) = self.tombstones.get(&uid) {
+                if version.is_before(deleted) {
                     self.withhold(informer, uid, &object);
                     return None;
                 }
                 self.tombstones.remove(&uid);
-                self.tombstone_order.retain(|it| *it != uid);
             } else if self.may_be_deleted(informer, &uid, &event, version) {
                 self.withhold(informer, uid, &object);
                 return None;
@@ -527,39 +448,7 @@ impl Merge {
                 );
             }
         }
-        let Some(emitted) = &mut seen.emitted else {
-            if preceding {
-                seen.epoch = version.epoch;
-                seen.emitted = Some(object);
-                return Some(event);
-            }
-            let newest = match seen.held_back.take() {
-                Some(known) if version.is_before(Version::of(&known, seen.epoch)) => known,
-                _ => {
-                    seen.epoch = version.epoch;
-                    object
-                }
-            };
-            if is_preceded(&self.members, seen) {
-                seen.held_back = Some(newest);
-                return None;
-            }
-            // The first informer that had it was removed.
-            seen.emitted = Some(Arc::clone(&newest));
-            return Some(Event::Added(newest));
-        };
-        let known = Version::of(emitted, seen.epoch);
-        let is_same = emitted.resource_version() == object.resource_version();
-        if (is_same && known.epoch == version.epoch) || version.is_before(known) {
-            let again = matches!(event, Event::Resynced(_));
-            return again.then(|| Event::Resynced(Arc::clone(emitted)));
-        }
-        seen.epoch = version.epoch;
-        let old = std::mem::replace(emitted, Arc::clone(&object));
-        Some(Event::Updated {
-            old: LazyObject::from_erased(old),
-            new: object,
-        })
+        seen.show(event, object, version, preceding, &self.members)
     }
 
     fn delete(
@@ -573,7 +462,7 @@ impl Merge {
         let preceding = self.member(informer).is_some_and(|it| it.preceding);
         let withheld = (self.member(informer)).and_then(|it| it.withheld.remove(&uid));
         let Some(seen) = self.objects.get_mut(&uid) else {
-            if !preceding || withheld.is_some() || self.tombstones.contains_key(&uid) {
+            if !preceding || withheld.is_some() || self.tombstones.get(&uid).is_some() {
                 return None;
             }
             self.add_tombstone(uid, version);
@@ -584,7 +473,7 @@ impl Merge {
             seen.left = version;
         }
         if !seen.holders.is_empty() {
-            if seen.emitted.is_some() || is_preceded(&self.members, seen) {
+            if seen.emitted.is_some() || seen.is_preceded(&self.members) {
                 return None;
             }
             // The first informer that had it reports its delete, and another one still has it.
@@ -605,44 +494,28 @@ impl Merge {
                 (last, version) = (known, its);
             }
         }
-        let left = seen.left;
-        self.add_tombstone(
-            uid,
-            if version.is_before(left) {
-                left
-            } else {
-                version
-            },
-        );
+        self.add_tombstone(uid, version.max(seen.left));
         Some(Event::Deleted { last, missed })
     }
 
     /// Adds a tombstone for `uid`, and drops the oldest ones that all informers have passed, or
     /// that exceed the bound.
     fn add_tombstone(&mut self, uid: Uid, version: Version) {
-        self.tombstones.insert(uid.clone(), version);
-        self.tombstone_order.push_back(uid);
-        while let Some(oldest) = self.tombstone_order.front() {
-            let oldest = self.tombstones.get(oldest).copied();
-            let is_passed =
-                |it: &MemberInformer| oldest.is_none_or(|version| version.is_before(it.passed));
-            let is_over = self.tombstone_order.len() > Self::TOMBSTONES;
-            if !is_over && !self.members.iter().all(is_passed) {
+        self.tombstones.insert(uid, version);
+        while let Some(oldest) = self.tombstones.oldest() {
+            let is_passed = |it: &MemberInformer| oldest.is_before(it.passed);
+            if !self.tombstones.is_over() && !self.members.iter().all(is_passed) {
                 break;
             }
-            let late = self.members.iter_mut().filter(|it| !is_passed(it));
-            for (member, version) in late.zip(std::iter::repeat(oldest)) {
-                let further = |known: Version| version.is_none_or(|it| it.is_before(known));
-                if !member.must_pass.is_some_and(further) {
-                    member.must_pass = version;
+            for member in self.members.iter_mut().filter(|it| !is_passed(it)) {
+                if !member.is_behind(oldest) {
+                    member.must_pass = Some(oldest);
                 }
                 if !std::mem::replace(&mut member.relisting, true) {
                     self.lagging.push(member.informer);
                 }
             }
-            if let Some(oldest) = self.tombstone_order.pop_front() {
-                self.tombstones.remove(&oldest);
-            }
+            self.tombstones.remove_oldest();
         }
     }
 
@@ -652,388 +525,5 @@ impl Merge {
     }
 }
 
-/// Whether a preceding informer has the object.
-fn is_preceded(members: &[MemberInformer], seen: &TrackedObject) -> bool {
-    let mut members = members.iter();
-    members.any(|it| it.preceding && seen.holders.contains(&it.informer))
-}
-
-// === impl Version ===
-
-impl Version {
-    fn of(object: &Object, epoch: u32) -> Self {
-        let number = object.resource_version();
-        Self {
-            epoch,
-            number: number.and_then(|number| number.parse().ok()),
-        }
-    }
-
-    /// Whether it is certainly older than `other`.
-    fn is_before(self, other: Self) -> bool {
-        let numbers = self.number.zip(other.number);
-        self.epoch < other.epoch
-            || (self.epoch == other.epoch && numbers.is_some_and(|(own, its)| own < its))
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
-
-    use super::*;
-
-    #[test]
-    fn each_version_is_emitted_once_whoever_shows_it() {
-        check("a+1 b+1 a~2 b~2", "+1 ~1>2");
-        check("a+1 a~2 b+1 b~2 b~3 a~3", "+1 ~1>2 ~2>3");
-    }
-
-    #[test]
-    fn versions_never_go_back() {
-        check("a+1 a~5 b+3 b~4 b~6", "+1 ~1>5 ~5>6");
-    }
-
-    /// Rows: GA-90
-    #[test]
-    fn an_object_is_deleted_when_no_informer_holds_it() {
-        check("a+1 b+1 a-2 b-2", "+1 -2");
-        check("a+1 b+1 a-3 b~2 b-3", "+1 ~1>2 -3");
-        check("a+1 b+4 a-5", "+1 ~1>4");
-    }
-
-    #[test]
-    fn an_object_that_moves_between_informers_is_updated_or_deleted_and_added() {
-        check("a+1 b+2 a-2", "+1 ~1>2");
-        check("a+1 a-2 b+2", "+1 -2 +2");
-    }
-
-    #[test]
-    fn an_informer_that_lags_brings_no_deleted_object_back() {
-        check("a+1 a-5 b+1 b~2 b-5", "+1 -5");
-        check("a+1 a-5 b+1 b-5 a+6", "+1 -5 +6");
-        // It left b, was back, and was deleted: b shows all that late.
-        check("b+1 a+3 a-4 b-2 b+3 b-4", "+1 ~1>3 -3");
-    }
-
-    #[test]
-    fn a_resync_has_the_newest_state() {
-        check("a+1 b+4 a=1", "+1 ~1>4 =4");
-    }
-
-    #[test]
-    fn what_one_informer_alone_held_is_added_again_when_it_comes_back() {
-        check("a+1 b+1 !a a+1", "+1");
-        check("a+1 !a a+1", "+1 +1");
-    }
-
-    #[test]
-    fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
-        // The store of the first one holds version 3, and its events up to 2 were passed on.
-        check("@3 b+3 a~3", "~2>3");
-        check("@3 b+4 a~3 a~4", "~2>3 ~3>4");
-        check("@3 b+4 a-3", "~3>4");
-        check("@- b+4 a-3 b~5", "+4 ~4>5");
-        check("@3 a-4 b+3", "-4");
-    }
-
-    #[test]
-    fn an_informer_goes_on_with_what_a_removed_one_held_first() {
-        check("@3 b+3 ?a b=3 b~4", "+3 ~3>4");
-        check("@3 b+3 ?a b~4", "+4");
-        check("@3 b+3 ?a b-4", "-4");
-        // The store of the removed one was ahead.
-        check("@5 b+3 ?a b=3 b~4 b~6", "+5 ~5>6");
-    }
-
-    #[test]
-    fn late_events_of_a_removed_informer_are_dropped() {
-        check("a+1 b+1 ?a a~2 a+9 b-3", "+1 -3");
-        check("a+1 ?a a~2 b+3", "+1 +3");
-    }
-
-    #[test]
-    fn a_resync_does_not_show_how_far_an_informer_is() {
-        let mut merge = merge(false);
-        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        merge.apply(sighting(0, event("+", "9"), 0), &nothing);
-        merge.apply(sighting(0, event("=", "3"), 0), &nothing);
-        let passed = merge.member(id(0)).map(|it| it.passed.number);
-        assert_eq!(passed, Some(Some(9)));
-    }
-
-    #[test]
-    fn versions_that_are_no_numbers_count_in_the_order_of_arrival() {
-        check("a+x b+y a~x", "+x ~x>y ~y>x");
-    }
-
-    #[test]
-    fn a_history_that_went_back_begins_anew() {
-        let mut merge = merge(false);
-        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        let mut apply = |event, epoch| merge.apply(sighting(0, event, epoch), &nothing);
-        assert!(apply(Event::Added(object("9")), 0).is_some());
-        let deleted = Event::Deleted {
-            last: object("9"),
-            missed: true,
-        };
-        assert!(apply(deleted, 0).is_some());
-        assert!(apply(Event::Added(object("4")), 0).is_none(), "it is older");
-        assert!(apply(Event::Added(object("4")), 1).is_some());
-    }
-
-    #[test]
-    fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() {
-        let mut merge = merge(false);
-        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
-        let restored = Event::Added(object("4"));
-        assert!(apply(&mut merge, sighting(0, restored, 1)).is_some());
-        merge.remove(id(1), &nothing);
-        // It has counted no epoch, because it was not there.
-        merge.add(id(1), false, 0);
-        let newer = Event::Added(object("6"));
-        assert_eq!(apply(&mut merge, sighting(1, newer, 0)), Some(false));
-        let older = Event::Added(object("5"));
-        assert_eq!(apply(&mut merge, sighting(0, older, 1)), None);
-    }
-
-    #[test]
-    fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow() {
-        let mut merge = merge(false);
-        // What the second informer has in its store.
-        let lookup =
-            |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
-        let apply = |merge: &mut Merge, shown| {
-            let merged: Option<MergedEvent> = merge.apply(shown, &lookup);
-            merged.map(|it| (show(&it.event), it.restored))
-        };
-        let added = sighting(0, event("+", "9"), 0);
-        assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
-        // It lists for the first time after the restore, which it cannot know.
-        let listed = sighting(1, event("+", "3"), 0);
-        assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
-        let gone = sighting(0, event("-", "9"), 1);
-        assert_eq!(apply(&mut merge, gone), None, "the other one has it");
-        assert_eq!(merge.take_lagging(), [id(1)]);
-        merge.synced(id(1), 0, Some(5), &lookup);
-        let released = merge.take_released();
-        let released = released.iter().map(|it| (show(&it.event), it.restored));
-        assert!(released.eq([("~9>3".to_owned(), true)]));
-        // Another list of it is of the same epoch.
-        merge.synced(id(1), 0, Some(6), &lookup);
-        assert!(merge.take_released().is_empty() && merge.take_lagging().is_empty());
-    }
-
-    #[test]
-    fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
-        let mut merge = merge(false);
-        let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
-        for uid in 0..=Merge::TOMBSTONES {
-            merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
-        }
-        let late = merge.take_lagging();
-        assert!(late.contains(&id(1)), "it lists for the tombstones");
-        merge.apply(sighting(0, event("+", "4"), 1), &nothing);
-        assert!(merge.take_lagging().is_empty());
-        merge.synced(id(1), 0, Some(50), &nothing);
-        assert_eq!(merge.take_lagging(), [id(1)]);
-        merge.synced(id(1), 0, Some(50), &nothing);
-        assert!(merge.take_lagging().is_empty());
-    }
-
-    #[test]
-    fn tombstones_have_a_bound() {
-        let mut merge = merge(false);
-        for uid in 0..Merge::TOMBSTONES + 10 {
-            merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
-        }
-        assert_eq!(merge.tombstones.len(), Merge::TOMBSTONES);
-        assert_eq!(merge.tombstone_order.len(), Merge::TOMBSTONES);
-    }
-
-    #[test]
-    fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes() {
-        // Which version it has shown everything up to, what is in its store, what was emitted.
-        for (up_to, stored, emitted) in [
-            (Some(20), Some("5"), "+5"),
-            (Some(20), Some("25"), "+25"),
-            (None, Some("5"), "+5"),
-            (Some(20), None, ""),
-            (Some(9), Some("5"), ""),
-        ] {
-            let mut merge = merge(false);
-            let lookup = |_: InformerId, _: &ObjectKey, _: &str| stored.map(object);
-            merge.synced(id(0), 0, Some(50), &lookup);
-            let version = |number| Version {
-                epoch: 0,
-                number: Some(number),
-            };
-            for uid in 0..Merge::TOMBSTONES {
-                merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
-            }
-            assert!(merge.take_lagging().is_empty());
-            merge.add_tombstone(Uid::from("one-more"), version(11));
-            assert_eq!(merge.take_lagging(), [id(1)]);
-            merge.add_tombstone(Uid::from("yet-one"), version(12));
-            assert!(merge.take_lagging().is_empty(), "it lists already");
-
-            let mut listed = sighting(1, event("+", "5"), 0);
-            listed.live = false;
-            assert!(merge.apply(listed, &lookup).is_none());
-            merge.synced(id(1), 0, up_to, &lookup);
-            let released = merge.take_released();
-            let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
-            assert_eq!(released.join(" "), emitted, "{up_to:?} {stored:?}");
-            let gone = merge.apply(sighting(1, event("-", "30"), 0), &lookup);
-            assert_eq!(gone.is_some(), !emitted.is_empty());
-        }
-    }
-
-    #[test]
-    fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_its_list() {
-        for counted in [0, 1] {
-            let mut merge = merge(false);
-            let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
-            merge.synced(id(0), 1, Some(50), &lookup);
-            let version = |number| Version {
-                epoch: 1,
-                number: Some(number),
-            };
-            for uid in 0..=Merge::TOMBSTONES {
-                merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
-            }
-            assert_eq!(merge.take_lagging(), [id(1)]);
-            // In the epoch of the dropped tombstones, whether the informer has noticed it or not.
-            let mut listed = sighting(1, event("+", "5"), counted);
-            (listed.live, listed.restored) = (false, true);
-            assert!(merge.apply(listed, &lookup).is_none());
-            let again = sighting(1, event("~", "6"), counted);
-            assert!(merge.apply(again, &lookup).is_none());
-            merge.synced(id(1), counted, Some(20), &lookup);
-            let released = merge.take_released();
-            let released: Vec<_> = released
-                .iter()
-                .map(|it| (show(&it.event), it.restored))
-                .collect();
-            assert_eq!(released, [("+5".to_owned(), true)]);
-            merge.add_tombstone(Uid::from("one-more"), version(12));
-            assert!(merge.take_lagging().is_empty(), "it has passed that");
-        }
-    }
-
-    #[test]
-    fn an_informer_that_was_withheld_holds_what_another_one_shows() {
-        let mut merge = merge(false);
-        let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
-        let mut apply = |informer: usize, what: &str, version: &str| {
-            let shown = sighting(informer, event(what, version), 0);
-            let merged = merge.apply(shown, &lookup);
-            merged.map_or_else(String::new, |merged| show(&merged.event))
-        };
-        assert_eq!(apply(0, "+", "1"), "+1");
-        assert_eq!(apply(0, "-", "10"), "-10");
-        assert_eq!(apply(1, "+", "5"), "", "from before the delete");
-        assert_eq!(apply(0, "+", "12"), "+12");
-        assert_eq!(apply(0, "-", "14"), "", "the other one has it");
-        assert_eq!(apply(1, "-", "14"), "-14");
-    }
-
-    /// Applies the events of the informers a and b to one object: `a+1` added, `a~2` updated,
-    /// `a-3` deleted, `a=4` resynced, `?a` removes a, `!a` also adds it again. A script that begins with `@3` has an
-    /// informer a that was there before, whose store holds version 3 (`@-`: nothing).
-    #[track_caller]
-    fn check(script: &str, emitted: &str) {
-        let mut steps: Vec<_> = script.split(' ').collect();
-        let stored = steps[0].strip_prefix('@').map(str::to_owned);
-        if stored.is_some() {
-            steps.remove(0);
-        }
-        let mut merge = merge(stored.is_some());
-        let lookup = |informer: InformerId, _: &ObjectKey, _: &str| {
-            let stored = stored.as_deref().filter(|it| *it != "-")?;
-            (informer == id(0)).then(|| object(stored))
-        };
-        let mut all = Vec::new();
-        for step in steps {
-            if let Some(name) = step.strip_prefix(['!', '?']) {
-                let informer = id(usize::from(name == "b"));
-                merge.remove(informer, &lookup);
-                if step.starts_with('!') {
-                    merge.add(informer, false, 0);
-                }
-                continue;
-            }
-            let informer = usize::from(step.starts_with('b'));
-            let event = event(&step[1..2], &step[2..]);
-            all.extend(merge.apply(sighting(informer, event, 0), &lookup));
-        }
-        let all: Vec<_> = all.iter().map(|it| show(&it.event)).collect();
-        assert_eq!(all.join(" "), emitted, "{script}");
-    }
-
-    fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> InformerEvent {
-        InformerEvent {
-            informer: id(informer),
-            event,
-            epoch,
-            live: true,
-            restored: epoch > 0,
-        }
-    }
-
-    fn merge(preceding: bool) -> Merge {
-        let mut merge = Merge::default();
-        merge.add(id(0), preceding, 0);
-        merge.add(id(1), false, 0);
-        merge
-    }
-
-    fn id(index: usize) -> InformerId {
-        use std::sync::OnceLock;
-        static IDS: OnceLock<[InformerId; 2]> = OnceLock::new();
-        let new = || {
-            let (_, source) = windlass_informer::Scripted::<ConfigMap>::new();
-            windlass_informer::Informer::new(source).id()
-        };
-        IDS.get_or_init(|| [new(), new()])[index]
-    }
-
-    fn event(what: &str, version: &str) -> AnyEvent {
-        let new = object(version);
-        match what {
-            "+" => Event::Added(new),
-            "~" => {
-                let before = version.parse::<u64>().map(|it| it - 1);
-                let old = before.map_or_else(|_| "x".to_owned(), |it| it.to_string());
-                let old = LazyObject::from_erased(object(&old));
-                Event::Updated { old, new }
-            }
-            "-" => Event::Deleted {
-                last: new,
-                missed: false,
-            },
-            _ => Event::Resynced(new),
-        }
-    }
-
-    fn object(version: &str) -> Object {
-        let mut object = ConfigMap::default();
-        object.metadata.name = Some("web".to_owned());
-        object.metadata.uid = Some("u".to_owned());
-        object.metadata.resource_version = Some(version.to_owned());
-        Arc::new(object)
-    }
-
-    fn show(event: &AnyEvent) -> String {
-        let version =
-            |object: &dyn ObjectIdentity| object.resource_version().unwrap_or("?").to_owned();
-        match event {
-            Event::Added(object) => format!("+{}", version(&**object)),
-            Event::Updated { old, new } => format!("~{}>{}", version(old), version(&**new)),
-            Event::Deleted { last, .. } => format!("-{}", version(&**last)),
-            Event::Resynced(object) => format!("={}", version(&**object)),
-            _ => "?".to_owned(),
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! How a new event affects the pending calls of its object.
+//! The effect of a new event on the pending calls of its object.
 //!
 //! | pending call | event | result |
 //! |--|--|--|

@@ -38,6 +38,17 @@ pub(super) enum Disposition<K> {
     Held(Arc<K>),
 }
 
+/// What a call about an object that the informer reported as deleted has to do.
+pub(super) enum DeleteStep<K> {
+    Nothing,
+    /// Clean up after this last state: the object does not exist.
+    CleanUpGone,
+    /// Clean up after this object, which has no finalizer of ours.
+    CleanUp(Arc<K>),
+    /// Clean up after this object, then remove its finalizer.
+    CleanUpAndRelease(Arc<K>),
+}
+
 // === impl FinalizerState ===
 
 impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
@@ -144,7 +155,7 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
         ) = forgotten.as_ref().and_then(|memory| memory.progress)
         {
             memories.change(Some(uid), |memory| {
-                memory.progress = Some(Progress::CleanUpReverted)
+                memory.progress = Some(Progress::CleanUpReverted);
             });
         }
         // Dropped without the lock.
@@ -235,6 +246,48 @@ impl<K: Resource + Send + Sync + 'static> FinalizerState<K> {
             (FinalizerPresence::Absent, _) => Disposition::Free(live),
             (_, true) => Disposition::Terminating(live),
             (_, false) => Disposition::Held(live),
+        })
+    }
+
+    /// Does for an object that the informer reported as deleted what needs no call of the inner
+    /// handler. Returns what remains to do.
+    pub(super) async fn delete_step(
+        &self,
+        last: &K,
+        progress: Option<Progress>,
+        disposition: Disposition<K>,
+    ) -> Result<DeleteStep<K>, FinalizerError> {
+        if progress == Some(Progress::CleanedUp) {
+            match disposition {
+                Disposition::Terminating(live) | Disposition::Held(live) => {
+                    self.release_outside(&live).await?;
+                }
+                Disposition::Gone | Disposition::Free(_) => self.forget(last),
+            }
+            return Ok(DeleteStep::Nothing);
+        }
+        // A repeated call reads the actual state again.
+        self.forget(last);
+        Ok(match (disposition, self.on_selector_exit) {
+            (Disposition::Gone, _) => DeleteStep::CleanUpGone,
+            (Disposition::Free(live), exit)
+                if exit == OnSelectorExit::CleanUp || is_terminating(&*live) =>
+            {
+                DeleteStep::CleanUp(live)
+            }
+            (Disposition::Free(_), _) => DeleteStep::Nothing,
+            (Disposition::Terminating(live), _)
+            | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
+                DeleteStep::CleanUpAndRelease(live)
+            }
+            (Disposition::Held(live), OnSelectorExit::Release) => {
+                self.release_outside(&live).await?;
+                DeleteStep::Nothing
+            }
+            (Disposition::Held(live), OnSelectorExit::Report) => {
+                self.report_outside(&live);
+                DeleteStep::Nothing
+            }
         })
     }
 

@@ -1,4 +1,4 @@
-//! What a wrapper remembers of objects until the informer shows it. *(pure)*
+//! The memory that a wrapper has of an object until the informer shows it. *(pure)*
 //!
 //! The informer shows our own patches with a delay. Until then the memory of an object is newer
 //! than its events. The remembered version says from when on the events are newer.

@@ -8,7 +8,7 @@ use windlass_informer::{Event, LazyObject};
 
 use super::{
     carried::{WrappedState, carry_failure, carry_outcome},
-    finalizer_state::{Disposition, FinalizerState},
+    finalizer_state::{DeleteStep, Disposition, FinalizerState},
     memory::{Progress, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
@@ -399,44 +399,17 @@ where
         } else {
             state.disposition(&last).await?
         };
-        if progress == Some(Progress::CleanedUp) {
-            match disposition {
-                Disposition::Terminating(live) | Disposition::Held(live) => {
-                    state.release_outside(&live).await?;
-                }
-                Disposition::Gone | Disposition::Free(_) => state.forget(&last),
-            }
-            return Ok(Outcome::done());
-        }
-        // A repeated call reads the actual state again.
-        state.forget(&last);
-        match (disposition, state.on_selector_exit) {
-            (Disposition::Gone, _) => {
+        match state.delete_step(&last, progress, disposition).await? {
+            DeleteStep::Nothing => Ok(Outcome::done()),
+            DeleteStep::CleanUpGone => {
                 let outcome = self.clean_up(request, Arc::clone(&last), carried).await?;
                 if outcome.delay().is_none() {
                     state.set_cleaned_up(&last);
                 }
                 Ok(outcome)
             }
-            (Disposition::Free(live), exit) => {
-                let terminating = live.meta().deletion_timestamp.is_some();
-                if terminating || exit == OnSelectorExit::CleanUp {
-                    return self.clean_up(request, live, carried).await;
-                }
-                Ok(Outcome::done())
-            }
-            (Disposition::Terminating(live), _)
-            | (Disposition::Held(live), OnSelectorExit::CleanUp) => {
-                self.leave(request, live, carried).await
-            }
-            (Disposition::Held(live), OnSelectorExit::Release) => {
-                state.release_outside(&live).await?;
-                Ok(Outcome::done())
-            }
-            (Disposition::Held(live), OnSelectorExit::Report) => {
-                state.report_outside(&live);
-                Ok(Outcome::done())
-            }
+            DeleteStep::CleanUp(live) => self.clean_up(request, live, carried).await,
+            DeleteStep::CleanUpAndRelease(live) => self.leave(request, live, carried).await,
         }
     }
 

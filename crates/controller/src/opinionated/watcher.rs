@@ -9,7 +9,7 @@ use windlass_informer::{Event, LazyObject};
 
 use super::{
     change,
-    finalizer_state::{Disposition, FinalizerState},
+    finalizer_state::{DeleteStep, FinalizerState},
     memory::{Progress, UnfinishedCall, is_cleaned_up},
     next_step::{Cause, NextStep, next_step},
     selector_exit::OnSelectorExit,
@@ -291,39 +291,15 @@ where
             _ => {}
         }
         let disposition = state.disposition(&last).await?;
-        if progress == Some(Progress::CleanedUp) {
-            match disposition {
-                Disposition::Terminating(live) | Disposition::Held(live) => {
-                    state.release_outside(&live).await?;
-                }
-                Disposition::Gone | Disposition::Free(_) => state.forget(&last),
-            }
-            return Ok(());
-        }
-        // A repeated call reads the actual state again.
-        state.forget(&last);
-        match (disposition, state.on_selector_exit) {
-            (Disposition::Gone, _) => {
+        match state.delete_step(&last, progress, disposition).await? {
+            DeleteStep::Nothing => Ok(()),
+            DeleteStep::CleanUpGone => {
                 self.clean_up(&last).await?;
                 state.set_cleaned_up(&last);
                 Ok(())
             }
-            (Disposition::Free(live), exit) => {
-                let terminating = live.meta().deletion_timestamp.is_some();
-                if terminating || exit == OnSelectorExit::CleanUp {
-                    return self.clean_up(&live).await;
-                }
-                Ok(())
-            }
-            (Disposition::Terminating(live), _)
-            | (Disposition::Held(live), OnSelectorExit::CleanUp) => self.leave(live).await,
-            (Disposition::Held(live), OnSelectorExit::Release) => {
-                Ok(state.release_outside(&live).await?)
-            }
-            (Disposition::Held(live), OnSelectorExit::Report) => {
-                state.report_outside(&live);
-                Ok(())
-            }
+            DeleteStep::CleanUp(live) => self.clean_up(&live).await,
+            DeleteStep::CleanUpAndRelease(live) => self.leave(live).await,
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Request<K> {
 
 /// The old state of an object, which is decoded once, at the first read.
 struct OldObject<K> {
-    kept: LazyObject<K>,
+    lazy: LazyObject<K>,
     object: OnceLock<Option<Arc<K>>>,
 }
 
@@ -214,9 +214,9 @@ impl<K> fmt::Debug for Request<K> {
 // === impl OldObject ===
 
 impl<K> OldObject<K> {
-    const fn new(kept: LazyObject<K>) -> Self {
+    const fn new(lazy: LazyObject<K>) -> Self {
         Self {
-            kept,
+            lazy,
             object: OnceLock::new(),
         }
     }
@@ -225,14 +225,14 @@ impl<K> OldObject<K> {
     where
         K: Send + Sync + 'static,
     {
-        self.object.get_or_init(|| self.kept.get().ok()).as_ref()
+        self.object.get_or_init(|| self.lazy.get().ok()).as_ref()
     }
 }
 
 impl<K> Clone for OldObject<K> {
     fn clone(&self) -> Self {
         Self {
-            kept: self.kept.clone(),
+            lazy: self.lazy.clone(),
             object: self.object.clone(),
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// The text before the object in an `ADDED` or `MODIFIED` line, as API servers write it.
-    const THERE: [&'static [u8]; 2] = [
+    const PREFIXES: [&'static [u8]; 2] = [
         br#"{"type":"ADDED","object":"#,
         br#"{"type":"MODIFIED","object":"#,
     ];
@@ -29,8 +29,8 @@ impl<'a> Line<'a> {
     /// Returns the object of an `ADDED` or `MODIFIED` line without a search for its end: it must be
     /// the rest of the line, which the decoder checks. `None` for other lines, and for lines in
     /// another format.
-    pub(crate) fn there(line: &'a [u8]) -> Option<&'a [u8]> {
-        let object = Self::THERE
+    pub(crate) fn added_or_modified(line: &'a [u8]) -> Option<&'a [u8]> {
+        let object = Self::PREFIXES
             .iter()
             .find_map(|before| line.strip_prefix(*before))?;
         object.strip_suffix(b"}")
@@ -38,7 +38,7 @@ impl<'a> Line<'a> {
 
     /// Whether `line` is an `ADDED` line, as API servers write it.
     pub(crate) fn is_added(line: &[u8]) -> bool {
-        line.starts_with(Self::THERE[0])
+        line.starts_with(Self::PREFIXES[0])
     }
 
     /// Reads one line.
@@ -101,17 +101,17 @@ mod tests {
 
     #[test]
     fn what_is_there_is_found_where_api_servers_write_it() {
-        let there = |line: &'static str| Line::there(line.as_bytes());
+        let object = |line: &'static str| Line::added_or_modified(line.as_bytes());
         assert_eq!(
-            there(r#"{"type":"ADDED","object":{"a":1}}"#),
+            object(r#"{"type":"ADDED","object":{"a":1}}"#),
             Some(&br#"{"a":1}"#[..])
         );
         assert_eq!(
-            there(r#"{"type":"MODIFIED","object":{}}"#),
+            object(r#"{"type":"MODIFIED","object":{}}"#),
             Some(&b"{}"[..])
         );
-        assert_eq!(there(r#"{"type":"DELETED","object":{}}"#), None);
-        assert_eq!(there(r#"{"object":{},"type":"ADDED"}"#), None);
+        assert_eq!(object(r#"{"type":"DELETED","object":{}}"#), None);
+        assert_eq!(object(r#"{"object":{},"type":"ADDED"}"#), None);
     }
 
     #[track_caller]

@@ -66,7 +66,7 @@ impl Nesting {
             };
             let strings = self.strings(block, length);
             let (opening, closing) = block.brackets();
-            match through(self.depth, opening & !strings, closing & !strings) {
+            match count_block(self.depth, opening & !strings, closing & !strings) {
                 Ok(depth) => self.depth = depth,
                 Err(end) => return (self, Some(read * BLOCK + end)),
             }
@@ -120,7 +120,7 @@ impl Nesting {
 /// Counts the brackets of one block from `depth` on. Returns the depth after it, or, as an error,
 /// the end of the value.
 #[inline(never)]
-fn through(mut depth: usize, opening: u64, closing: u64) -> Result<usize, usize> {
+fn count_block(mut depth: usize, opening: u64, closing: u64) -> Result<usize, usize> {
     let mut brackets = opening | closing;
     while brackets != 0 {
         let bracket = brackets & brackets.wrapping_neg();

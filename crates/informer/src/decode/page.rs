@@ -19,7 +19,7 @@ use super::{
 /// An item within one chunk is a slice of it, not a copy. Items are returned before the page is
 /// complete, but after the metadata of the list.
 ///
-/// Memory is bounded by the longest item, [`EARLY`](Self::EARLY) and
+/// Memory is bounded by the longest item, [`MAX_EARLY_BYTES`](Self::MAX_EARLY_BYTES) and
 /// [`LONGEST_FIELD`](Self::LONGEST_FIELD). Each byte is read once. Fields that are not used are not
 /// kept.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub(crate) enum PageError {
 impl Page {
     /// The maximum size of items before the metadata, in bytes. API servers write the metadata
     /// first, but a server that sorts its fields does not; then the page is kept until its end.
-    const EARLY: usize = 32 * 1024 * 1024;
+    const MAX_EARLY_BYTES: usize = 32 * 1024 * 1024;
 
     /// The maximum size of the metadata of a list: a version and a token.
     const LONGEST_FIELD: usize = 1024 * 1024;
@@ -199,8 +199,8 @@ impl Page {
             }
             let bytes = item.len().saturating_add(size_of::<Bytes>());
             self.early_bytes = self.early_bytes.saturating_add(bytes);
-            if self.early_bytes > Self::EARLY {
-                let limit = Self::EARLY;
+            if self.early_bytes > Self::MAX_EARLY_BYTES {
+                let limit = Self::MAX_EARLY_BYTES;
                 return Err(PageError::Late { limit });
             }
             // A copy: a slice would keep its whole chunk, most of which may be white space.

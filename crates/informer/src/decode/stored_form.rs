@@ -73,7 +73,7 @@ impl<K: Resource + DeserializeOwned + Send + Sync + 'static> StoredForm<K> for K
         let object = raw_object.decode().map_err(explain)?;
         Ok(IncomingObject {
             object: Some(named(object)?),
-            kept: LazyObject::from_erased(Arc::new(raw_object)),
+            lazy: LazyObject::from_erased(Arc::new(raw_object)),
             bytes: 0,
         })
     }

@@ -102,7 +102,7 @@ impl<K: Stored> InformerBuilder<K> {
                 instruments: Instruments::default(),
                 progress: ListProgress::new(),
                 settings: self.settings,
-                shared_run: SharedRun::new(),
+                active_run: SharedRun::new(),
                 users: Arc::default(),
                 relist: Notify::new(),
                 ingest: Mutex::new(Ingest {

@@ -230,14 +230,14 @@ impl<K: Stored> Run<'_, K> {
                 });
             }
             Change::ListEnded { resource_version } => self.listed(resource_version).await,
-            Change::Applied(fresh) => {
-                let object = &fresh.kept;
+            Change::Applied(incoming) => {
+                let object = &incoming.lazy;
                 let was_undecodable = status.send_if_modified(|status| {
                     status.advance_version(object.resource_version());
                     // Building a key allocates, and objects are rarely undecodable.
                     !status.undecodable.is_empty() && status.undecodable.remove(&object.key())
                 });
-                let changed = self.writer.apply(fresh);
+                let changed = self.writer.apply(incoming);
                 // The list may have shown the object while it did not decode.
                 self.publish_all(changed, self.is_listing || was_undecodable)
                     .await;
@@ -351,11 +351,11 @@ impl<K: Stored> Run<'_, K> {
             let synced = status.borrow().synced;
             // Clones of the store's keys, which share their memory.
             let there = store.entries().into_iter();
-            let there = there.filter_map(|(key, kept)| {
-                let (object, kept) = kept.open()?;
+            let there = there.filter_map(|(key, lazy)| {
+                let (object, lazy) = lazy.open()?;
                 let event = Event::Added(object);
                 let span = trace::event(resource, &event);
-                let envelope = EventEnvelope::about(key, event, kept, span).listed(true);
+                let envelope = EventEnvelope::about(key, event, lazy, span).listed(true);
                 Some(envelope.in_epoch(store.epoch()))
             });
             let last = || EventEnvelope::synced().in_epoch(store.epoch());
@@ -375,16 +375,16 @@ impl<K: Stored> Run<'_, K> {
     async fn publish_all(&mut self, changed: Deltas<K>, from_list: bool) {
         let shared = self.shared;
         for delta in changed {
-            shared.instruments.changed(&delta.delta_type);
+            shared.instruments.changed(&delta.change);
             // A later subscriber gets a replay of the store instead.
             if self.is_stale || !shared.new_subscribers.count().any() {
                 continue;
             }
             self.delivered_bytes += delta.object.bytes;
             let restored = delta.restored;
-            if let Some((key, event, kept)) = delta.into_event() {
+            if let Some((key, event, lazy)) = delta.into_event() {
                 let span = trace::event(&shared.resource, &event);
-                let envelope = EventEnvelope::about(key, event, kept, span);
+                let envelope = EventEnvelope::about(key, event, lazy, span);
                 let envelope = envelope.listed(from_list).restored(restored);
                 self.publish(envelope.in_epoch(shared.store.epoch())).await;
             }
@@ -459,10 +459,10 @@ fn current<K: Stored>(
     store: &Store<K>,
     key: &ObjectKey,
 ) -> Option<EventEnvelope<K>> {
-    let (object, kept) = store.get_lazy(key)?.open()?;
+    let (object, lazy) = store.get_lazy(key)?.open()?;
     let event = Event::Resynced(object);
     let span = trace::event(resource, &event);
-    Some(EventEnvelope::about(key.clone(), event, kept, span).in_epoch(store.epoch()))
+    Some(EventEnvelope::about(key.clone(), event, lazy, span).in_epoch(store.epoch()))
 }
 
 /// Waits until `due`; for `None` forever.

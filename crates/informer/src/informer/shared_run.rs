@@ -66,7 +66,7 @@ impl SharedRun {
 impl<K: Stored> RunCaller<K> {
     /// Joins the active run, or begins one.
     pub(super) fn enter(shared: &Arc<Shared<K>>) -> Self {
-        let mut shared_run = shared.shared_run.0.lock();
+        let mut shared_run = shared.active_run.0.lock();
         let current = shared_run.get_or_insert_with(|| ActiveRun {
             session: Arc::new(RunState {
                 failure: OnceLock::new(),
@@ -110,7 +110,7 @@ impl<K: Stored> RunCaller<K> {
 
     /// Takes the parked future, if no other caller polls it.
     fn drive(&self) -> Option<Driver<'_, K>> {
-        let mut shared_run = self.shared.shared_run.0.lock();
+        let mut shared_run = self.shared.active_run.0.lock();
         let run = self.current(&mut shared_run)?.parked.take()?;
         self.shared
             .status
@@ -139,7 +139,7 @@ impl<K: Stored> RunCaller<K> {
 
 impl<K: Stored> Drop for RunCaller<K> {
     fn drop(&mut self) {
-        let mut shared_run = self.shared.shared_run.0.lock();
+        let mut shared_run = self.shared.active_run.0.lock();
         let Some(current) = self.current(&mut shared_run) else {
             return;
         };
@@ -168,7 +168,7 @@ impl<K: Stored> Driver<'_, K> {
         // The future owns the source.
         self.run = None;
         let RunCaller { shared, session } = self.caller;
-        let mut shared_run = shared.shared_run.0.lock();
+        let mut shared_run = shared.active_run.0.lock();
         _ = session.failure.set(failure.clone());
         let ended = (shared_run.take(), self.caller.end(Some(failure)));
         drop(shared_run);
@@ -181,7 +181,7 @@ impl<K: Stored> Drop for Driver<'_, K> {
     fn drop(&mut self) {
         let Some(run) = self.run.take() else { return };
         let RunCaller { shared, session } = self.caller;
-        let mut shared_run = shared.shared_run.0.lock();
+        let mut shared_run = shared.active_run.0.lock();
         if let Some(current) = self.caller.current(&mut shared_run) {
             current.parked = Some(run);
             shared.status.send_modify(|status| status.is_driven = false);

@@ -159,16 +159,16 @@ where
         );
         // The wait is not a part of the request.
         drop(span);
-        let stood = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
+        let connected = opened.map_or(Duration::ZERO, |opened: Instant| opened.elapsed());
         let wait = match outcome {
             Ok(()) if opened.is_none() => Duration::ZERO,
             Ok(()) => {
                 self.changes.send(Change::Ended).await?;
-                self.session.on_end(stood, self.rng)
+                self.session.on_end(connected, self.rng)
             }
             Err(StepError::Watch(error)) => {
                 self.workers.drop_all();
-                let retry_in = self.session.on_error(&error, stood, self.rng);
+                let retry_in = self.session.on_error(&error, connected, self.rng);
                 self.changes
                     .send(Change::Interrupted { error, retry_in })
                     .await?;
@@ -217,13 +217,13 @@ where
     }
 
     /// Sends a decoded object.
-    async fn apply(&mut self, fresh: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
+    async fn apply(&mut self, incoming: IncomingObject<O>) -> Result<LazyObject<O>, Stopped> {
         if !self.quarantine.is_empty() {
-            self.quarantine.forget(&fresh.kept.key());
+            self.quarantine.forget(&incoming.lazy.key());
         }
-        let kept = fresh.kept.clone();
-        self.changes.send(Change::Applied(fresh)).await?;
-        Ok(kept)
+        let lazy = incoming.lazy.clone();
+        self.changes.send(Change::Applied(incoming)).await?;
+        Ok(lazy)
     }
 
     /// Whether an object was deleted before the last complete version: its state is older, and the
@@ -281,10 +281,10 @@ pub(super) fn read<K, O: StoredForm<K>>(
     raw: RawJson<'_>,
     subscribers: &SubscriberCount,
 ) -> Result<IncomingObject<O>, DecodeError> {
-    let fresh = O::read(decoder, raw)?;
+    let incoming = O::read(decoder, raw)?;
     Ok(if subscribers.any() {
-        fresh
+        incoming
     } else {
-        fresh.without_decoded()
+        incoming.without_decoded()
     })
 }

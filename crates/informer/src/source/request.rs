@@ -257,7 +257,7 @@ impl<K: Resource> Requests<K> {
     }
 
     /// The error of a response that is not a success. Limits the wait that it demands.
-    pub(super) fn from_status(&self, verb: Verb, mut answer: ServerStatus) -> WatchError {
+    pub(super) fn status_error(&self, verb: Verb, mut answer: ServerStatus) -> WatchError {
         let longest = self.timeouts.max_retry_after;
         answer.retry_after = answer.retry_after.map(|wait| wait.min(longest));
         WatchError::from_status(&self.resource, verb, answer)
@@ -344,7 +344,7 @@ impl<K: Resource> Requests<K> {
         let mut answer = ServerStatus::read(status.as_u16(), &text, retry_after);
         // The status line counts, even if the body contradicts it.
         answer.code = status.as_u16();
-        self.from_status(verb, answer)
+        self.status_error(verb, answer)
     }
 
     fn accept(verb: Verb) -> &'static str {

@@ -19,8 +19,8 @@ use crate::{
 /// A stream of `kube::runtime::watcher` events as a source.
 ///
 /// After an error the watch counts as down until the stream yields an event, or yields no further
-/// error for [`QUIET`](Self::QUIET), because kube's watcher does not report when it is connected
-/// again.
+/// error for [`MAX_SILENCE`](Self::MAX_SILENCE), because kube's watcher does not report when it is
+/// connected again.
 ///
 /// *Not guaranteed.* Events that kube's watcher does not yield. It skips objects that do not
 /// decode, and a list with such an object fails. It does not report the version of a list, so that
@@ -50,7 +50,7 @@ pub struct WatcherStream<F> {
 
 impl<F> WatcherStream<F> {
     /// Longer than kube's watcher waits between two attempts, and for a connection.
-    pub const QUIET: Duration = Duration::from_secs(120);
+    pub const MAX_SILENCE: Duration = Duration::from_secs(120);
 
     /// Creates a source from the stream that `open` returns. `resource` is the name of the kind, as
     /// `plural.group`.
@@ -129,7 +129,7 @@ where
                     last: Some(object.into()),
                 },
                 Err(error) => {
-                    down = Some(Instant::now() + Self::QUIET);
+                    down = Some(Instant::now() + Self::MAX_SILENCE);
                     Change::Interrupted {
                         error: WatchError::from_status(&resource, Verb::Watch, answer(&error)),
                         // The stream does not report it.

@@ -64,14 +64,14 @@ where
     /// The default number of threads: that of the runtime, at most four, which is more than one
     /// connection can feed.
     pub(super) fn default_threads() -> NonZeroUsize {
-        const MOST: usize = 4;
+        const MAX_THREADS: usize = 4;
         let threads = match Handle::try_current() {
             Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
                 runtime.metrics().num_workers()
             }
             _ => 1,
         };
-        NonZeroUsize::new(threads.min(MOST)).unwrap_or(NonZeroUsize::MIN)
+        NonZeroUsize::new(threads.min(MAX_THREADS)).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Begins another list, and drops the batches of the last one. `are_whole` says whether the end

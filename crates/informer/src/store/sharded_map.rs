@@ -26,7 +26,7 @@ pub(super) struct Shard<K>(RwLock<HashTable<Entry<K>>>);
 /// One object with its key.
 pub(super) struct Entry<K> {
     pub(super) key: ObjectKey,
-    pub(super) kept: LazyObject<K>,
+    pub(super) lazy: LazyObject<K>,
 
     pub(super) mark: Mark,
 }
@@ -111,11 +111,11 @@ impl<K> ShardedMap<K> {
         shard.find_mut(hash, |entry| name.is(entry)).map(look)
     }
 
-    /// Stores `fresh`, unless `is_known` returns true for an entry of the same epoch. `key` creates
+    /// Stores `incoming`, unless `is_known` returns true for an entry of the same epoch. `key` creates
     /// the key of a new entry.
     pub(super) fn put(
         &self,
-        fresh: &IncomingObject<K>,
+        incoming: &IncomingObject<K>,
         mark: Mark,
         key: impl FnOnce(&LazyObject<K>) -> ObjectKey,
         is_known: impl FnOnce(&LazyObject<K>) -> bool,
@@ -123,16 +123,16 @@ impl<K> ShardedMap<K> {
     where
         K: Stored,
     {
-        let name = NameRef::of(&fresh.kept);
+        let name = NameRef::of(&incoming.lazy);
         let (hash, shard) = self.place(name);
         let mut shard = shard.write();
         let rehash = |entry: &Entry<K>| self.hasher.hash_one(NameRef::from(&entry.key));
         match shard.entry(hash, |entry| name.is(entry), rehash) {
             hash_table::Entry::Vacant(slot) => {
-                let key = key(&fresh.kept);
+                let key = key(&incoming.lazy);
                 slot.insert(Entry {
                     key: key.clone(),
-                    kept: fresh.kept.clone(),
+                    lazy: incoming.lazy.clone(),
                     mark,
                 });
                 self.len.fetch_add(1, Ordering::Relaxed);
@@ -142,11 +142,11 @@ impl<K> ShardedMap<K> {
             hash_table::Entry::Occupied(mut slot) => {
                 let entry = slot.get_mut();
                 self.show(entry, mark.list);
-                if entry.mark.epoch == mark.epoch && is_known(&entry.kept) {
+                if entry.mark.epoch == mark.epoch && is_known(&entry.lazy) {
                     return PutOutcome::Known;
                 }
                 let epoch = std::mem::replace(&mut entry.mark, mark).epoch;
-                let old = std::mem::replace(&mut entry.kept, fresh.kept.clone());
+                let old = std::mem::replace(&mut entry.lazy, incoming.lazy.clone());
                 let key = entry.key.clone();
                 PutOutcome::Replaced { key, old, epoch }
             }

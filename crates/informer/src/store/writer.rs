@@ -37,7 +37,7 @@ pub(crate) type Deltas<K> = std::iter::Flatten<std::array::IntoIter<Option<Delta
 /// A change of one object in the store.
 pub(crate) struct Delta<K> {
     pub(crate) key: ObjectKey,
-    pub(crate) delta_type: DeltaType<K>,
+    pub(crate) change: DeltaType<K>,
 
     /// The object in its newest state.
     pub(crate) object: IncomingObject<K>,
@@ -82,12 +82,12 @@ impl<K: Stored> Writer<K> {
     }
 
     /// Applies a new state of an object.
-    pub(crate) fn apply(&mut self, fresh: IncomingObject<K>) -> Deltas<K> {
+    pub(crate) fn apply(&mut self, incoming: IncomingObject<K>) -> Deltas<K> {
         let put = self.store.contents.objects.put(
-            &fresh,
+            &incoming,
             self.mark,
             |object| object.key().shared(&self.namespaces),
-            |old| is_known(&fresh.kept, old),
+            |old| is_known(&incoming.lazy, old),
         );
         let (key, old, restored) = match put {
             PutOutcome::Known => return deltas(None, None),
@@ -95,25 +95,25 @@ impl<K: Stored> Writer<K> {
             PutOutcome::Replaced { key, old, epoch } => (key, Some(old), epoch != self.mark.epoch),
         };
         if !self.store.contents.indexes.is_empty() {
-            let object = fresh.get();
+            let object = incoming.get();
             for index in &self.store.contents.indexes {
                 index.update(&key, object.as_deref());
             }
         }
-        let delta = |key, delta_type, object, restored| {
+        let delta = |key, change, object, restored| {
             Some(Delta {
                 key,
-                delta_type,
+                change,
                 object,
                 restored,
             })
         };
         match old {
-            None => deltas(delta(key, DeltaType::Added, fresh, restored), None),
-            Some(old) if is_same_life(&old, &fresh.kept) => {
-                fresh.follow(&old);
+            None => deltas(delta(key, DeltaType::Added, incoming, restored), None),
+            Some(old) if is_same_life(&old, &incoming.lazy) => {
+                incoming.follow(&old);
                 deltas(
-                    delta(key, DeltaType::Updated { old }, fresh, restored),
+                    delta(key, DeltaType::Updated { old }, incoming, restored),
                     None,
                 )
             }
@@ -121,7 +121,7 @@ impl<K: Stored> Writer<K> {
                 let missed = DeltaType::Deleted { missed: true };
                 deltas(
                     delta(key.clone(), missed, last.into(), false),
-                    delta(key, DeltaType::Added, fresh, restored),
+                    delta(key, DeltaType::Added, incoming, restored),
                 )
             }
         }
@@ -133,8 +133,8 @@ impl<K: Stored> Writer<K> {
         let mark = self.mark;
         let objects = &self.store.contents.objects;
         let known = objects.get_mut(NameRef::of(object), |entry| {
-            let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.kept);
-            let stays = is_late || is_same_life(&entry.kept, object);
+            let is_late = entry.mark.epoch == mark.epoch && is_known(object, &entry.lazy);
+            let stays = is_late || is_same_life(&entry.lazy, object);
             if stays {
                 // The epoch of the stored state does not change.
                 objects.show(entry, mark.list);
@@ -155,7 +155,7 @@ impl<K: Stored> Writer<K> {
     ) -> Deltas<K> {
         let objects = &self.store.contents.objects;
         let same = objects.get(NameRef::of(identity), |entry| {
-            is_same_life(&entry.kept, identity)
+            is_same_life(&entry.lazy, identity)
         });
         if same == Some(false) {
             // A late delete of a previous object with this name. The store has its successor.
@@ -192,8 +192,8 @@ impl<K: Stored> Writer<K> {
         }
         Some(Delta {
             key: entry.key,
-            delta_type: DeltaType::Deleted { missed },
-            object: last.unwrap_or_else(|| entry.kept.into()),
+            change: DeltaType::Deleted { missed },
+            object: last.unwrap_or_else(|| entry.lazy.into()),
             restored: false,
         })
     }
@@ -205,15 +205,15 @@ impl<K: Stored> Delta<K> {
     /// Converts the delta to an event with its key and stored form. `None` if the object has
     /// decoded before and does not decode now.
     pub(crate) fn into_event(self) -> Option<(ObjectKey, Event<K>, Option<LazyObject<K>>)> {
-        let (object, kept) = match self.object {
+        let (object, lazy) = match self.object {
             IncomingObject {
                 object: Some(object),
-                kept,
+                lazy,
                 ..
-            } => (object, kept.if_not_decoded()),
-            IncomingObject { kept, .. } => kept.open()?,
+            } => (object, lazy.if_not_decoded()),
+            IncomingObject { lazy, .. } => lazy.open()?,
         };
-        let event = match self.delta_type {
+        let event = match self.change {
             DeltaType::Added => Event::Added(object),
             DeltaType::Updated { old } => Event::Updated { old, new: object },
             DeltaType::Deleted { missed } => Event::Deleted {
@@ -221,7 +221,7 @@ impl<K: Stored> Delta<K> {
                 missed,
             },
         };
-        Some((self.key, event, kept))
+        Some((self.key, event, lazy))
     }
 }
 

@@ -33,7 +33,7 @@ pub struct EventEnvelope<K> {
     /// back. Versions of the object that were stored before are then obsolete.
     pub restored: bool,
     /// The stored form of the object, if that is not the decoded one.
-    kept: Option<LazyObject<K>>,
+    lazy: Option<LazyObject<K>>,
 }
 
 /// An [`EventEnvelope`] with a type-erased object, for code that handles several kinds at once.
@@ -58,11 +58,11 @@ pub struct ErasedEventEnvelope {
 // === impl EventEnvelope ===
 
 impl<K> EventEnvelope<K> {
-    /// Creates the envelope of an event of the object with `key`, whose stored form is `kept`.
+    /// Creates the envelope of an event of the object with `key`, whose stored form is `lazy`.
     pub(crate) const fn about(
         key: ObjectKey,
         event: Event<K>,
-        kept: Option<LazyObject<K>>,
+        lazy: Option<LazyObject<K>>,
         span: Span,
     ) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl<K> EventEnvelope<K> {
             from_list: false,
             epoch: 0,
             restored: false,
-            kept,
+            lazy,
         }
     }
 
@@ -87,7 +87,7 @@ impl<K> EventEnvelope<K> {
             from_list: false,
             epoch: 0,
             restored: false,
-            kept: None,
+            lazy: None,
         }
     }
 
@@ -120,11 +120,11 @@ impl<K: Stored> EventEnvelope<K> {
     /// [`release_decoded`](ErasedObject) is called.
     #[must_use]
     pub fn into_erased(self) -> ErasedEventEnvelope {
-        let kept = self.kept;
-        let event = self.event.map(|object| match kept {
-            Some(kept) => {
-                kept.pin(&object);
-                kept.into_erased()
+        let lazy = self.lazy;
+        let event = self.event.map(|object| match lazy {
+            Some(lazy) => {
+                lazy.pin(&object);
+                lazy.into_erased()
             }
             None => object,
         });
@@ -150,7 +150,7 @@ impl<K> Clone for EventEnvelope<K> {
             from_list: self.from_list,
             epoch: self.epoch,
             restored: self.restored,
-            kept: self.kept.clone(),
+            lazy: self.lazy.clone(),
         }
     }
 }

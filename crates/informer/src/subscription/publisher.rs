@@ -48,8 +48,8 @@ impl<K> Subscriber<K> {
     /// take one half while the other is filled.
     pub(crate) fn batch_size(&self) -> usize {
         /// Enough that the fixed cost of a batch does not matter.
-        const ENOUGH: usize = 64;
-        (self.events.max_capacity() / 2).clamp(1, ENOUGH)
+        const MAX_BATCH: usize = 64;
+        (self.events.max_capacity() / 2).clamp(1, MAX_BATCH)
     }
 
     /// Waits for capacity for a [batch](Self::batch_size), and delivers the events, each in its

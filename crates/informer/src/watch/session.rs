@@ -66,7 +66,8 @@ pub(crate) struct Session {
     /// requested.
     silence: Duration,
 
-    /// Failures in a row, since a watch was last connected for [`STOOD`](Self::STOOD).
+    /// Failures in a row, since a watch was last connected for
+    /// [`HEALTHY_AFTER`](Self::HEALTHY_AFTER).
     failures: u32,
 
     /// The newest version up to which no change was missed.
@@ -79,7 +80,7 @@ pub(crate) struct Session {
     unusable: u32,
 
     /// Pages in a row without a new object.
-    barren: u32,
+    empty_pages: u32,
 
     /// How long watches were connected since the last event or bookmark.
     quiet: Duration,
@@ -126,7 +127,7 @@ enum Streaming {
 
 impl Session {
     /// A watch that was connected for this time is healthy: the next failure counts as the first.
-    const STOOD: Duration = Duration::from_secs(10);
+    const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 
     /// Streamed lists that may fail before all lists are paged. A proxy that swallows the final
     /// bookmark does so each time.
@@ -155,7 +156,7 @@ impl Session {
             complete: None,
             stale: 0,
             unusable: 0,
-            barren: 0,
+            empty_pages: 0,
             quiet: Duration::ZERO,
             has_received: false,
             bookmarks: false,
@@ -217,7 +218,7 @@ impl Session {
 
     /// Notes that the watch was ended because of silence, although no error shows that it is
     /// broken.
-    pub(crate) fn fell_silent(&mut self) {
+    pub(crate) fn on_silence(&mut self) {
         self.doubtful = true;
     }
 
@@ -257,12 +258,12 @@ impl Session {
         complete.is_some_and(|complete| is_older(version, complete))
     }
 
-    /// Handles an error of a request or stream that was connected for `stood`. Returns the wait
+    /// Handles an error of a request or stream that was connected for `connected`. Returns the wait
     /// before the next request.
     pub(crate) fn on_error(
         &mut self,
         error: &WatchError,
-        stood: Duration,
+        connected: Duration,
         rng: &mut impl Rng,
     ) -> Duration {
         let unwilling = matches!(error, WatchError::Invalid { .. });
@@ -311,40 +312,40 @@ impl Session {
             (NextRequest::List { paged: false, .. }, _) => self.relist(Paging::FirstPage),
             (NextRequest::Watch { .. }, WatchError::Silent { .. }) => self.doubtful = true,
             (NextRequest::Watch { .. }, error) if error.is_from_the_future() => {
-                self.doubtful = true
+                self.doubtful = true;
             }
             // The watch continues whatever the response is. The next silence requests the version
             // again.
             (NextRequest::Version, _) => self.doubtful = false,
             _ => {}
         }
-        self.stood(stood);
-        let wait = self.wait(stood, rng);
+        self.count_silence(connected);
+        let wait = self.wait(connected, rng);
         // The wait that the server demands is a minimum. The backoff is added, so that many watches
         // with the same minimum do not retry at the same time.
         let least = error.retry_after().unwrap_or_default();
         least.saturating_add(wait)
     }
 
-    /// Handles the regular end of a stream that was connected for `stood`. Returns the wait before
-    /// the next request: a stream that ends immediately is not reopened immediately.
-    pub(crate) fn on_end(&mut self, stood: Duration, rng: &mut impl Rng) -> Duration {
+    /// Handles the regular end of a stream that was connected for `connected`. Returns the wait
+    /// before the next request: a stream that ends immediately is not reopened immediately.
+    pub(crate) fn on_end(&mut self, connected: Duration, rng: &mut impl Rng) -> Duration {
         if matches!(self.next_request(), NextRequest::StreamedList) {
             self.stream_failed();
         }
-        self.stood(stood);
-        if stood >= Self::STOOD {
+        self.count_silence(connected);
+        if connected >= Self::HEALTHY_AFTER {
             self.failures = 0;
             return Duration::ZERO;
         }
-        self.wait(stood, rng)
+        self.wait(connected, rng)
     }
 
-    /// Counts the silence of a watch that was connected for `stood`. After too much silence the
+    /// Counts the silence of a watch that was connected for `connected`. After too much silence the
     /// version of the server is requested.
-    fn stood(&mut self, stood: Duration) {
+    fn count_silence(&mut self, connected: Duration) {
         if !std::mem::take(&mut self.has_received) && self.is_following() {
-            self.quiet = self.quiet.saturating_add(stood);
+            self.quiet = self.quiet.saturating_add(connected);
             if self.quiet >= self.silence {
                 self.quiet = Duration::ZERO;
                 self.doubtful = true;
@@ -354,7 +355,7 @@ impl Session {
 
     fn relist(&mut self, paging: Paging) {
         self.phase = Phase::Listing(paging);
-        self.barren = 0;
+        self.empty_pages = 0;
     }
 
     fn stream_failed(&mut self) {
@@ -367,8 +368,8 @@ impl Session {
         }
     }
 
-    fn wait(&mut self, stood: Duration, rng: &mut impl Rng) -> Duration {
-        if stood >= Self::STOOD {
+    fn wait(&mut self, connected: Duration, rng: &mut impl Rng) -> Duration {
+        if connected >= Self::HEALTHY_AFTER {
             self.failures = 0;
         }
         let wait = self.backoff.wait(self.failures, rng);

@@ -16,7 +16,7 @@ use crate::decode::{
 #[derive(Default)]
 pub(super) struct ListLengths {
     /// The lists, in order of their start.
-    noted: [CountedList; Self::NOTED],
+    noted: [CountedList; Self::MAX_LISTS],
 
     /// How many lists were counted.
     count: usize,
@@ -44,7 +44,7 @@ struct CountedList {
 impl ListLengths {
     /// How many lists are counted in one pass: those of objects of a large Pod. Further lists need
     /// another pass.
-    const NOTED: usize = 16;
+    const MAX_LISTS: usize = 16;
 
     /// Returns the number of elements of the list that begins at `at`, which must be after the last
     /// one. `None` if it does not end.
@@ -99,7 +99,7 @@ impl ListLengths {
                 }
                 let within = &mut self.noted[list];
                 within.elements += usize::from(depth == within.depth + 1);
-                if bracket == b'[' && self.count < Self::NOTED {
+                if bracket == b'[' && self.count < Self::MAX_LISTS {
                     self.noted[self.count] = CountedList {
                         at: at + number * BLOCK + place,
                         depth,
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn more_lists_than_are_counted_at_once_are_counted_too() {
-        let many = ListLengths::NOTED * 3;
+        let many = ListLengths::MAX_LISTS * 3;
         check(
             &format!("[{}[[1]]]", "[[],{}],".repeat(many)),
             &format!("{}{} 1 1", many + 1, " 2 0".repeat(many)),

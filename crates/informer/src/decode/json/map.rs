@@ -34,7 +34,7 @@ impl<'r, 'de> Map<'r, 'de> {
     #[inline]
     pub(in crate::decode) fn next_name(&mut self) -> Result<Option<Text<'de>>, JsonError> {
         if self.trim.is_some() {
-            return self.next_kept();
+            return self.next_undropped();
         }
         self.reader.next_name(std::mem::take(&mut self.is_first))
     }
@@ -65,7 +65,7 @@ impl<'r, 'de> Map<'r, 'de> {
     }
 
     #[inline(never)]
-    fn next_kept(&mut self) -> Result<Option<Text<'de>>, JsonError> {
+    fn next_undropped(&mut self) -> Result<Option<Text<'de>>, JsonError> {
         loop {
             let is_first = std::mem::take(&mut self.is_first);
             let Some(name) = self.reader.next_name(is_first)? else {

@@ -50,7 +50,7 @@ pub(super) fn prune<'a>(
     if !walk.fields.enter() {
         return Err(walk.fields.malformed());
     }
-    walk.through(FieldLevel::Root, below(Some(root)))?;
+    walk.read_object(FieldLevel::Root, below(Some(root)))?;
     if !walk.fields.is_over() {
         return Err(walk.fields.malformed());
     }
@@ -196,7 +196,7 @@ impl Cuts {
 
 impl Walk<'_> {
     /// Reads the current object to its end, and notes what to remove.
-    fn through(
+    fn read_object(
         &mut self,
         place: FieldLevel,
         below: Option<&BTreeMap<String, Node>>,
@@ -229,12 +229,12 @@ impl Walk<'_> {
             let is_metadata = place == FieldLevel::Root && &*name == b"metadata";
             if is_metadata && self.fields.enter() {
                 self.head.enter_metadata();
-                self.through(FieldLevel::Metadata, self::below(node))?;
+                self.read_object(FieldLevel::Metadata, self::below(node))?;
                 if !below.is_some_and(|below| below.keys().any(|name| name != "metadata")) {
                     return self.rest();
                 }
             } else if node.is_some() && self.fields.enter() {
-                self.through(FieldLevel::Deeper, self::below(node))?;
+                self.read_object(FieldLevel::Deeper, self::below(node))?;
             } else {
                 let value = self.fields.value()?;
                 match place {

@@ -44,9 +44,9 @@ where
     /// do not, because they can come without end.
     pub(super) async fn line(&mut self, line: Bytes) -> Result<bool, StepError> {
         let is_following = self.session.is_following();
-        let there = Line::there(&line).filter(|_| !self.again);
+        let object = Line::added_or_modified(&line).filter(|_| !self.again);
         if !is_following {
-            if let Some(object) = there
+            if let Some(object) = object
                 && self.workers.should_offload()
             {
                 let read = self
@@ -62,7 +62,7 @@ where
             }
             self.settle_all().await?;
         }
-        if let Some(object) = there
+        if let Some(object) = object
             && let Ok(object) = self.read(RawJson::of(object))
         {
             let object = self.apply(object).await?;
@@ -93,7 +93,7 @@ where
             "BOOKMARK" => return self.bookmark(object).await,
             "ERROR" => {
                 let answer = ServerStatus::read(500, object, None);
-                return Err(self.requests.from_status(Verb::Watch, answer).into());
+                return Err(self.requests.status_error(Verb::Watch, answer).into());
             }
             // An unknown event type. Its object may be a change that must not be missed, so the
             // watch ends here.

@@ -51,7 +51,7 @@ where
 {
     /// The requested duration of a watch in seconds, as in client-go: long enough to cost nothing,
     /// and short enough that the watches spread over all API servers after one was restarted.
-    const LASTS: Range<u64> = 300..600;
+    const WATCH_SECONDS: Range<u64> = 300..600;
 
     /// How long after the requested duration a watch may last, so that the server ends it first.
     const GRACE: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ where
         request: &NextRequest,
         opened: &mut Option<Instant>,
     ) -> Result<(), StepError> {
-        let lasts = Duration::from_secs(self.rng.random_range(Self::LASTS));
+        let lasts = Duration::from_secs(self.rng.random_range(Self::WATCH_SECONDS));
         let answer: Response<Body> = self.requests.send(request, lasts).await?;
         let now = Instant::now();
         *opened = Some(now);
@@ -167,7 +167,7 @@ where
         }
         // Without bookmarks, a quiet watch looks like a dead one. The version of the server
         // distinguishes them.
-        self.session.fell_silent();
+        self.session.on_silence();
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Which lists a session accepts, and when a list is complete. *(pure)*
+//! The lists that a session accepts, and when a list is complete. *(pure)*
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ impl Session {
 
     /// Pages in a row without a new object before a list counts as endless. A page may be empty if
     /// a selector is applied after the objects were read.
-    const BARREN_PAGES: u32 = 8;
+    const MAX_EMPTY_PAGES: u32 = 8;
 
     /// A page that repeats the `continue` token of its request counts as this number of pages. Not
     /// as all, because a server may keep its position under one token.
@@ -91,9 +91,13 @@ impl Session {
             &self.phase,
             Phase::Listing(Paging::Within { token: before, .. }) if before == token
         );
-        let barren = if repeats { Self::REPEATED } else { 1 };
-        self.barren = if is_new { 0 } else { self.barren + barren };
-        if self.barren >= Self::BARREN_PAGES {
+        let empty_pages = if repeats { Self::REPEATED } else { 1 };
+        self.empty_pages = if is_new {
+            0
+        } else {
+            self.empty_pages + empty_pages
+        };
+        if self.empty_pages >= Self::MAX_EMPTY_PAGES {
             return Err(self.endless(if repeats {
                 "its pages repeat their `continue` and show no new object"
             } else {
@@ -158,7 +162,7 @@ impl Session {
         self.phase = Phase::Following;
         self.complete = Some(version.to_owned());
         self.unusable = 0;
-        self.barren = 0;
+        self.empty_pages = 0;
         self.quiet = Duration::ZERO;
         self.doubtful = false;
         if let Streaming::Tried(tries) = &mut self.streaming {

@@ -141,12 +141,12 @@ fn short_watches_without_an_event_add_up_to_a_silence() {
     let mut session = session();
     let mut rng = rng();
     session.streamed("7").expect("the first");
-    for stood in [100, 79] {
-        session.on_end(Duration::from_secs(stood), &mut rng);
+    for connected in [100, 79] {
+        session.on_end(Duration::from_secs(connected), &mut rng);
         assert_eq!(
             say(&session.next_request()),
             "watch 7",
-            "after {stood} more seconds"
+            "after {connected} more seconds"
         );
     }
     session.received();
@@ -246,8 +246,8 @@ fn waits_grow_until_a_watch_has_stood_for_a_while() {
     let mut session = session();
     let mut rng = rng();
     session.streamed("1").expect("the first");
-    let waits = [0, 0, 0, 0, 60, 0].map(|stood| {
-        let wait = session.on_end(Duration::from_secs(stood), &mut rng);
+    let waits = [0, 0, 0, 0, 60, 0].map(|connected| {
+        let wait = session.on_end(Duration::from_secs(connected), &mut rng);
         // Jitter is the upper half, so the double ceiling tells the step.
         let steps = (wait.as_secs_f64() / 0.8).log2().ceil().max(-1.0);
         format!("{:.0}", steps + 0.0)
@@ -260,8 +260,9 @@ fn waits_after_breaks_grow_until_a_watch_has_stood_for_a_while() {
     let mut session = session();
     let mut rng = rng();
     session.streamed("1").expect("the first");
-    let waits = [0, 0, 0, 0, 0, 0, 60, 0]
-        .map(|stood| session.on_error(&from_status(500), Duration::from_secs(stood), &mut rng));
+    let waits = [0, 0, 0, 0, 0, 0, 60, 0].map(|connected| {
+        session.on_error(&from_status(500), Duration::from_secs(connected), &mut rng)
+    });
     assert!(waits[5] > Duration::from_secs(10), "{waits:?}");
     assert!(waits[6] < Duration::from_secs(1), "{waits:?}");
     assert!(waits[7] < Duration::from_secs(2), "{waits:?}");

@@ -1,0 +1,70 @@
+//! One informer of a kind that has several, and how far it has followed the history. *(pure)*
+
+use std::collections::HashMap;
+
+use windlass_informer::{InformerId, ObjectKey, Uid};
+
+use super::version::Version;
+
+/// One informer of the kind.
+pub(super) struct MemberInformer {
+    pub(super) informer: InformerId,
+
+    /// Whether its events passed before there was another informer.
+    pub(super) preceding: bool,
+
+    /// The newest version of its watch events.
+    pub(super) passed: Version,
+
+    /// Its epoch as the informer counts.
+    pub(super) counted: u32,
+
+    /// Its epoch as the kind counts.
+    pub(super) epoch: u32,
+
+    /// The version that it has to pass, because a tombstone of that version was dropped. `None` if
+    /// there is none.
+    pub(super) must_pass: Option<Version>,
+
+    /// Whether a relist was requested.
+    pub(super) relisting: bool,
+
+    /// Whether another relist must follow: the requested one may have begun before the newest
+    /// epoch.
+    pub(super) relist_again: bool,
+
+    /// The objects that it shows and that may be deleted. They are in its store, or were shortly
+    /// before.
+    pub(super) withheld: HashMap<Uid, WithheldObject>,
+}
+
+/// An object that may be deleted.
+pub(super) struct WithheldObject {
+    pub(super) key: ObjectKey,
+    /// Whether a state of it was the first since the history went back.
+    pub(super) restored: bool,
+}
+
+// === impl MemberInformer ===
+
+impl MemberInformer {
+    /// Creates the informer, whose own epoch is `counted`, in the epoch of its kind.
+    pub(super) fn new(informer: InformerId, preceding: bool, counted: u32, epoch: u32) -> Self {
+        Self {
+            informer,
+            preceding,
+            passed: Version::default(),
+            counted,
+            epoch,
+            must_pass: None,
+            relisting: false,
+            relist_again: false,
+            withheld: HashMap::new(),
+        }
+    }
+
+    /// Whether this version is older than the one that the informer has to pass.
+    pub(super) fn is_behind(&self, version: Version) -> bool {
+        self.must_pass.is_some_and(|it| version.is_before(it))
+    }
+}

@@ -1,0 +1,358 @@
+//! Histories of one object that two informers show.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::*;
+
+#[test]
+fn each_version_is_emitted_once_whoever_shows_it() {
+    check("a+1 b+1 a~2 b~2", "+1 ~1>2");
+    check("a+1 a~2 b+1 b~2 b~3 a~3", "+1 ~1>2 ~2>3");
+}
+
+#[test]
+fn versions_never_go_back() {
+    check("a+1 a~5 b+3 b~4 b~6", "+1 ~1>5 ~5>6");
+}
+
+/// Rows: GA-90
+#[test]
+fn an_object_is_deleted_when_no_informer_holds_it() {
+    check("a+1 b+1 a-2 b-2", "+1 -2");
+    check("a+1 b+1 a-3 b~2 b-3", "+1 ~1>2 -3");
+    check("a+1 b+4 a-5", "+1 ~1>4");
+}
+
+#[test]
+fn an_object_that_moves_between_informers_is_updated_or_deleted_and_added() {
+    check("a+1 b+2 a-2", "+1 ~1>2");
+    check("a+1 a-2 b+2", "+1 -2 +2");
+}
+
+#[test]
+fn an_informer_that_lags_brings_no_deleted_object_back() {
+    check("a+1 a-5 b+1 b~2 b-5", "+1 -5");
+    check("a+1 a-5 b+1 b-5 a+6", "+1 -5 +6");
+    // It left b, was back, and was deleted: b shows all that late.
+    check("b+1 a+3 a-4 b-2 b+3 b-4", "+1 ~1>3 -3");
+}
+
+#[test]
+fn a_resync_has_the_newest_state() {
+    check("a+1 b+4 a=1", "+1 ~1>4 =4");
+}
+
+#[test]
+fn what_one_informer_alone_held_is_added_again_when_it_comes_back() {
+    check("a+1 b+1 !a a+1", "+1");
+    check("a+1 !a a+1", "+1 +1");
+}
+
+#[test]
+fn an_informer_that_was_there_before_goes_on_with_what_it_holds() {
+    // The store of the first one holds version 3, and its events up to 2 were passed on.
+    check("@3 b+3 a~3", "~2>3");
+    check("@3 b+4 a~3 a~4", "~2>3 ~3>4");
+    check("@3 b+4 a-3", "~3>4");
+    check("@- b+4 a-3 b~5", "+4 ~4>5");
+    check("@3 a-4 b+3", "-4");
+}
+
+#[test]
+fn an_informer_goes_on_with_what_a_removed_one_held_first() {
+    check("@3 b+3 ?a b=3 b~4", "+3 ~3>4");
+    check("@3 b+3 ?a b~4", "+4");
+    check("@3 b+3 ?a b-4", "-4");
+    // The store of the removed one was ahead.
+    check("@5 b+3 ?a b=3 b~4 b~6", "+5 ~5>6");
+}
+
+#[test]
+fn late_events_of_a_removed_informer_are_dropped() {
+    check("a+1 b+1 ?a a~2 a+9 b-3", "+1 -3");
+    check("a+1 ?a a~2 b+3", "+1 +3");
+}
+
+#[test]
+fn a_resync_does_not_show_how_far_an_informer_is() {
+    let mut merge = merge(false);
+    let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+    merge.apply(sighting(0, event("+", "9"), 0), &nothing);
+    merge.apply(sighting(0, event("=", "3"), 0), &nothing);
+    let passed = merge.member(id(0)).map(|it| it.passed.number);
+    assert_eq!(passed, Some(Some(9)));
+}
+
+#[test]
+fn versions_that_are_no_numbers_count_in_the_order_of_arrival() {
+    check("a+x b+y a~x", "+x ~x>y ~y>x");
+}
+
+#[test]
+fn a_history_that_went_back_begins_anew() {
+    let mut merge = merge(false);
+    let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+    let mut apply = |event, epoch| merge.apply(sighting(0, event, epoch), &nothing);
+    assert!(apply(Event::Added(object("9")), 0).is_some());
+    let deleted = Event::Deleted {
+        last: object("9"),
+        missed: true,
+    };
+    assert!(apply(deleted, 0).is_some());
+    assert!(apply(Event::Added(object("4")), 0).is_none(), "it is older");
+    assert!(apply(Event::Added(object("4")), 1).is_some());
+}
+
+#[test]
+fn an_informer_that_is_added_after_the_history_went_back_is_of_the_same_epoch() {
+    let mut merge = merge(false);
+    let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+    let apply = |merge: &mut Merge, shown| merge.apply(shown, &nothing).map(|it| it.restored);
+    let restored = Event::Added(object("4"));
+    assert!(apply(&mut merge, sighting(0, restored, 1)).is_some());
+    merge.remove(id(1), &nothing);
+    // It has counted no epoch, because it was not there.
+    merge.add(id(1), false, 0);
+    let newer = Event::Added(object("6"));
+    assert_eq!(apply(&mut merge, sighting(1, newer, 0)), Some(false));
+    let older = Event::Added(object("5"));
+    assert_eq!(apply(&mut merge, sighting(0, older, 1)), None);
+}
+
+#[test]
+fn when_one_informer_notices_a_restored_server_the_others_list_again_and_follow() {
+    let mut merge = merge(false);
+    // What the second informer has in its store.
+    let lookup =
+        |informer: InformerId, _: &ObjectKey, _: &str| (informer == id(1)).then(|| object("3"));
+    let apply = |merge: &mut Merge, shown| {
+        let merged: Option<MergedEvent> = merge.apply(shown, &lookup);
+        merged.map(|it| (show(&it.event), it.restored))
+    };
+    let added = sighting(0, event("+", "9"), 0);
+    assert_eq!(apply(&mut merge, added), Some(("+9".to_owned(), false)));
+    // It lists for the first time after the restore, which it cannot know.
+    let listed = sighting(1, event("+", "3"), 0);
+    assert_eq!(apply(&mut merge, listed), None, "it may be from the past");
+    let gone = sighting(0, event("-", "9"), 1);
+    assert_eq!(apply(&mut merge, gone), None, "the other one has it");
+    assert_eq!(merge.take_lagging(), [id(1)]);
+    merge.synced(id(1), 0, Some(5), &lookup);
+    let released = merge.take_released();
+    let released = released.iter().map(|it| (show(&it.event), it.restored));
+    assert!(released.eq([("~9>3".to_owned(), true)]));
+    // Another list of it is of the same epoch.
+    merge.synced(id(1), 0, Some(6), &lookup);
+    assert!(merge.take_released().is_empty() && merge.take_lagging().is_empty());
+}
+
+#[test]
+fn a_list_that_may_have_begun_before_the_restore_is_taken_again() {
+    let mut merge = merge(false);
+    let nothing = |_: InformerId, _: &ObjectKey, _: &str| None;
+    for uid in 0..=Tombstones::MAX {
+        merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
+    }
+    let late = merge.take_lagging();
+    assert!(late.contains(&id(1)), "it lists for the tombstones");
+    merge.apply(sighting(0, event("+", "4"), 1), &nothing);
+    assert!(merge.take_lagging().is_empty());
+    merge.synced(id(1), 0, Some(50), &nothing);
+    assert_eq!(merge.take_lagging(), [id(1)]);
+    merge.synced(id(1), 0, Some(50), &nothing);
+    assert!(merge.take_lagging().is_empty());
+}
+
+#[test]
+fn tombstones_have_a_bound() {
+    let mut merge = merge(false);
+    for uid in 0..Tombstones::MAX + 10 {
+        merge.add_tombstone(Uid::from(&*uid.to_string()), Version::default());
+    }
+    assert_eq!(merge.tombstones.len(), Tombstones::MAX);
+}
+
+#[test]
+fn what_an_informer_that_lags_shows_is_withheld_until_it_has_passed_the_deletes() {
+    // Which version it has shown everything up to, what is in its store, what was emitted.
+    for (up_to, stored, emitted) in [
+        (Some(20), Some("5"), "+5"),
+        (Some(20), Some("25"), "+25"),
+        (None, Some("5"), "+5"),
+        (Some(20), None, ""),
+        (Some(9), Some("5"), ""),
+    ] {
+        let mut merge = merge(false);
+        let lookup = |_: InformerId, _: &ObjectKey, _: &str| stored.map(object);
+        merge.synced(id(0), 0, Some(50), &lookup);
+        let version = |number| Version {
+            epoch: 0,
+            number: Some(number),
+        };
+        for uid in 0..Tombstones::MAX {
+            merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
+        }
+        assert!(merge.take_lagging().is_empty());
+        merge.add_tombstone(Uid::from("one-more"), version(11));
+        assert_eq!(merge.take_lagging(), [id(1)]);
+        merge.add_tombstone(Uid::from("yet-one"), version(12));
+        assert!(merge.take_lagging().is_empty(), "it lists already");
+
+        let mut listed = sighting(1, event("+", "5"), 0);
+        listed.live = false;
+        assert!(merge.apply(listed, &lookup).is_none());
+        merge.synced(id(1), 0, up_to, &lookup);
+        let released = merge.take_released();
+        let released: Vec<_> = released.iter().map(|it| show(&it.event)).collect();
+        assert_eq!(released.join(" "), emitted, "{up_to:?} {stored:?}");
+        let gone = merge.apply(sighting(1, event("-", "30"), 0), &lookup);
+        assert_eq!(gone.is_some(), !emitted.is_empty());
+    }
+}
+
+#[test]
+fn an_informer_that_lags_and_did_not_notice_a_restored_server_catches_up_with_its_list() {
+    for counted in [0, 1] {
+        let mut merge = merge(false);
+        let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+        merge.synced(id(0), 1, Some(50), &lookup);
+        let version = |number| Version {
+            epoch: 1,
+            number: Some(number),
+        };
+        for uid in 0..=Tombstones::MAX {
+            merge.add_tombstone(Uid::from(&*format!("other-{uid}")), version(10));
+        }
+        assert_eq!(merge.take_lagging(), [id(1)]);
+        // In the epoch of the dropped tombstones, whether the informer has noticed it or not.
+        let mut listed = sighting(1, event("+", "5"), counted);
+        (listed.live, listed.restored) = (false, true);
+        assert!(merge.apply(listed, &lookup).is_none());
+        let again = sighting(1, event("~", "6"), counted);
+        assert!(merge.apply(again, &lookup).is_none());
+        merge.synced(id(1), counted, Some(20), &lookup);
+        let released = merge.take_released();
+        let released: Vec<_> = released
+            .iter()
+            .map(|it| (show(&it.event), it.restored))
+            .collect();
+        assert_eq!(released, [("+5".to_owned(), true)]);
+        merge.add_tombstone(Uid::from("one-more"), version(12));
+        assert!(merge.take_lagging().is_empty(), "it has passed that");
+    }
+}
+
+#[test]
+fn an_informer_that_was_withheld_holds_what_another_one_shows() {
+    let mut merge = merge(false);
+    let lookup = |_: InformerId, _: &ObjectKey, _: &str| Some(object("5"));
+    let mut apply = |informer: usize, what: &str, version: &str| {
+        let shown = sighting(informer, event(what, version), 0);
+        let merged = merge.apply(shown, &lookup);
+        merged.map_or_else(String::new, |merged| show(&merged.event))
+    };
+    assert_eq!(apply(0, "+", "1"), "+1");
+    assert_eq!(apply(0, "-", "10"), "-10");
+    assert_eq!(apply(1, "+", "5"), "", "from before the delete");
+    assert_eq!(apply(0, "+", "12"), "+12");
+    assert_eq!(apply(0, "-", "14"), "", "the other one has it");
+    assert_eq!(apply(1, "-", "14"), "-14");
+}
+
+/// Applies the events of the informers a and b to one object: `a+1` added, `a~2` updated,
+/// `a-3` deleted, `a=4` resynced, `?a` removes a, `!a` also adds it again. A
+/// script that begins with `@3` has an informer a that was there before, whose store holds version
+/// 3 (`@-`: nothing).
+#[track_caller]
+fn check(script: &str, emitted: &str) {
+    let mut steps: Vec<_> = script.split(' ').collect();
+    let stored = steps[0].strip_prefix('@').map(str::to_owned);
+    if stored.is_some() {
+        steps.remove(0);
+    }
+    let mut merge = merge(stored.is_some());
+    let lookup = |informer: InformerId, _: &ObjectKey, _: &str| {
+        let stored = stored.as_deref().filter(|it| *it != "-")?;
+        (informer == id(0)).then(|| object(stored))
+    };
+    let mut all = Vec::new();
+    for step in steps {
+        if let Some(name) = step.strip_prefix(['!', '?']) {
+            let informer = id(usize::from(name == "b"));
+            merge.remove(informer, &lookup);
+            if step.starts_with('!') {
+                merge.add(informer, false, 0);
+            }
+            continue;
+        }
+        let informer = usize::from(step.starts_with('b'));
+        let event = event(&step[1..2], &step[2..]);
+        all.extend(merge.apply(sighting(informer, event, 0), &lookup));
+    }
+    let all: Vec<_> = all.iter().map(|it| show(&it.event)).collect();
+    assert_eq!(all.join(" "), emitted, "{script}");
+}
+
+fn sighting(informer: usize, event: AnyEvent, epoch: u32) -> InformerEvent {
+    InformerEvent {
+        informer: id(informer),
+        event,
+        epoch,
+        live: true,
+        restored: epoch > 0,
+    }
+}
+
+fn merge(preceding: bool) -> Merge {
+    let mut merge = Merge::default();
+    merge.add(id(0), preceding, 0);
+    merge.add(id(1), false, 0);
+    merge
+}
+
+fn id(index: usize) -> InformerId {
+    use std::sync::OnceLock;
+    static IDS: OnceLock<[InformerId; 2]> = OnceLock::new();
+    let new = || {
+        let (_, source) = windlass_informer::Scripted::<ConfigMap>::new();
+        windlass_informer::Informer::new(source).id()
+    };
+    IDS.get_or_init(|| [new(), new()])[index]
+}
+
+fn event(what: &str, version: &str) -> AnyEvent {
+    let new = object(version);
+    match what {
+        "+" => Event::Added(new),
+        "~" => {
+            let before = version.parse::<u64>().map(|it| it - 1);
+            let old = before.map_or_else(|_| "x".to_owned(), |it| it.to_string());
+            let old = LazyObject::from_erased(object(&old));
+            Event::Updated { old, new }
+        }
+        "-" => Event::Deleted {
+            last: new,
+            missed: false,
+        },
+        _ => Event::Resynced(new),
+    }
+}
+
+fn object(version: &str) -> Object {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some("web".to_owned());
+    object.metadata.uid = Some("u".to_owned());
+    object.metadata.resource_version = Some(version.to_owned());
+    Arc::new(object)
+}
+
+fn show(event: &AnyEvent) -> String {
+    let version = |object: &dyn ObjectIdentity| object.resource_version().unwrap_or("?").to_owned();
+    match event {
+        Event::Added(object) => format!("+{}", version(&**object)),
+        Event::Updated { old, new } => format!("~{}>{}", version(old), version(&**new)),
+        Event::Deleted { last, .. } => format!("-{}", version(&**last)),
+        Event::Resynced(object) => format!("={}", version(&**object)),
+        _ => "?".to_owned(),
+    }
+}

@@ -170,8 +170,9 @@ impl<'a> Outcomes<'a> {
             _ = writeln!(report, "| {package} | {counts} |");
         }
         report.push_str(
-            "\nUnviable: does not compile. Constant: in a constant expression, and not tried. \
-             Excluded: in `.cargo/mutants.toml`, with the reason.\n",
+            "\nUnviable: does not compile. Untried: without a switch, because it is in a constant \
+             expression or its function returns `impl Trait`. Excluded: in `.cargo/mutants.toml`, \
+             with the reason.\n",
         );
         for (outcome, title) in [
             (Outcome::Missed, "Missed"),

@@ -206,7 +206,10 @@ fn a_secret_in_a_log_line_or_a_span_is_a_violation() {
         let simulation = || Simulation::new("logs", operator).seeds(0);
         let failure = failure(&simulation().secret("hunter2"));
         assert_eq!(failure.oracle(), "no_secret_is_logged", "{failure}");
-        simulation().secret("another").run().expect("it is not logged");
+        simulation()
+            .secret("another")
+            .run()
+            .expect("it is not logged");
     }
 }
 

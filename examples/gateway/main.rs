@@ -218,7 +218,7 @@ async fn show(setup: &Setup) -> Result<(), BoxError> {
 async fn finish(writer: &StatusWriter) -> Result<(), BoxError> {
     writer.wait_until_written().await?;
     let statuses = writer.written().statuses;
-    writer.write_all().await?;
+    _ = writer.write_all().await?;
     let more = writer.written().statuses - statuses;
     println!("\n{statuses} statuses were written; one more reconcile writes {more}.");
     println!("{}", verify(writer)?);

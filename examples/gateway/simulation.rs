@@ -125,7 +125,10 @@ fn the_controller_survives_every_fault() {
     let simulation = definitions()
         .into_iter()
         .chain(creates(OBJECTS))
-        .fold(Simulation::new("example gateway", run), Simulation::initial)
+        .fold(
+            Simulation::new("example gateway", run),
+            Simulation::initial_step,
+        )
         .steps(creates(CREATED))
         .step(Step::merge_at(shop, labels(Value::Null)))
         .step(Step::delete::<Secret>("certificates", "edge"))

@@ -65,6 +65,9 @@ pub(crate) struct TimedOut {
     what: String,
 }
 
+/// When a call is repeated that could not do all its work yet.
+const SOON: Duration = Duration::from_millis(100);
+
 /// The timeout of each wait; enough for a slow cluster.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -74,11 +77,10 @@ impl<K: Send + Sync + 'static> Reconciler<K> for StatusWriter {
     type Error = kube::Error;
 
     async fn reconcile(&self, _: Request<K>) -> Result<Outcome, kube::Error> {
-        const SOON: Duration = Duration::from_millis(100);
         if !self.shared.informers.has_synced() {
             return Ok(Outcome::requeue_after(SOON));
         }
-        self.write_all().await.map(|()| Outcome::done())
+        self.write_all().await
     }
 }
 
@@ -98,27 +100,31 @@ impl StatusWriter {
     }
 
     /// Writes all statuses of the objects that existed when it was called. Calls that arrive during
-    /// another call are combined into one.
+    /// another call are combined into one. Requeues if an object has changed meanwhile.
     ///
     /// # Errors
     ///
     /// The error of the first failed write. The other writes are sent nevertheless.
-    pub(crate) async fn write_all(&self) -> Result<(), kube::Error> {
+    pub(crate) async fn write_all(&self) -> Result<Outcome, kube::Error> {
         let shared = &self.shared;
         let number = shared.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let _turn = shared.turn.lock().await;
         if shared.answered.load(Ordering::SeqCst) >= number {
-            return Ok(());
+            return Ok(Outcome::done());
         }
         let answers = shared.asked.load(Ordering::SeqCst);
 
-        let mut settled = Ok(());
+        let mut settled = Ok(Outcome::done());
         let mut statuses = 0;
         for write in self.missing_writes() {
             match self.write(&write).await {
                 Ok(()) => statuses += 1,
-                // The object was changed or deleted; its event will cause another call.
-                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
+                // Its event will cause another call.
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                // Its event may have come already, and a server can have other reasons.
+                Err(kube::Error::Api(status)) if status.is_conflict() => {
+                    settled = settled.and(Ok(Outcome::requeue_after(SOON)));
+                }
                 Err(error) => settled = settled.and(Err(error)),
             }
         }

@@ -170,7 +170,7 @@ impl Simulation {
 
     /// Adds a step that is made before the operator starts: as [`object`](Self::object), of any
     /// kind.
-    pub fn initial(self, step: Step) -> Self {
+    pub fn initial_step(self, step: Step) -> Self {
         self.set(|settings| settings.beginning.push(step))
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) background_tasks: TaskTracker,
     /// Held while a user or another client does one thing that takes several requests.
     pub(crate) write_lock: tokio::sync::Mutex<()>,
+    /// By the path of an object: held while another client changes it and until that is undone.
+    foreign_locks: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     began: Instant,
     /// How many requests are too many.
     limit: u64,
@@ -154,6 +156,7 @@ impl World {
             server,
             background_tasks: TaskTracker::new(),
             write_lock: tokio::sync::Mutex::default(),
+            foreign_locks: Mutex::default(),
             began: Instant::now(),
             limit,
             changed: Notify::new(),

@@ -39,6 +39,9 @@ impl World {
     pub(super) fn act(self: &Arc<Self>, fault: Fault, path: String) {
         let world = Arc::clone(self);
         self.background_tasks.spawn(async move {
+            // An object that is recreated while its labels are away would never have them again.
+            let lock = Arc::clone(world.foreign_locks.lock().entry(path.clone()).or_default());
+            let _guard = lock.lock().await;
             match fault {
                 Fault::StripFinalizers => {
                     world.strip_finalizers(&path).await;

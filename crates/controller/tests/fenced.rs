@@ -144,7 +144,7 @@ async fn a_connection_that_waits_for_the_socket_writes_nothing_more_after_the_de
             let mut buffer = vec![0; 64 * 1024];
             let mut total = stream.read(&mut buffer).expect("the head");
             begun.send(()).expect("the test waits");
-            may_go_on.recv().expect("the test goes on");
+            may_go_on.recv().expect("the test continues");
             loop {
                 match stream.read(&mut buffer) {
                     Ok(0) => break,

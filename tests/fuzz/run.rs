@@ -1,5 +1,10 @@
 //! Checks the inputs of a target for some time, each made from a seed.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the time that a target has is real, and the time within a target is virtual"
+)]
+
 use std::{
     env,
     fmt::Debug,

@@ -22,10 +22,13 @@ use windlass_informer::{Informer, InformerError, Source, Stored};
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
 
+/// The chunks of the body for a request, by its URI.
+type Answer = dyn FnMut(&str) -> Option<Vec<Bytes>> + Send;
+
 /// Answers requests with bodies in chunks. A request without a body is not answered.
 #[derive(Clone)]
 pub(crate) struct Script {
-    answer: Arc<Mutex<dyn FnMut(&str) -> Option<Vec<Bytes>> + Send>>,
+    answer: Arc<Mutex<Answer>>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 

@@ -1,5 +1,10 @@
 //! The resident memory of a process over time.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the soak runs other processes, in real time"
+)]
+
 use std::{
     fmt, fs,
     time::{Duration, Instant},

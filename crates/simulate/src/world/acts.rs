@@ -50,15 +50,17 @@ impl World {
                 Fault::Relabel => world.relabel(&path).await,
                 Fault::Recreate => world.recreate(&path).await,
                 Fault::LeaseStolen => world.steal(&path).await,
-                Fault::LeaseDeleted => {
-                    if world.direct.delete(&path).await.is_ok() {
-                        world.deletes_leases(&path);
-                        world.took_effect(fault);
-                    }
-                }
+                Fault::LeaseDeleted => world.delete_lease(&path).await,
                 _ => {}
             }
         });
+    }
+
+    async fn delete_lease(&self, path: &str) {
+        if self.direct.delete(path).await.is_ok() {
+            self.deletes_leases(path);
+            self.took_effect(Fault::LeaseDeleted);
+        }
     }
 
     async fn strip_finalizers(&self, path: &str) {

@@ -138,10 +138,10 @@ impl Cluster {
             let params = params.clone();
             async move { configs.delete(&name, &params).await.map(drop) }
         });
-        let deleted = stream::iter(deletes).buffer_unordered(8);
-        let deleted: Vec<_> = self.runtime.block_on(deleted.collect());
-        for deleted in deleted {
-            deleted.expect("it exists");
+        let requests = stream::iter(deletes).buffer_unordered(8);
+        let responses: Vec<_> = self.runtime.block_on(requests.collect());
+        for response in responses {
+            response.expect("it exists");
         }
         true
     }

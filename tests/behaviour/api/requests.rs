@@ -243,9 +243,9 @@ on_both_servers! {
             assert_eq!(answer.encoding, expected, "{name} {accepted}");
             assert_eq!(answer.body["kind"] == "ConfigMap", expected.is_empty(), "{name} {accepted}");
         }
-        let patch = [("accept-encoding", "gzip"), ("content-type", "application/merge-patch+json")];
+        let headers = [("accept-encoding", "gzip"), ("content-type", "application/merge-patch+json")];
         let path = format!("{}/large", raw.maps());
-        let answer = raw.ask(Method::PATCH, &path, &patch, "{}").await;
+        let answer = raw.ask(Method::PATCH, &path, &headers, "{}").await;
         assert_eq!(answer.encoding, "gzip", "not only reads are compressed");
     }
 }

@@ -117,7 +117,8 @@ async fn a_call_that_is_given_up_is_logged_as_not_retried_or_exhausted() {
         let last = errors.last().expect("the call failed");
         assert!(last.contains(said), "{all:#?}");
         assert!(!last.contains("retry_in"), "{all:#?}");
-        assert_eq!(errors.len() as u32, attempts + 1, "{all:#?}");
+        let calls = u32::try_from(errors.len()).expect("a few");
+        assert_eq!(calls, attempts + 1, "{all:#?}");
         let others = &errors[..errors.len() - 1];
         assert!(
             others.iter().all(|line| line.contains("retry_in=")),

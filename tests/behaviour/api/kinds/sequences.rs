@@ -467,7 +467,7 @@ on_both_servers! {
         // A tenth of the sequences is about a custom kind.
         let widget = custom(&Widget::new(&pair.theirs));
         objects.extend(vec![widget; objects.len() / 10]);
-        let (mut requests, mut seen, mut done) = (0, 0, 0);
+        let (mut requests, mut compared, mut done) = (0, 0, 0);
         let mut ended = std::collections::BTreeMap::<&str, u32>::new();
         for sequence in 0..count {
             // Each has its own seed, so that one can be repeated alone.
@@ -521,7 +521,7 @@ on_both_servers! {
                 continue;
             }
             if difference.is_none() {
-                seen += both[0].len();
+                compared += both[0].len();
                 let at = both[0].iter().zip(&both[1]).position(|(left, right)| left != right);
                 let at = at.or((both[0].len() != both[1].len()).then(|| both[0].len().min(both[1].len())));
                 difference = at.map(|at| [0, 1].map(|side| {
@@ -538,7 +538,7 @@ on_both_servers! {
                 break;
             }
         }
-        println!("{done} sequences, {requests} requests, {seen} events; ended by a rule that the embedded server lacks: {ended:?}");
+        println!("{done} sequences, {requests} requests, {compared} events; ended by a rule that the embedded server lacks: {ended:?}");
         pair.check(done);
     }
 }

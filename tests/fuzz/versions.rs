@@ -37,8 +37,8 @@ enum Line {
 type Objects = BTreeMap<String, String>;
 
 pub(crate) fn check(input: &Input) {
-    let first = list("100", &[Some(0), None, Some(1)]);
-    let last = list(LAST, &input.last);
+    let first = list("100", [Some(0), None, Some(1)]);
+    let last = list(LAST, input.last);
     let mut watches: VecDeque<String> = (input.watches.iter())
         .map(|lines| lines.iter().map(Line::text).collect())
         .collect();
@@ -106,8 +106,8 @@ async fn replay(mut events: Subscription<ConfigMap>) -> Objects {
 const LAST: &str = "1000";
 
 /// A list of those of three objects that exist.
-fn list(version: &str, uids: &[Option<u8>; 3]) -> String {
-    let items = uids.iter().copied().enumerate().filter_map(|(name, uid)| {
+fn list(version: &str, uids: [Option<u8>; 3]) -> String {
+    let items = uids.into_iter().enumerate().filter_map(|(name, uid)| {
         let name = u8::try_from(name).ok()?;
         Some(object(name, uid?, 255))
     });

@@ -109,7 +109,9 @@ fn is_programmed(end: &EndState) -> Result<(), String> {
     if attached != [&json!(1), &json!(0)] {
         return Err(format!("the listeners have {attached:?} routes"));
     }
-    let conditions = listeners.iter().filter_map(|it| it["conditions"].as_array());
+    let conditions = listeners
+        .iter()
+        .filter_map(|it| it["conditions"].as_array());
     let mut conditions = conditions.flatten();
     match conditions.find(|it| it["type"] == RESOLVED_REFS && it["status"] != "True") {
         Some(condition) => Err(condition.to_string()),

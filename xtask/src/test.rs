@@ -78,7 +78,7 @@ impl Test {
             let path = go_client(&client, &repository, &mut outcome, &mut not_run);
             clients.push((client, path));
         }
-        let all = [packages(&metadata), unit(&metadata), docs()];
+        let all = [packages(&metadata), unit(&metadata), command(), docs()];
         for mut step in checks().into_iter().chain(all) {
             step.tell(&clients);
             self.check(&repository, step, &mut outcome)?;
@@ -336,6 +336,22 @@ fn unit(metadata: &Value) -> Step {
     step
 }
 
+/// The command of the API server, which needs a feature.
+fn command() -> Step {
+    Step::new(
+        "command windlass-apiserver",
+        &[
+            "test",
+            "--package",
+            "windlass-apiserver",
+            "--features",
+            "cli",
+            "--test",
+            "command",
+        ],
+    )
+}
+
 fn docs() -> Step {
     Step::new(
         "documentation's tests",
@@ -386,12 +402,12 @@ fn examples(repository: &Repository) -> Result<Vec<Step>> {
         .collect())
 }
 
-/// The names of all test binaries of the workspace.
+/// The names of all test binaries of the workspace that need no feature.
 fn targets<'a>(metadata: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a str> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
     targets
-        .filter(|target| target["test"] == true)
+        .filter(|target| target["test"] == true && target["required-features"].is_null())
         .filter(move |target| {
             let kinds = target["kind"].as_array();
             kinds.is_some_and(|kinds| kinds.iter().any(|it| it == kind))

@@ -45,13 +45,13 @@ pub struct ErasedEventEnvelope {
     pub event: Event<dyn ErasedObject>,
     /// The span `informer-event-*`.
     pub span: Span,
-    /// See [`EventEnvelope::requested`].
+    /// See `EventEnvelope::requested`.
     pub requested: bool,
-    /// See [`EventEnvelope::from_list`].
+    /// See `EventEnvelope::from_list`.
     pub from_list: bool,
-    /// See [`EventEnvelope::epoch`].
+    /// See `EventEnvelope::epoch`.
     pub epoch: u32,
-    /// See [`EventEnvelope::restored`].
+    /// See `EventEnvelope::restored`.
     pub restored: bool,
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// message that quotes an object, is longer.
 pub(crate) const LONGEST: usize = 300;
 
-/// Returns `text` as one line of at most [`LONGEST`] characters.
+/// Returns `text` as one line of at most 300 characters.
 ///
 /// Control characters and line breaks become spaces, so that server text cannot imitate a log line
 /// or control a terminal. An ellipsis replaces the text that was cut off.
